@@ -24,7 +24,7 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
 from memoranda.service.service import Service
 from memoranda.settings import Settings
-from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.standards.cal.printing.counter import make_counter
 from memoranda.storage.database import Database
 from memoranda.storage.sql_engine import SqlEngine
 from memoranda.storage.system import last_recorded
@@ -127,7 +127,7 @@ def _cal_host(settings: Settings) -> Host:
         switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
         evolves_locally_only=settings.cal_evolve != "on",
         auto_toon=settings.cal_auto_toon == "on",
-        counter=counter_named(settings.token_counter),
+        counter=make_counter(settings.token_counter),
     )
 
 

@@ -19,7 +19,7 @@ from memoranda.cli.cal.reader import HISTORY_LIMIT, KeptHistory
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language import lexer
-from memoranda.standards.cal.language.completion import completions, is_unfinished
+from memoranda.standards.cal.language.completion import find_completions, is_unfinished
 from memoranda.standards.cal.language.parser import parse as parse_query
 
 TEA = 'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "tea" REASON "she said so"'
@@ -203,7 +203,7 @@ def test_a_query_goes_on_when_only_its_end_is_missing(text: str, expected: bool)
     ],
 )
 def test_what_is_offered_depends_on_what_was_said(text: str, offered: list[str]) -> None:
-    assert completions(text, ["who"])[1] == offered
+    assert find_completions(text, ["who"])[1] == offered
 
 
 def refused_at(text: str) -> int | None:
@@ -219,10 +219,10 @@ def test_every_word_of_the_examples_is_offered_where_it_stands_and_no_wrong_one(
     # Names and labels are free.
     made_up = ("briefing", "known", "plans", "facts")
     for token in lexer.tokenize(example):
-        if token.kind is not lexer.Kind.WORD or token.text in made_up:
+        if token.kind is not lexer.TokenKind.WORD or token.text in made_up:
             continue
         before = example[: token.span.start]
-        _, offered = completions(before)
+        _, offered = find_completions(before)
         assert token.text in offered, before
         # A subquery is refused as a whole until it yields values.
         assert [each for each in offered if refused_at(before + each) == len(before)] in ([], ["RECALL"])

@@ -339,7 +339,7 @@ class Model:
         if operator == "BETWEEN":
             return self.range_test(name, *operand)
         if name == "time":
-            start = times.start_of(operand, self.now)
+            start = times.first_ms(operand, self.now)
             assert start is not None
             return lambda kept: time_of(kept) >= start
         if name in ("deadline", "expires_at"):
@@ -382,11 +382,11 @@ class Model:
             return lambda kept: (
                 compares(">=", stored_value(kept, name), low) and compares("<=", stored_value(kept, name), high)
             )
-        first = times.epoch_ms(low) if is_number(low) else times.start_of(low, self.now)
-        last = times.epoch_ms(high) if is_number(high) else times.end_of(high, self.now)
+        first = times.epoch_ms(low) if is_number(low) else times.first_ms(low, self.now)
+        last = times.epoch_ms(high) if is_number(high) else times.last_ms(high, self.now)
         assert first is not None
         assert last is not None
-        assert relative or is_number(low) or times.span_of(low) is not None
+        assert relative or is_number(low) or times.parse_span(low) is not None
 
         def holds(kept: Kept) -> bool:
             value = self.value(kept, name)
@@ -561,7 +561,9 @@ class Model:
             return self.recall(statement)
         if isinstance(statement, Coalesce):
             return self.coalesce(statement)
-        left, right = (dict(self.combined(each).scores or {}) for each in (statement.left, statement.right))
+        left, right = (
+            dict(self.combined(each).scores or {}) for each in (statement.left_operand, statement.right_operand)
+        )
         if statement.operator == "union":
             scores = {each: max(left.get(each, 0.0), right.get(each, 0.0)) for each in {*left, *right}}
         elif statement.operator == "intersect":
@@ -605,7 +607,7 @@ class Model:
 
     def versions(self, found: list[Kept], at: Any = None) -> Answer:
         """Numbered from the oldest, told from the newest; `at`: only what was current then."""
-        moment = None if at is None else times.end_of(at, self.now)
+        moment = None if at is None else times.last_ms(at, self.now)
         items = [
             {
                 "content_address": each.address,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from memoranda.model.selection import Selection
 from memoranda.retrieval.words import words
 from memoranda.standards.cal import fields, limits
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language.syntax import (
     Between,
     Coalesce,
@@ -406,7 +406,13 @@ class Queries:
 
     def aimed(self, known: Field) -> Any:
         """A value that the grain aimed at has."""
-        if self.aim is None or known.kind not in (Kind.STRING, Kind.ADDRESS, Kind.FRACTION, Kind.NUMBER, Kind.WORD):
+        if self.aim is None or known.kind not in (
+            FieldKind.STRING,
+            FieldKind.ADDRESS,
+            FieldKind.FRACTION,
+            FieldKind.NUMBER,
+            FieldKind.WORD,
+        ):
             return None
         value = stored_value(self.aim, known.name)
         value = self.pick(value) if isinstance(value, list) and value else value
@@ -417,24 +423,24 @@ class Queries:
         aimed = self.aimed(known)
         if aimed is not None and self.chance(0.6):
             return aimed
-        if known.kind is Kind.ADDRESS:
+        if known.kind is FieldKind.ADDRESS:
             return self.pick((self.hash(), self.hash().text.removeprefix("sha256:"), self.hash().text))
-        fixed: dict[Kind, tuple[Any, ...]] = {
-            Kind.FRACTION: FRACTIONS,
-            Kind.BOOLEAN: (True, False),
-            Kind.TYPE: fields.SINGULARS,
-            Kind.SINCE: SINCE,
-            Kind.INSTANT: (*DEADLINES, 1782820800, 1782820800001),
-            Kind.ANY: DOMAIN_VALUES,
+        fixed: dict[FieldKind, tuple[Any, ...]] = {
+            FieldKind.FRACTION: FRACTIONS,
+            FieldKind.BOOLEAN: (True, False),
+            FieldKind.TYPE: fields.SINGULARS,
+            FieldKind.SINCE: SINCE,
+            FieldKind.INSTANT: (*DEADLINES, 1782820800, 1782820800001),
+            FieldKind.ANY: DOMAIN_VALUES,
         }
         if known.kind in fixed:
             return self.pick(fixed[known.kind])
-        return self.hash() if known.kind is Kind.HASH else self.pick(known.words or POOLS[known.name])
+        return self.hash() if known.kind is FieldKind.HASH else self.pick(known.words or POOLS[known.name])
 
     def end(self, known: Field) -> Any:
-        if known.kind is Kind.ANY:
+        if known.kind is FieldKind.ANY:
             return self.pick(("p1", "p2", 1, 2, 3.5))
-        if known.kind is Kind.INSTANT:
+        if known.kind is FieldKind.INSTANT:
             return self.pick((*DEADLINES, 1782820800, 1782864000000, "yesterday"))
         return self.pick((*SINCE, "2026-06-03", "2026-06-04", 1780480800, 1780567200000))
 
@@ -476,9 +482,9 @@ class Queries:
 
     def condition(self, grain_type: str | None, without: set[str], depth: int) -> Condition:
         known = {name: each for name, each in fields.fields_of(grain_type).items() if name not in without}
-        own = [name for name in known if name not in fields.COMMON]
+        own = [name for name in known if name not in fields.COMMON_FIELDS]
         name = self.pick(own) if own and self.chance(0.5) else self.pick((*known, *DOMAIN))
-        found = known.get(name, fields.DOMAIN)
+        found = known.get(name, fields.DOMAIN_FIELD)
         operator = self.pick(sorted(found.operators))
         if name == "user_id" and operator == "=" and self.chance(0.2):
             return Condition(field=name, operator=operator, value=Param(name="current_user_id"))
@@ -530,7 +536,7 @@ class Queries:
 
     def when(self, parts: dict[str, Any], without: set[str]) -> None:
         chance = self.random.random()
-        time = fields.COMMON["time"]
+        time = fields.COMMON_FIELDS["time"]
         if chance < 0.12:
             parts["since"] = self.pick(SINCE)
         elif chance < 0.2:
@@ -541,7 +547,7 @@ class Queries:
         found = [Option(name="superseded")] if self.chance(0.3) else []
         if self.chance(0.1):
             known = fields.fields_of(grain_type)
-            names = [name for name, each in known.items() if each.projectable and each.kind is not Kind.ARRAY]
+            names = [name for name, each in known.items() if each.projectable and each.kind is not FieldKind.ARRAY]
             found.append(Option(name="dedup", word=self.pick(names)))
         if self.chance(0.2):
             told = ("explanation", "provenance", "score_breakdown", "contradiction_detection")
@@ -651,7 +657,7 @@ class Queries:
             self.pick((Recall(grain_type=kept.type), Recall(like="tea"))),
         )
         pair = self.pick(((found, other), (other, found)))
-        return SetOp(operator=self.pick(("union", "intersect", "except")), left=pair[0], right=pair[1])
+        return SetOp(operator=self.pick(("union", "intersect", "except")), left_operand=pair[0], right_operand=pair[1])
 
     def sets(self) -> SetOp:
         operators = ("union", "intersect", "except")
@@ -660,7 +666,7 @@ class Queries:
             other: Any = self.recall(ends="grains")
             if self.chance(0.2):
                 other = Coalesce(branches=(other, self.recall(ends="grains", in_coalesce=True)))
-            made = SetOp(operator=self.pick(operators), left=made, right=other)
+            made = SetOp(operator=self.pick(operators), left_operand=made, right_operand=other)
         assert isinstance(made, SetOp)
         return made
 

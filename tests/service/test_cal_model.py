@@ -163,7 +163,7 @@ def test_wide_queries_over_thousands_of_grains_leave_nothing_out(many: Proof) ->
 
 def triples(grain_type: str | None) -> list[tuple[Field, str]]:
     """Every field of a type with every operator it has; those of a profile stand for one another."""
-    known = (*fields.fields_of(grain_type).values(), fields.DOMAIN)
+    known = (*fields.fields_of(grain_type).values(), fields.DOMAIN_FIELD)
     return [(field, operator) for field in known for operator in sorted(field.operators)]
 
 
@@ -173,7 +173,7 @@ def telling_apart(queries: Queries, grain_type: str | None, field: Field, operat
     aims = queries.model.visible(Recall(grain_type=grain_type))
     for _ in range(1000):
         queries.aim = queries.pick(aims)
-        name = queries.pick(DOMAIN) if field is fields.DOMAIN else field.name
+        name = queries.pick(DOMAIN) if field is fields.DOMAIN_FIELD else field.name
         value = 0.5 if name == "score" else queries.value(field, operator, 0)
         condition = Condition(field=name, operator=operator, value=value)
         # Without a search every score is 1.

@@ -21,7 +21,7 @@ from tests.standards.cal.published import examples_on_the_card
 from memoranda.bindings.mcp import tools
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.grammar import prompt_card
-from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.standards.cal.printing.counter import make_counter
 
 BELIEF: dict[str, Any] = {
     "type": "belief",
@@ -93,7 +93,7 @@ def test_an_agent_asks_and_gets_the_text_alone(transport: str, tmp_path: Path, p
 
 @pytest.mark.requirement("CAL-8.2-budget-mcp")
 def test_a_budget_holds_in_the_tokens_of_a_model_for_all_that_it_reads(peer: HttpPeer, owner: str) -> None:
-    model = counter_named("o200k_base")
+    model = make_counter("o200k_base")
 
     async def scenario() -> None:
         async with http_client(peer.url, peer.key(owner)) as client:

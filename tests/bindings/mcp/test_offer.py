@@ -18,13 +18,13 @@ from tests.bindings.mcp.test_http import INITIALIZE, raw
 from memoranda.bindings.mcp.offer import Offer, listed_prompts, listed_tools
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.standards.cal.printing.counter import make_counter
 from memoranda.standards.ump.signature import verify
 
 # What Claude, Codex, Copilot and Cursor take for a name.
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 DEFAULT = ["ump_recall", "ump_remember", "ump_revise", "ump_forget", "ump_list", "cal"]
-TOKENS = counter_named("o200k_base")
+TOKENS = make_counter("o200k_base")
 FRAME = '<ump:memory trust="untrusted-data">'
 NOTES = (
     "use pnpm, never npm, in the shop",

@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.openwop.host import Checks, Host, memory
 from tests.conformance.openwop.shapes import ENTRY, FILE, PAYLOADS, has_shape, is_content_free, is_valid_event
 
-from memoranda.standards.cal.printing.counter import counter_named
+from memoranda.standards.cal.printing.counter import make_counter
 
 SEED, COMPACT = "/v1/test/memory/seed", "/v1/test/memory/compact"
 DISTILL = "/v1/host/sample/memory/distill"
@@ -147,7 +147,7 @@ def test_the_tokens_are_those_of_input_and_output(host: Host, checks: Checks) ->
     named = host.claims("memory", "distillation", "tokenizerName")
     host.needs(checks, named in ("bytes/4", "estimate"), "tokenizerName bytes/4 or estimate")
     archive = host.main.get(memory(ref, body["event"]["outputId"])).json()["content"]
-    counted = sum(map(counter_named(named).count, (*sources, archive)))
+    counted = sum(map(make_counter(named).count, (*sources, archive)))
     used = body["event"]["distillation"]["tokensUsed"]
     checks(abs(used - counted) <= counted * 0.1, (used, counted))
 

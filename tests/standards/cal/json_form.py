@@ -10,6 +10,6 @@ from memoranda.standards.cal.wire.writer import CAL_VERSION, statement_json
 
 def to_json(query: Query) -> dict[str, Any]:
     """The JSON form; of a query with bound parameters, the form as it was written."""
-    query = query.written or query
+    query = query.original or query
     lets = [{"name": each.name, "query": statement_json(each.query)} for each in query.lets]
     return {"cal_version": CAL_VERSION, **({"let": lets} if lets else {}), **statement_json(query.statement)}

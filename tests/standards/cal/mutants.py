@@ -20,21 +20,22 @@ from memoranda.standards.cal.wire.reader import from_json
 JUNK: Final = [
     *'"\\()[]{}|,:;$=<>!-.\u202e\u0430 \n\t\0é', "\ud800", "{{", "}}", "sha256:", "--", "1e5", "9" * 400, "DELETE"
 ]  # fmt: skip
-TOKENS: Final = sorted({token for text in published.QUERIES for token in lexer.split(text) if token})
+TOKENS: Final = sorted({token for text in published.QUERIES for token in lexer.split_tokens(text) if token})
 
 _OF_KIND: Final = {
-    kind: [token for token in TOKENS if lexer.kind_of(token) is kind and token not in "()[]{};"] for kind in lexer.Kind
+    kind: [token for token in TOKENS if lexer.classify_token(token) is kind and token not in "()[]{};"]
+    for kind in lexer.TokenKind
 }
 
 
 def respelled(rng: random.Random, text: str) -> str:
     """The text with one to three tokens replaced by others of their kind: often still a query."""
-    words = lexer.split(text)
+    words = lexer.split_tokens(text)
     # A word says what the query is; another one is rarely right there.
     literals = [at for at, word in enumerate(words) if word[:1] in '"$' or word[:1].isdigit()]
     for _ in range(rng.randint(1, 3)):
         at = rng.choice(literals) if literals and rng.random() < 0.7 else rng.randrange(len(words))
-        words[at] = rng.choice(_OF_KIND[lexer.kind_of(words[at])] or [words[at]])
+        words[at] = rng.choice(_OF_KIND[lexer.classify_token(words[at])] or [words[at]])
     return " ".join(words)
 
 
@@ -47,7 +48,7 @@ def mutated(rng: random.Random, text: str, other: str) -> str:
         elif kind < 0.5:
             text = text[:place] + text[place + rng.randint(1, 6) :]
         elif kind < 0.8:
-            words = lexer.split(text)
+            words = lexer.split_tokens(text)
             at = rng.randint(0, len(words))
             words[at : at + rng.randint(0, 2)] = rng.choices(TOKENS, k=rng.randint(0, 2))
             text = " ".join(words)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from memoranda.standards.cal import fields
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import (
     Add,
@@ -77,19 +77,19 @@ EXTRACTED: Final = ("subjects", "objects", "hashes")
 
 def scalars(field: Field) -> st.SearchStrategy[Value]:
     """Values that fit a field."""
-    fitting: dict[Kind, st.SearchStrategy[Any]] = {
-        Kind.STRING: TEXTS,
-        Kind.ADDRESS: st.one_of(TEXTS, HASHES),
-        Kind.WORD: st.sampled_from(field.words or ("",)),
-        Kind.FRACTION: FRACTIONS,
-        Kind.NUMBER: NUMBERS,
-        Kind.BOOLEAN: st.booleans(),
-        Kind.ARRAY: st.lists(TEXTS_OR_PARAMS, max_size=3).map(tuple),
-        Kind.TYPE: st.sampled_from(fields.SINGULARS),
-        Kind.SINCE: TIMES,
-        Kind.INSTANT: st.one_of(DATES, INTEGERS),
-        Kind.HASH: HASHES,
-        Kind.ANY: VALUES,
+    fitting: dict[FieldKind, st.SearchStrategy[Any]] = {
+        FieldKind.STRING: TEXTS,
+        FieldKind.ADDRESS: st.one_of(TEXTS, HASHES),
+        FieldKind.WORD: st.sampled_from(field.words or ("",)),
+        FieldKind.FRACTION: FRACTIONS,
+        FieldKind.NUMBER: NUMBERS,
+        FieldKind.BOOLEAN: st.booleans(),
+        FieldKind.ARRAY: st.lists(TEXTS_OR_PARAMS, max_size=3).map(tuple),
+        FieldKind.TYPE: st.sampled_from(fields.SINGULARS),
+        FieldKind.SINCE: TIMES,
+        FieldKind.INSTANT: st.one_of(DATES, INTEGERS),
+        FieldKind.HASH: HASHES,
+        FieldKind.ANY: VALUES,
     }
     return st.one_of(fitting[field.kind], PARAMS)
 
@@ -98,7 +98,7 @@ def scalars(field: Field) -> st.SearchStrategy[Value]:
 def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: frozenset[str]) -> Condition:
     known = {name: field for name, field in fields.fields_of(grain_type).items() if name not in without}
     name = draw(st.sampled_from([*known, "hc:patient_id", "xx:foo"]))
-    field = known.get(name, fields.DOMAIN)
+    field = known.get(name, fields.DOMAIN_FIELD)
     operator = draw(st.sampled_from(sorted(field.operators)))
     value: Any
     if operator == "IS":
@@ -252,7 +252,9 @@ COALESCES: Final = st.builds(Coalesce, branches=st.lists(recalls(), min_size=2, 
 _GRAINS: Final = recalls(yields="grains")
 SETS: Final = st.recursive(
     _GRAINS,
-    lambda inner: st.builds(SetOp, operator=st.sampled_from(["union", "intersect", "except"]), left=inner, right=inner),
+    lambda inner: st.builds(
+        SetOp, operator=st.sampled_from(["union", "intersect", "except"]), left_operand=inner, right_operand=inner
+    ),
     max_leaves=4,
 ).filter(lambda found: isinstance(found, SetOp))
 HISTORIES: Final = st.one_of(

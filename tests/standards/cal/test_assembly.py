@@ -12,7 +12,7 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, p
 
 from memoranda.encoding import json_text
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
 from memoranda.standards.cal.fields import SINGULARS
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.words import FORMATS
@@ -36,8 +36,10 @@ class Marks:
         return text.count("#")
 
 
-def gathered(*by_source: Sequence[Item]) -> list[Gathered]:
-    return [Gathered(label=f"s{place}", items=tuple(items), total=len(items)) for place, items in enumerate(by_source)]
+def gathered(*by_source: Sequence[Item]) -> list[SourceResult]:
+    return [
+        SourceResult(label=f"s{place}", items=tuple(items), total=len(items)) for place, items in enumerate(by_source)
+    ]
 
 
 def query(sources: int, rest: str = "", head: str = "") -> str:
@@ -45,11 +47,11 @@ def query(sources: int, rest: str = "", head: str = "") -> str:
     return f"ASSEMBLE {head} FROM {named} {rest}"
 
 
-def run(sources: Sequence[Gathered], rest: str = "", head: str = "") -> Assembly:
+def run(sources: Sequence[SourceResult], rest: str = "", head: str = "") -> Assembly:
     return assemble(statement(query(len(sources), rest, head)), sources, now=NOW)
 
 
-def costing(*by_source: Sequence[int]) -> list[Gathered]:
+def costing(*by_source: Sequence[int]) -> list[SourceResult]:
     return gathered(*([belief(f"{place} " + "#" * cost) for place, cost in enumerate(each)] for each in by_source))
 
 
@@ -133,8 +135,8 @@ def test_a_grain_larger_than_the_budget_is_left_out_and_the_next_one_is_not() ->
 @pytest.mark.requirement("CAL-8.2-report")
 def test_the_answer_reports_what_was_used() -> None:
     sources = [
-        Gathered(label="s0", items=(belief("dark mode", confidence=0.92),), total=7, formatted="[belief] …"),
-        Gathered(label="s1", items=(goal("complete Q1 review"),), total=1),
+        SourceResult(label="s0", items=(belief("dark mode", confidence=0.92),), total=7, formatted="[belief] …"),
+        SourceResult(label="s1", items=(goal("complete Q1 review"),), total=1),
     ]
     assembly = run(sources, "BUDGET 2000 tokens", 'ctx FOR "helping alice with project"')
     document = assembly.document()
@@ -211,7 +213,7 @@ def test_results_of_toon_come_as_its_tables_do() -> None:
 # --- sources that fail --------------------------------------------------------------------------------------
 
 
-def failing(source: Gathered) -> Gathered:
+def failing(source: SourceResult) -> SourceResult:
     return replace(source, items=(), error=QueryError("It took too long.", cal_code="CAL-E031"))
 
 

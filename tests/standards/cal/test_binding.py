@@ -119,7 +119,7 @@ def test_values_are_no_part_of_canonical_text_hash_or_json() -> None:
     assert canonical(bound) == canonical(written)
     assert query_hash(bound) == query_hash(written)
     assert to_json(bound) == to_json(written)
-    assert bind(bound, {}).written == written
+    assert bind(bound, {}).original == written
 
 
 def test_the_current_user_is_given_by_the_executor() -> None:

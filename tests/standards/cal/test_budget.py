@@ -42,7 +42,7 @@ def test_what_a_source_does_not_need_goes_to_the_others(
 
 
 def test_a_grain_that_does_not_fit_is_skipped_and_the_rest_offered_again() -> None:
-    filling = budget.fill(100, [[30, 30, 60], [20, 5], [10, 10, 10]])
+    filling = budget.select(100, [[30, 30, 60], [20, 5], [10, 10, 10]])
     assert filling.allocations == (54, 25, 21)
     assert filling.chosen == ((0,), (0, 1), (0, 1, 2))
     assert filling.used == 85
@@ -50,7 +50,7 @@ def test_a_grain_that_does_not_fit_is_skipped_and_the_rest_offered_again() -> No
 
 @given(total=st.integers(0, 1000), costs=COSTS)
 def test_the_budget_is_never_exceeded_and_never_wasted(total: int, costs: list[list[int]]) -> None:
-    filling = budget.fill(total, costs)
+    filling = budget.select(total, costs)
     spent = sum(source[place] for source, taken in zip(costs, filling.chosen, strict=True) for place in taken)
     assert spent == filling.used <= total
     assert sum(filling.allocations) <= total

@@ -11,7 +11,7 @@ from tests.standards.cal.published import README_ASSEMBLE, RUNTIME_ONLY
 from memoranda.service.cal.cal import Cal
 from memoranda.standards.cal import codes
 from memoranda.standards.cal.language import suggest
-from memoranda.standards.cal.language.check import complexity, warnings
+from memoranda.standards.cal.language.check import find_warnings, measure_complexity
 from memoranda.standards.cal.language.parser import parse
 
 
@@ -55,7 +55,7 @@ def test_a_verdict_is_a_document() -> None:
          "Conditions are joined by AND; for alternatives use IN (…), COALESCE or UNION."),
         ('RECALL WHERE subject LIKE "a"', 'LIKE is a clause of its own: RECALL LIKE "text".'),
         ("DELETE beliefs", "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."),
-        ("BATCH", f"Example: {suggest.SHAPES['BATCH']}"),
+        ("BATCH", f"Example: {suggest.EXAMPLES['BATCH']}"),
     ],
 )  # fmt: skip
 def test_a_mistake_comes_with_what_to_write_instead(text: str, suggestion: str) -> None:
@@ -65,17 +65,17 @@ def test_a_mistake_comes_with_what_to_write_instead(text: str, suggestion: str) 
 
 
 def test_the_shapes_that_are_suggested_are_valid() -> None:
-    for word, shape in suggest.SHAPES.items():
+    for word, shape in suggest.EXAMPLES.items():
         text = shape.replace("sha256:…", "sha256:aaaaaaaa")
         for each in text.split(" or ") if word == "HISTORY" else [text.split(",")[0]] if word == "DESCRIBE" else [text]:
             assert Cal.check(each + (" RECALL" if word == "LET" else ""))["valid"], each
 
 
 def test_nothing_near_is_not_suggested() -> None:
-    assert suggest.nearest("xyzzy", ["subject", "object"]) is None
-    assert suggest.nearest("a", ["b"]) is None
-    assert suggest.nearest("OR", ["OR", "BY"]) is None
-    assert suggest.nearest("sujbect", ["object", "subject"]) == "subject"
+    assert suggest.find_nearest("xyzzy", ["subject", "object"]) is None
+    assert suggest.find_nearest("a", ["b"]) is None
+    assert suggest.find_nearest("OR", ["OR", "BY"]) is None
+    assert suggest.find_nearest("sujbect", ["object", "subject"]) == "subject"
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_nothing_near_is_not_suggested() -> None:
     ],
 )  # fmt: skip
 def test_what_has_no_effect_or_looks_wrong_is_said(text: str, expected: list[str]) -> None:
-    found = warnings(parse(text))
+    found = find_warnings(parse(text))
     assert [warning.code for warning in found] == expected
     assert set(expected) <= {f"CAL-W00{number}" for number in range(1, 6)}
     assert all(warning.message.endswith(".") for warning in found)
 
 
 def test_a_query_has_a_weight() -> None:
-    assert complexity(parse("RECALL")) == 0
-    assert complexity(parse('RECALL LIKE "x" WHERE confidence > 0')) == 11
-    assert complexity(parse("RECALL WHERE subject IN (RECALL beliefs | SUBJECTS)")) == 6
-    assert complexity(parse(README_ASSEMBLE)) == 31
+    assert measure_complexity(parse("RECALL")) == 0
+    assert measure_complexity(parse('RECALL LIKE "x" WHERE confidence > 0')) == 11
+    assert measure_complexity(parse("RECALL WHERE subject IN (RECALL beliefs | SUBJECTS)")) == 6
+    assert measure_complexity(parse(README_ASSEMBLE)) == 31
 
 
 # What plain work in Python takes where the figures were stated; here and now it may take longer, and so may a parse.

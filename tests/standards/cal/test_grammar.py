@@ -85,19 +85,19 @@ ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 
 
 def _is_word(token: str) -> bool:
-    return lexer.kind_of(token) is lexer.Kind.WORD and token.upper() not in words.REFUSED
+    return lexer.classify_token(token) is lexer.TokenKind.WORD and token.upper() not in words.REFUSED_WORDS
 
 
 MATCHES: Final[dict[str, Callable[[str], bool]]] = {
-    "STR": lambda token: lexer.kind_of(token) is lexer.Kind.STRING,
-    "NUM": lambda token: lexer.kind_of(token) is lexer.Kind.NUMBER,
+    "STR": lambda token: lexer.classify_token(token) is lexer.TokenKind.STRING,
+    "NUM": lambda token: lexer.classify_token(token) is lexer.TokenKind.NUMBER,
     "INT": str.isdigit,
-    "HASH": lambda token: lexer.kind_of(token) is lexer.Kind.HASH,
-    "PARAM": lambda token: lexer.kind_of(token) is lexer.Kind.PARAMETER,
+    "HASH": lambda token: lexer.classify_token(token) is lexer.TokenKind.HASH,
+    "PARAM": lambda token: lexer.classify_token(token) is lexer.TokenKind.PARAMETER,
     "WORD": _is_word,
-    "ID": lambda token: _is_word(token) and token.upper() not in words.RESERVED and len(token) <= 64,
+    "ID": lambda token: _is_word(token) and token.upper() not in words.RESERVED_WORDS and len(token) <= 64,
     "X_ID": lambda token: _is_word(token) and token.startswith("x_"),
-    "DOMAIN_FIELD": lambda token: lexer.kind_of(token) is lexer.Kind.DOMAIN_FIELD,
+    "DOMAIN_FIELD": lambda token: lexer.classify_token(token) is lexer.TokenKind.DOMAIN_FIELD,
     "EOF": lambda token: token == "",
 }
 
@@ -107,7 +107,7 @@ class Recogniser:
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
-        for token in lexer.split(text):
+        for token in lexer.split_tokens(text):
             # `a:RECALL` is a label and a word where an entry begins.
             label, colon, rest = token.partition(":")
             self.tokens += [label, colon, rest] if rest.upper() in ENTRY_WORDS else [token]
@@ -242,13 +242,14 @@ def test_the_printed_grammar_has_every_word_of_the_language_and_no_other() -> No
     tables = (
         words.CATEGORIES, words.FORMAT_NAMES, words.SECTIONS, words.DESCRIBE_TARGETS, words.BUDGET_UNITS,
         words.STREAM_OPTIONS, words.SET_OPERATORS, words.OPERATORS, options.OPTION_NAMES, options._LEVELS,
-        options._CONSISTENCIES, fields.COMMON, fields.TYPES_WITH, fields.SETTABLE, fields.PLURALS, fields.SINGULARS,
+        options._CONSISTENCIES, fields.COMMON_FIELDS, fields.TYPES_WITH, fields.SETTABLE, fields.PLURALS,
+        fields.SINGULARS,
     )  # fmt: skip
     for table in tables:
         assert set(table) <= used
     known = set().union(*tables) | PROJECTED | words.KEYWORDS | {"true", "false"} | PUNCTUATION | SMALL_WORDS
     assert used <= known
-    assert not {word.upper() for word in used} & words.REFUSED
+    assert not {word.upper() for word in used} & words.REFUSED_WORDS
 
 
 def test_every_rule_is_defined_and_reached_and_printed() -> None:
@@ -267,7 +268,7 @@ def test_every_rule_is_defined_and_reached_and_printed() -> None:
 # --- the rules in the parser's own comments --------------------------------------------------------------
 
 _COMMENT: Final = re.compile(r"\(\*.*?\*\)")
-_RULE: Final = re.compile(r"^(\w+) = (.*?) ;", re.DOTALL)
+_RULE: Final = re.compile(r"`(\w+) = ([^`]*?) ;`")
 
 
 def commented_rules() -> dict[str, str]:
@@ -276,7 +277,7 @@ def commented_rules() -> dict[str, str]:
     for kind in Parser.__mro__:
         for function in vars(kind).values():
             text = _COMMENT.sub("", getattr(function, "__doc__", None) or "")
-            if callable(function) and (match := _RULE.match(text)):
+            if callable(function) and (match := _RULE.search(text)):
                 found[match[1]] = match[2]
     return found
 
@@ -317,7 +318,7 @@ def test_every_example_on_the_card_is_a_query() -> None:
 def test_the_card_shows_every_statement_type_field_and_format_in_about_1200_tokens() -> None:
     card = prompt_card()
     assert 1000 <= len(card.encode()) / 4 <= 1400
-    for word in (*fields.PLURALS, *fields.COMMON, *fields.TYPES_WITH, *words.FORMATS, *words.CATEGORIES,
+    for word in (*fields.PLURALS, *fields.COMMON_FIELDS, *fields.TYPES_WITH, *words.FORMATS, *words.CATEGORIES,
                  *options.OPTION_NAMES, *fields.ADDABLE):  # fmt: skip
         assert re.search(rf"\b{word}\b", card), word
     shown = {line.partition(" ")[0].partition("(")[0] for line in examples_on_the_card()}

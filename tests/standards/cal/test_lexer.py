@@ -7,7 +7,7 @@ from tests.standards.cal.verdicts import code_of, place_of
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language import lexer
-from memoranda.standards.cal.language.lexer import Kind, tokenize
+from memoranda.standards.cal.language.lexer import TokenKind, tokenize
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Hash, Recall
 
@@ -29,24 +29,24 @@ def test_every_kind_of_token_is_told_apart_and_placed() -> None:
     text = 'RECALL $p "a\\"b" -1.5 sha256:ABCDEF12 hc:x >= | -- no token\n  ] x_1 "'
     found = [(token.kind, token.text, token.span.start) for token in tokenize(text)]
     assert found == [
-        (Kind.WORD, "RECALL", 0),
-        (Kind.PARAMETER, "$p", 7),
-        (Kind.STRING, '"a\\"b"', 10),
-        (Kind.NUMBER, "-1.5", 17),
-        (Kind.HASH, "sha256:ABCDEF12", 22),
-        (Kind.DOMAIN_FIELD, "hc:x", 38),
-        (Kind.PUNCTUATION, ">=", 43),
-        (Kind.PUNCTUATION, "|", 46),
-        (Kind.PUNCTUATION, "]", 62),
-        (Kind.WORD, "x_1", 64),
-        (Kind.BAD, '"', 68),
+        (TokenKind.WORD, "RECALL", 0),
+        (TokenKind.PARAMETER, "$p", 7),
+        (TokenKind.STRING, '"a\\"b"', 10),
+        (TokenKind.NUMBER, "-1.5", 17),
+        (TokenKind.HASH, "sha256:ABCDEF12", 22),
+        (TokenKind.DOMAIN_FIELD, "hc:x", 38),
+        (TokenKind.PUNCTUATION, ">=", 43),
+        (TokenKind.PUNCTUATION, "|", 46),
+        (TokenKind.PUNCTUATION, "]", 62),
+        (TokenKind.WORD, "x_1", 64),
+        (TokenKind.BAD, '"', 68),
     ]
 
 
 @pytest.mark.parametrize("text", ["", "a", 'RECALL "x', "RECALL -- c", "é \0 \ud800", "a\r\nb", " \n"])
 def test_tokens_and_places_agree(text: str) -> None:
-    assert [text[start:end] for start, end in lexer.spans(text)] == lexer.split(text)
-    assert lexer.split(text)[-1] == ""
+    assert [text[start:end] for start, end in lexer.find_spans(text)] == lexer.split_tokens(text)
+    assert lexer.split_tokens(text)[-1] == ""
 
 
 @pytest.mark.requirement("CAL-2-length")

@@ -14,7 +14,13 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal import codes, fields
 from memoranda.standards.cal.language import suggest, words
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.problem import _EXAMPLES, _OF_SHAPE, error_envelope, expected_of, http_status
+from memoranda.standards.cal.problem import (
+    _EXAMPLES_BY_CODE,
+    _EXAMPLES_BY_HINT,
+    error_envelope,
+    expected_of,
+    http_status,
+)
 
 
 def error_of(text: str) -> QueryError:
@@ -47,7 +53,7 @@ def test_the_worked_error_of_the_specification_is_ours_to_the_letter() -> None:
         ("RECALL AS pdf", [*words.FORMATS, *words.PRESETS]),
         ("DESCRIBE everything", list(words.DESCRIBE_TARGETS)),
         ("RECALL WHERE relation IS WISH", list(words.CATEGORIES)),
-        ('RECALL WHERE colour = "red"', list(fields.COMMON)),
+        ('RECALL WHERE colour = "red"', list(fields.COMMON_FIELDS)),
         ('RECALL goals WHERE goal_state = "lost"', list(fields.GOAL_STATES)),
         ('RECALL actions WHERE action_phase = "x"', ["definition", "call", "result", "complete"]),
         ('RECALL consents WHERE consent_action = "x"', ["grant", "withdraw"]),
@@ -105,13 +111,13 @@ def test_every_refused_example_is_a_whole_document() -> None:
 
 
 def test_every_code_of_a_mistake_comes_with_an_example_that_is_a_query() -> None:
-    for text in (*_EXAMPLES.values(), *_OF_SHAPE.values()):
+    for text in (*_EXAMPLES_BY_CODE.values(), *_EXAMPLES_BY_HINT.values()):
         parse(text)
     # Of a text that is too long, no text, or turned round, no example helps.
-    assert codes.ERRORS.keys() - RUNTIME_ONLY - _EXAMPLES.keys() == {
+    assert codes.ERRORS.keys() - RUNTIME_ONLY - _EXAMPLES_BY_CODE.keys() == {
         f"CAL-E{number}" for number in ("001", "002", "070", "071")
     }
-    assert set(_OF_SHAPE) == {f"Example: {shape}" for shape in suggest.SHAPES.values()}
+    assert set(_EXAMPLES_BY_HINT) == {f"Example: {shape}" for shape in suggest.EXAMPLES.values()}
     assert error_envelope(error_of("DESCRIBE"))["error"]["example"] == "DESCRIBE grain_types"
 
 

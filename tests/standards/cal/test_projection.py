@@ -180,7 +180,7 @@ def test_times_are_told_as_people_tell_them(age: int, said: str) -> None:
 @pytest.mark.requirement("CAL-10.3-times")
 def test_iso_timestamps_switch_every_time_but_the_deadline() -> None:
     goal = item("goal", timestamp_ms=NOW - DAY, deadline=MARCH_15)
-    attributes = dict(project(goal, "full", NOW, iso=True).attributes)
+    attributes = dict(project(goal, "full", NOW, iso_times=True).attributes)
     assert attributes == {"deadline": "2026-03-15", "observed": "2026-03-02T12:00:00Z"}
     assert iso_time(NOW + 1) == "2026-03-03T12:00:00Z"
 
@@ -295,12 +295,12 @@ def test_the_original_of_a_foreign_memory_is_never_projected() -> None:
 def test_any_grain_is_projected_whatever_its_fields_hold(
     grain: Item, level: Level, shape: Project | None, iso: bool
 ) -> None:
-    projected = project(grain, level, NOW, iso=iso, shape=shape)
+    projected = project(grain, level, NOW, iso_times=iso, shape=shape)
     assert isinstance(projected.text, str)
     names = [name for name, _ in projected.attributes]
     assert len(names) == len(set(names))
     assert all(type(value) in (str, int, float, bool) and value != "" for _, value in projected.attributes)
-    assert project(grain, level, NOW, iso=iso, shape=shape) == projected
+    assert project(grain, level, NOW, iso_times=iso, shape=shape) == projected
 
 
 def test_a_memory_of_another_standard_is_shown_as_the_text_it_is() -> None:

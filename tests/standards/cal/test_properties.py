@@ -49,7 +49,7 @@ def test_any_query_is_the_same_in_every_form_that_it_is_written_in(query: Query,
 def respelt(text: str, rng: random.Random) -> str:
     """The same query with words in another case, other white space and comments."""
     gaps = [" ", "\n", "\t  ", ' -- a "comment" { \n']
-    assert lexer.Kind.BAD not in {token.kind for token in lexer.tokenize(text)}
+    assert lexer.TokenKind.BAD not in {token.kind for token in lexer.tokenize(text)}
     spelled = [
         token.text.lower() if token.text.isupper() and token.text in ("RECALL", "WHERE", "AND", "LIMIT") and
         not _is_label(text, token) else token.text

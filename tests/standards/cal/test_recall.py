@@ -7,22 +7,22 @@ from tests.standards.cal.verdicts import code_of, place_of
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
-from memoranda.standards.cal.fields import Kind
+from memoranda.standards.cal.fields import FieldKind
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Limit, OrderBy, Recall, Reduce
 
 SAMPLES = {
-    Kind.STRING: '"v"',
-    Kind.ADDRESS: "sha256:aaaaaaaa",
-    Kind.FRACTION: "0.5",
-    Kind.NUMBER: "3",
-    Kind.BOOLEAN: "true",
-    Kind.ARRAY: '["a", "b"]',
-    Kind.TYPE: '"belief"',
-    Kind.SINCE: '"last week"',
-    Kind.INSTANT: '"2026-03-15"',
-    Kind.HASH: "sha256:aaaaaaaa",
+    FieldKind.STRING: '"v"',
+    FieldKind.ADDRESS: "sha256:aaaaaaaa",
+    FieldKind.FRACTION: "0.5",
+    FieldKind.NUMBER: "3",
+    FieldKind.BOOLEAN: "true",
+    FieldKind.ARRAY: '["a", "b"]',
+    FieldKind.TYPE: '"belief"',
+    FieldKind.SINCE: '"last week"',
+    FieldKind.INSTANT: '"2026-03-15"',
+    FieldKind.HASH: "sha256:aaaaaaaa",
 }
 EVERY_FIELD = [(grain_type, name) for grain_type in (None, *fields.SINGULARS) for name in fields.fields_of(grain_type)]
 
@@ -38,8 +38,8 @@ def operand(grain_type: str | None, name: str, operator: str) -> str:
         "IN": f"({sample}, $p)",
         "BETWEEN": '"2026-01-01" AND 1709337600',
         "IS": "AGENCY",
-        "INCLUDE": SAMPLES[Kind.ARRAY],
-        "EXCLUDE": SAMPLES[Kind.ARRAY],
+        "INCLUDE": SAMPLES[FieldKind.ARRAY],
+        "EXCLUDE": SAMPLES[FieldKind.ARRAY],
     }.get(operator, sample)
 
 

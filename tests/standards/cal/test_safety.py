@@ -45,13 +45,19 @@ def token_tables() -> Iterator[str]:
     """Every word that any rule of the grammar asks for."""
     yield from words.KEYWORDS
     yield from words.CATEGORIES
-    yield from words.FUTURE
+    yield from words.FUTURE_KEYWORDS
     yield from (*words.FORMATS, *words.PRESETS, *words.SECTIONS, *words.DESCRIBE_TARGETS, *words.BUDGET_UNITS)
     yield from (*words.STREAM_OPTIONS, *words.SET_OPERATORS, *words.OPERATORS)
-    yield from (*parser._STATEMENTS, *assemble.TRAILING, *parser._ENTRIES)
-    yield from (*recall._CLAUSES, *stages.STAGES, *options.OPTION_NAMES, *options._OPTIONS, *conditions._OPERANDS)
-    yield from suggest.SHAPES
-    yield from (name for name, _ in writer._STATEMENTS.values())
+    yield from (*parser._STATEMENT_PARSERS, *assemble.TRAILING_CLAUSES, *parser._ENTRY_WORDS)
+    yield from (
+        *recall._CLAUSE_PARSERS,
+        *stages.STAGE_PARSERS,
+        *options.OPTION_NAMES,
+        *options._OPTION_PARSERS,
+        *conditions._OPERAND_PARSERS,
+    )
+    yield from suggest.EXAMPLES
+    yield from (name for name, _ in writer._STATEMENT_WRITERS.values())
 
 
 @pytest.mark.requirement("CAL-2.4-no-destructive-token")
@@ -65,7 +71,7 @@ def test_every_word_that_the_parser_compares_with_is_in_a_table() -> None:
     known = {token.upper() for token in token_tables()}
     for module in (parser, recall, conditions, options, stages, assemble, evolve, template_parser, cursor):
         source = inspect.getsource(module)
-        for call in ('self.keyword("', 'self.word() == "', 'self.word() != "'):
+        for call in ('self.expect_keyword("', 'self.peek_keyword() == "', 'self.peek_keyword() != "'):
             for rest in source.split(call)[1:]:
                 assert rest.split('"')[0] in known | {"MY", "", "("}
 
@@ -128,7 +134,7 @@ def test_a_statement_is_one_of_exactly_twelve() -> None:
         "Recall Assemble SetOp Exists History Explain Describe Batch Add Supersede Revert Coalesce".split()
     )
     assert set(typing.get_args(syntax.Statement)) - set(typing.get_args(syntax.CalStatement)) == {syntax.DefineTemplate}
-    assert set(canonical_module._STATEMENTS) == set(typing.get_args(syntax.Statement))
+    assert set(canonical_module._STATEMENT_WRITERS) == set(typing.get_args(syntax.Statement))
 
 
 def test_no_value_of_the_language_names_or_does_a_removal() -> None:
@@ -148,7 +154,7 @@ def test_no_value_of_the_language_names_or_does_a_removal() -> None:
 
 def test_only_three_statements_append_and_none_does_more() -> None:
     tiers = {
-        type(parse(text).statement): syntax.tier(parse(text).statement)
+        type(parse(text).statement): syntax.tier_of(parse(text).statement)
         for text in (
             "RECALL",
             'ADD belief SET subject = "s" SET relation = "r" SET object = "o" REASON "x"',

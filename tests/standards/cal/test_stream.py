@@ -11,7 +11,7 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, plain_i
 from memoranda.encoding import json_text
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly import stream
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.words import FORMATS
 
@@ -26,7 +26,7 @@ def made(
     named = ", ".join(f"s{place}: (RECALL)" for place in range(len(by_source)))
     asked = statement(f'ASSEMBLE ctx FOR "tea" FROM {named} {rest}')
     sources = [
-        Gathered(label=f"s{place}", items=items, total=len(items) + 1, duration_ms=place)
+        SourceResult(label=f"s{place}", items=items, total=len(items) + 1, duration_ms=place)
         for place, items in enumerate(by_source)
     ]
     if failed:
@@ -36,7 +36,7 @@ def made(
 
 
 def sent(assembly: Assembly) -> list[stream.Event]:
-    return list(stream.events(assembly, assembly.statement.stream, ID))
+    return list(stream.stream_events(assembly, assembly.statement.stream, ID))
 
 
 def kinds(assembly: Assembly) -> list[str]:
@@ -187,10 +187,10 @@ def test_events_can_be_sent_as_they_happen() -> None:
     live = list(feed(stream.assembly_started(assembly.statement)))
     for index, source in enumerate(assembly.sources):
         live += feed(stream.source_started(source.label, index))
-        live += feed(*stream.source_ended(source.gathered, source.demand))
-    live += feed(*stream.outcome(assembly))
+        live += feed(*stream.source_ended(source.result, source.demand))
+    live += feed(*stream.outcome_events(assembly))
     assert live == sent(assembly)
-    assert next(feed(stream.cancelled("the client left"))) == {
+    assert next(feed(stream.cancelled_event("the client left"))) == {
         "type": "cancelled",
         "assembly_id": ID,
         "seq": len(live),
@@ -257,7 +257,7 @@ def test_chunks_of_anything_put_together_are_exactly_the_text(
     events = sent(assembly)
     assert "".join(event["content"] for event in events if event["type"] == "chunk") == assembly.text
     for event in events:
-        assert json_text.parse(stream.ndjson(event)) == event
+        assert json_text.parse(stream.encode_ndjson(event)) == event
 
 
 # --- transports ---------------------------------------------------------------------------------------------
@@ -267,5 +267,5 @@ def test_chunks_of_anything_put_together_are_exactly_the_text(
 def test_frames_are_those_of_server_sent_events_and_lines_of_json() -> None:
     event: stream.Event = {"type": "chunk", "assembly_id": ID, "seq": 3, "content": "a\n\ndata: b\r\n"}
     body = b'{"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":3,"content":"a\\n\\ndata: b\\r\\n"}'
-    assert stream.sse(event) == b"event: chunk\ndata: " + body + b"\n\n"
-    assert stream.ndjson(event) == body + b"\n"
+    assert stream.encode_sse(event) == b"event: chunk\ndata: " + body + b"\n\n"
+    assert stream.encode_ndjson(event) == body + b"\n"

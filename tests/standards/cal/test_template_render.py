@@ -11,7 +11,7 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, s
 from tests.standards.cal.grains import definition as define
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import template
 from memoranda.standards.cal.language.syntax import DefineTemplate, Sections
@@ -47,7 +47,7 @@ def run(text: str, *by_source: tuple[Item, ...], rest: str = "", head: str = 'ct
     if "DEFINE" in text:
         defined = define(text)
         templates, wanted = {defined.name: defined}, defined.name
-    sources = [Gathered(label=f"s{place}", items=items, total=len(items)) for place, items in enumerate(by_source)]
+    sources = [SourceResult(label=f"s{place}", items=items, total=len(items)) for place, items in enumerate(by_source)]
     named = ", ".join(f"s{place}: (RECALL)" for place in range(len(by_source)))
     asked = statement(f"ASSEMBLE {head} FROM {named} FORMAT TEMPLATE {wanted} {rest}")
     return assemble(asked, sources, now=NOW, templates=templates)
@@ -259,7 +259,7 @@ def test_the_output_has_at_most_two_characters_for_a_token() -> None:
 def test_an_unknown_template_is_refused() -> None:
     templates = {"brief": define("DEFINE TEMPLATE brief ELEMENT { x }")}
     asked = statement("ASSEMBLE FROM (RECALL) FORMAT TEMPLATE brif")
-    source = Gathered(label="source_1", items=(), total=0)
+    source = SourceResult(label="source_1", items=(), total=0)
     with pytest.raises(QueryError) as raised:
         assemble(asked, [source], now=NOW, templates=templates)
     assert raised.value.cal_code == "CAL-E085"
@@ -280,7 +280,7 @@ def test_an_unknown_template_is_refused() -> None:
 def test_a_template_that_was_not_checked_is_refused(sections: dict[str, str], extends: str | None, code: str) -> None:
     broken = DefineTemplate(name="t", sections=Sections(**sections), extends=extends)
     asked = statement("ASSEMBLE FROM (RECALL) FORMAT TEMPLATE t")
-    source = Gathered(label="source_1", items=(), total=0)
+    source = SourceResult(label="source_1", items=(), total=0)
     with pytest.raises(QueryError) as raised:
         assemble(asked, [source], now=NOW, templates={"t": broken})
     assert raised.value.cal_code == code
@@ -301,7 +301,7 @@ def test_any_template_over_any_grains_prints_or_skips(pieces: list[str], items: 
     sections = Sections(header="{{#each}}" + text + "{{/each}}", element=text, element_summary=text, footer=text)
     made: dict[str, Any] = {"t": DefineTemplate(name="t", sections=sections, extends=extends)}
     asked = statement("ASSEMBLE FROM (RECALL) BUDGET 2000 tokens FORMAT TEMPLATE t")
-    source = Gathered(label="source_1", items=tuple(items), total=len(items))
+    source = SourceResult(label="source_1", items=tuple(items), total=len(items))
     assembly = assemble(asked, [source], now=NOW, templates=made)
     assert len(assembly.text) <= 4000
     assert len(assembly.items) + assembly.omitted == len(items)

@@ -39,7 +39,7 @@ def element(body: str) -> str | None:
 )
 def test_text_is_trimmed_by_one_line_break_or_one_space(body: str, text: str) -> None:
     assert element(body) == text
-    assert template.trim(template.braced(text)[1:-1]) == text
+    assert template.trim_section(template.wrap_in_braces(text)[1:-1]) == text
 
 
 @pytest.mark.requirement("CAL-10.6-templates")

@@ -47,8 +47,8 @@ NOW = parse_instant("2026-03-03T12:00:00Z")
     ],
 )
 def test_an_expression_starts_when_it_says(text: str, start: str) -> None:
-    assert times.start_of(text, NOW) == parse_instant(f"{start}:00Z")
-    assert times.is_expression(text)
+    assert times.first_ms(text, NOW) == parse_instant(f"{start}:00Z")
+    assert times.is_time_expression(text)
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_an_expression_starts_when_it_says(text: str, start: str) -> None:
      "2026-02-10T25:00:00Z", "123456789012345", "last -1 days", "0000", "١٢٣٤", "last 9999999 days"],
 )  # fmt: skip
 def test_anything_else_is_none(text: str) -> None:
-    assert times.start_of(text, NOW) is None
-    assert not times.is_expression(text)
+    assert times.first_ms(text, NOW) is None
+    assert not times.is_time_expression(text)
 
 
 def test_months_are_by_the_calendar_and_end_early_if_they_must() -> None:
     end_of_march = parse_instant("2026-03-31T06:00:00Z")
-    assert format_instant(times.start_of("last month", end_of_march) or 0) == "2026-02-28T06:00:00.000Z"
+    assert format_instant(times.first_ms("last month", end_of_march) or 0) == "2026-02-28T06:00:00.000Z"
     leap_day = parse_instant("2024-02-29T06:00:00Z")
-    assert format_instant(times.start_of("last year", leap_day) or 0) == "2023-02-28T06:00:00.000Z"
-    assert times.start_of("last 999999 years", NOW) == EARLIEST
-    assert times.start_of("last 999999 weeks", NOW) == EARLIEST
+    assert format_instant(times.first_ms("last year", leap_day) or 0) == "2023-02-28T06:00:00.000Z"
+    assert times.first_ms("last 999999 years", NOW) == EARLIEST
+    assert times.first_ms("last 999999 weeks", NOW) == EARLIEST
 
 
 def test_a_date_at_the_upper_end_means_its_last_millisecond() -> None:
-    assert times.end_of("2026-02-10", NOW) == parse_instant("2026-02-10T23:59:59.999Z")
-    assert times.end_of("2026-02", NOW) == parse_instant("2026-02-28T23:59:59.999Z")
-    assert times.end_of("2024", NOW) == parse_instant("2024-12-31T23:59:59.999Z")
-    assert times.end_of("2026-02-10T10:00:00Z", NOW) == parse_instant("2026-02-10T10:00:00Z")
-    assert times.end_of("last week", NOW) == times.start_of("last week", NOW)
+    assert times.last_ms("2026-02-10", NOW) == parse_instant("2026-02-10T23:59:59.999Z")
+    assert times.last_ms("2026-02", NOW) == parse_instant("2026-02-28T23:59:59.999Z")
+    assert times.last_ms("2024", NOW) == parse_instant("2024-12-31T23:59:59.999Z")
+    assert times.last_ms("2026-02-10T10:00:00Z", NOW) == parse_instant("2026-02-10T10:00:00Z")
+    assert times.last_ms("last week", NOW) == times.first_ms("last week", NOW)
 
 
 def test_an_epoch_is_seconds_or_milliseconds_by_its_size() -> None:
@@ -85,4 +85,4 @@ def test_an_epoch_is_seconds_or_milliseconds_by_its_size() -> None:
 
 @given(text=st.text(max_size=20), now=st.integers(-(2**50), 2**50))
 def test_any_text_is_an_expression_or_not(text: str, now: int) -> None:
-    assert (times.start_of(text, now) is None) == (not times.is_expression(text))
+    assert (times.first_ms(text, now) is None) == (not times.is_time_expression(text))

@@ -13,7 +13,7 @@ from tests.standards.cal.verdicts import code_of
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes
 from memoranda.standards.cal.language.canonical import canonical, query_hash
-from memoranda.standards.cal.language.check import warnings
+from memoranda.standards.cal.language.check import find_warnings
 from memoranda.standards.cal.language.desugar import desugar
 from memoranda.standards.cal.language.parser import parse, parse_text
 from memoranda.standards.cal.language.syntax import Add, Assemble, Recall
@@ -100,7 +100,7 @@ def test_shortcuts_are_written_out_as_printed(example: dict[str, Any]) -> None:
 @pytest.mark.requirement("CAL-22-warnings")
 @pytest.mark.parametrize("example", [e for e in STATIC if e["valid"]], ids=lambda example: example["query"][:40])
 def test_every_example_has_its_warnings(example: dict[str, Any]) -> None:
-    assert [each.code for each in warnings(parse(text_of(example)))] == example.get("warnings", [])
+    assert [each.code for each in find_warnings(parse(text_of(example)))] == example.get("warnings", [])
 
 
 def test_the_json_form_of_the_specification_is_ours() -> None:

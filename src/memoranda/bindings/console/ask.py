@@ -11,7 +11,7 @@ from memoranda.bindings.console.visit import Answer, File, Page, Visit
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import QueryError
 from memoranda.service.cal.cal import check
-from memoranda.standards.cal.language.completion import completions
+from memoranda.standards.cal.language.completion import find_completions
 
 # By the names of their texts.
 EXAMPLES: Final = (
@@ -61,7 +61,7 @@ def asked(visit: Visit) -> Answer:
 def checked(visit: Visit) -> Answer:
     """Whether what stands in the editor is a query, and what may come next: for the script, while one writes."""
     query = (visit.query.get("query") or ("",))[0][:_CHECKED_CHARS]
-    word, following = completions((visit.query.get("before") or (query,))[0][:_CHECKED_CHARS])
+    word, following = find_completions((visit.query.get("before") or (query,))[0][:_CHECKED_CHARS])
     told = {**check(query), "word": word, "completions": following[:_COMPLETIONS]}
     return File(body=dump(told), name="", media_type="application/json")
 

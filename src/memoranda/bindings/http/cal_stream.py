@@ -40,7 +40,7 @@ BY_STALL: Final = "the client does not read"
 BY_SERVER: Final = "the server stops"
 
 _read: Final = reading(Query)
-_FRAMES: Final = {EVENTS: cal.sse, LINES: cal.ndjson}
+_FRAMES: Final = {EVENTS: cal.encode_sse, LINES: cal.encode_ndjson}
 
 Events = Generator[cal.Event, None, None]
 
@@ -249,6 +249,6 @@ class _Stream:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _farewell(self) -> bytes:
-        event = cal.cancelled(self._cancel_reason or "")
+        event = cal.cancelled_event(self._cancel_reason or "")
         named = {"type": event.pop("type"), "assembly_id": self.assembly_id, "seq": self._sent_seq, "code": CANCELLED}
         return self._frame(named | event)

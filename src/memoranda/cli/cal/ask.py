@@ -132,10 +132,10 @@ def _can_ask() -> bool:
 
 def _changes(query: Given, *, strict: bool) -> bool:
     from memoranda.standards.cal.language.parser import parse
-    from memoranda.standards.cal.language.syntax import tier
+    from memoranda.standards.cal.language.syntax import tier_of
 
     try:
-        return tier(parse(query, strict=strict).statement) > 0
+        return tier_of(parse(query, strict=strict).statement) > 0
     except QueryError:
         # Whoever runs it says what is wrong.
         return False
@@ -162,7 +162,7 @@ def text_of(query: Given) -> str:
 def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]) -> int:
     """An ASSEMBLE as it happens: events as NDJSON, or the text in its chunks."""
     from memoranda.bindings.files.folder import standard_output
-    from memoranda.standards.cal.assembly.stream import ndjson
+    from memoranda.standards.cal.assembly.stream import encode_ndjson
 
     code, last = 0, "\n"
     with closing(memoranda.cal.stream(query, params=params, strict=asked.strict, **asked.whose())) as events:
@@ -172,7 +172,7 @@ def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, pa
                 code = 1
             if run.json:
                 with standard_output() as file:
-                    file.write(ndjson(event))
+                    file.write(encode_ndjson(event))
             elif kind == "chunk":
                 write_text(event["content"], end="")
                 last = event["content"][-1:]

@@ -14,7 +14,7 @@ from memoranda.cli.cal.show import write_text
 from memoranda.cli.run import Run
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
-from memoranda.standards.cal.language.completion import FORMATS, completions, is_unfinished
+from memoranda.standards.cal.language.completion import FORMATS, find_completions, is_unfinished
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -90,7 +90,7 @@ class Prompt:
     def complete(self, text: str) -> tuple[str, Iterable[str]]:
         """The word at the end, and what it may become."""
         if not text.startswith("\\"):
-            return completions(text, self.params)
+            return find_completions(text, self.params)
         command, space, word = text.partition(" ")
         if not space:
             return command, [f"\\{name}" for name in (*self._commands, "q") if f"\\{name}".startswith(command)]
@@ -138,10 +138,10 @@ class Prompt:
 
     def _set_parameter(self, given: str) -> None:
         if not given:
-            from memoranda.standards.cal.printing.plain import dump
+            from memoranda.standards.cal.printing.plain import dump_json
 
             for name, value in self.params.items():
-                line(f"${name} = {dump(value)}")
+                line(f"${name} = {dump_json(value)}")
             return
         name, value = parameter(given, "\\p")
         if value == "":

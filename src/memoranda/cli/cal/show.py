@@ -103,11 +103,11 @@ def _hash(result: Document) -> str:
 
 
 def _cell(value: Any) -> str:
-    from memoranda.standards.cal.printing.plain import dump
+    from memoranda.standards.cal.printing.plain import dump_json
 
     if value is None:
         return ""
-    return one_line(value if isinstance(value, str) else dump(value))
+    return one_line(value if isinstance(value, str) else dump_json(value))
 
 
 def _values(envelope: Document) -> None:
@@ -173,10 +173,10 @@ def _operation(envelope: Document) -> None:
 
 
 def _tree(value: Any) -> str:
-    from memoranda.standards.cal.printing.plain import plain
-    from memoranda.standards.cal.printing.yaml_text import text
+    from memoranda.standards.cal.printing.plain import plain_value
+    from memoranda.standards.cal.printing.yaml_text import yaml_text
 
-    return text(plain(value))
+    return yaml_text(plain_value(value))
 
 
 _SHOWN: Mapping[str, Callable[[Document], None]] = {

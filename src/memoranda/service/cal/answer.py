@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from memoranda.service.cal.window import Found
 from memoranda.service.oms.views import jsonable
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Rows
+from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Rows, Total
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import Limit, Option, Recall
 from memoranda.standards.cal.printing import formats
@@ -61,7 +61,7 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
             {"fields": jsonable(row.fields), "content_address": row.item.address, "score": row.item.score}
             for row in outcome.items
         ]
-    elif isinstance(outcome, Counted):
+    elif isinstance(outcome, Total):
         body["count"] = outcome.count
     elif isinstance(outcome, Groups):
         body["groups"] = [
@@ -89,10 +89,10 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
     if isinstance(outcome, Grains):
         level, iso = level_of(recall), any(option.name == "iso_timestamps" for option in recall.options)
         elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
-        return formats.recall_text(recall.format, elements, now, iso=iso)
+        return formats.recall_text(recall.format, elements, now, iso_times=iso)
     if isinstance(outcome, Rows):
         return formats.values_text(recall.format, [jsonable(row.fields) for row in outcome.items])
-    if isinstance(outcome, Counted):
+    if isinstance(outcome, Total):
         return formats.values_text(recall.format, {"count": outcome.count})
     if isinstance(outcome, Groups):
         groups = [{"key": jsonable(group.key), "count": group.count} for group in outcome.items]

@@ -33,7 +33,7 @@ from memoranda.standards.cal.language import check as checks
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
-from memoranda.standards.cal.language.check import CheckResult, complexity, error_document
+from memoranda.standards.cal.language.check import CheckResult, error_document, measure_complexity
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Add,
@@ -50,9 +50,9 @@ from memoranda.standards.cal.language.syntax import (
     Revert,
     SetOp,
     Supersede,
-    tier,
+    tier_of,
 )
-from memoranda.standards.cal.pages import offset_of
+from memoranda.standards.cal.pages import decode_cursor
 from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.storage.engine import Snapshot, Unit
@@ -114,7 +114,7 @@ def run(
     with _on_record(context, session, given) as record:
         query = record.read(given, params, strict=strict)
         check_ops(session, query)
-        if session.max_uses is not None and not tier(query.statement):
+        if session.max_uses is not None and not tier_of(query.statement):
             cal_prepare.spend_token(context, session)
         return _run(context, session, query, record, cursor)
 
@@ -134,7 +134,7 @@ def prepare(
     with _on_record(context, session, given, name="prepare") as record:
         query = record.read(given, params, strict=strict)
         check_ops(session, query)
-        written = query.written or query
+        written = query.original or query
         made = cal_prepare.prepare(context, session, query, record.query_hash, canonical(written), dict(params or {}))
         record.done()
         return {**made, "plan": plan.explain(query, now=session.now)}
@@ -187,7 +187,7 @@ def stream(
         failed = error.cal_code
         if raises and not emitted:
             raise
-        yield {"type": "error", "assembly_id": assembly_id, "seq": emitted, **events.error(error)}
+        yield {"type": "error", "assembly_id": assembly_id, "seq": emitted, **events.error_event(error)}
     except GeneratorExit:
         cancel_reason = "closed by the client"
         raise
@@ -314,17 +314,17 @@ def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: flo
 
 def _run(context: Context, session: Session, query: Query, record: _Record, cursor: str | None) -> dict[str, Any]:
     statement = query.statement
-    if tier(statement):
+    if tier_of(statement):
         body = evolve.run(context, session, query, record.query_hash)
-        found = [warning._asdict() for warning in checks.warnings(query)]
+        found = [warning._asdict() for warning in checks.find_warnings(query)]
         return {"_cal": record.told(1), **body, "warnings": found}
     if isinstance(statement, DefineTemplate):
         return _define(context, session, statement, record)
     host = context.cal
     is_assembly = isinstance(statement, Assemble)
     seconds, code = (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
-    offset = 0 if cursor is None else offset_of(cursor, record.query_hash)
-    if any(checks.is_by_text(recall) for recall in checks.recalls(query)):
+    offset = 0 if cursor is None else decode_cursor(cursor, record.query_hash)
+    if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
         context.meaning.settle()
     with _reading(context, session, seconds, code) as reader:
         runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
@@ -410,7 +410,7 @@ class _Record:
     def read(self, given: Given, params: Mapping[str, object] | None, *, strict: bool) -> Query:
         """The query, bound."""
         written = _read(given, strict=strict)
-        self._type, self._tier = STATEMENT_TYPES[type(written.statement)], tier(written.statement)
+        self._type, self._tier = STATEMENT_TYPES[type(written.statement)], tier_of(written.statement)
         self.query_hash = query_hash(written)
         text = _text(given)
         query = written
@@ -468,7 +468,7 @@ def check_ops(session: Session, query: Query) -> None:
     """Raise CAL-E044 unless the session's token allows every operation of the query, on every type it names."""
     if session.allowed_ops is None:
         return
-    types = {recall.grain_type for recall in checks.recalls(query)}
+    types = {recall.grain_type for recall in checks.walk_recalls(query)}
     if None in types and session.allowed_grain_types:
         refuse("type_not_allowed", "This token allows only some types of grains.", "Name one after RECALL.")
     for operation in sorted(capability.operations(query)):
@@ -496,7 +496,7 @@ def _assemble(query: Query) -> Assemble:
 
 
 def _refuse_heavy(query: Query) -> None:
-    weight = complexity(query)
+    weight = measure_complexity(query)
     if weight > checks.MAX_COMPLEXITY:
         raise QueryError(
             f"The query weighs {weight}, and {checks.MAX_COMPLEXITY} is the most.",

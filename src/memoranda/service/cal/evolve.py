@@ -28,7 +28,7 @@ from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable
 from memoranda.standards.cal import token as capability
-from memoranda.standards.cal.item import bare_address, state_word
+from memoranda.standards.cal.item import bare_address, oms_goal_state
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import Add, Assignment, Hash, Query, Revert, Statement, Supersede, Value
 from memoranda.standards.oms import grains as codec
@@ -265,7 +265,7 @@ def _plain(assignment: Assignment) -> Any:
     """The value of a SET as OMS holds it."""
     name, value = assignment.field, assignment.value
     if name == "goal_state":
-        return state_word(value)
+        return oms_goal_state(value)
     if name == "deadline":
         return _instant(value)
     if name == "depends_on":
@@ -279,7 +279,7 @@ def _address(value: Value) -> str:
 
 def _instant(value: Value) -> int:
     if isinstance(value, str):
-        span = times.span_of(value)
+        span = times.parse_span(value)
         assert span is not None
         # A day is over when it ends.
         return span[1]

@@ -16,8 +16,8 @@ from memoranda.model.instant import Instant
 from memoranda.model.selection import Group, InGroup, Order, Selection
 from memoranda.service.cal.window import Found
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE, Groups
-from memoranda.standards.cal.field_index import PLACES
+from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE_GRAINS, Groups
+from memoranda.standards.cal.field_index import INDEX_NAMES
 from memoranda.standards.cal.item import Item, value_of
 from memoranda.storage.engine import Snapshot
 
@@ -38,7 +38,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
 
     def page(self, start: int, limit: int, following: int) -> Found | None:
         """Some groups, the largest first, and where the next page begins; None: one of them cannot be read."""
-        counted = self.snapshot.groups(self.selection, PLACES.get(self.field, self.field), now=self.now)
+        counted = self.snapshot.groups(self.selection, INDEX_NAMES.get(self.field, self.field), now=self.now)
         total = sum(each.count for each in counted)
         counted.sort(key=lambda each: -each.count)
         end = start + limit
@@ -58,10 +58,10 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         if len(items) < len(counted):
             return None
         named = [(value_of(item, self.field), group) for item, group in zip(items, counted, strict=True)]
-        return sorted(named, key=lambda each: (-each[1].count, pipeline.place_of(each[0])))
+        return sorted(named, key=lambda each: (-each[1].count, pipeline.group_rank(each[0])))
 
     def _shown(self, key: Any, group: Group) -> pipeline.Group:
-        member = InGroup(name=PLACES.get(self.field, self.field), key=group.key)
+        member = InGroup(name=INDEX_NAMES.get(self.field, self.field), key=group.key)
         within = replace(self.selection, tests=(*self.selection.tests, member))
-        found = self.snapshot.page(within, _BY_ADDRESS, limit=GROUP_SAMPLE, now=self.now)
+        found = self.snapshot.page(within, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now)
         return pipeline.Group(key, group.count, self.items_of([each.version_id for each in found]))

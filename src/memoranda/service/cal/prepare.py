@@ -25,7 +25,7 @@ from memoranda.service.cal.session import Session
 from memoranda.service.core.context import Context
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.language import lexer
-from memoranda.standards.cal.language.syntax import Hash, Query, tier
+from memoranda.standards.cal.language.syntax import Hash, Query, tier_of
 from memoranda.storage.engine import Unit
 
 PREFIX: Final = "calprep."
@@ -49,7 +49,7 @@ def prepare(
     context: Context, session: Session, query: Query, query_hash: str, text: str, params: Mapping[str, object]
 ) -> dict[str, Any]:
     """A token for this bound query, and what executing it would change. The plan is the caller's to add."""
-    level = tier(query.statement)
+    level = tier_of(query.statement)
     if level:
         evolve.require_allowed(session, query.statement, is_approved=True)
     effects = evolve.side_effects(context, session, query)
@@ -116,7 +116,7 @@ def spend_token(context: Context, session: Session) -> None:
 
 
 def _used(text: str, params: Mapping[str, object]) -> list[str]:
-    tokens = frozenset(lexer.split(text))
+    tokens = frozenset(lexer.split_tokens(text))
     return [name for name in params if f"${name}" in tokens]
 
 
@@ -128,7 +128,7 @@ def _plain(name: str, value: object) -> Any:
         return [_plain(name, each) for each in value]
     if isinstance(value, str | bool):
         return value
-    if isinstance(value, int | float) and (number := lexer.plain_number(value)) is not None:
+    if isinstance(value, int | float) and (number := lexer.normalize_number(value)) is not None:
         return number
     message = f"${name} is neither text, number, boolean nor a list of these."
     raise QueryError(message, cal_code="CAL-E020", suggestion="Give one of these.")

@@ -45,10 +45,10 @@ from memoranda.service.oms.views import is_listed, said, telling
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Values
-from memoranda.standards.cal.conditions import SEARCH, passes, questions
+from memoranda.standards.cal.assembly.pipeline import Grains, Total, Values
+from memoranda.standards.cal.conditions import SEARCH, build_index_query, matches
 from memoranda.standards.cal.field_index import SEMANTIC
-from memoranda.standards.cal.item import Item, contradicted_by, field_of, value_of
+from memoranda.standards.cal.item import Item, contradicted_addresses, field_of, value_of
 from memoranda.standards.cal.language.syntax import (
     Condition,
     Hash,
@@ -134,7 +134,7 @@ class GrainReader(msgspec.Struct):
             found.outcome = minimal(found.outcome)
         found.shape = next((stage for stage in reversed(stages) if isinstance(stage, Project)), None)
         if any(option.name == "contradiction_detection" for option in recall.options):
-            found.contradictions = pipeline.contradictions(found.items)
+            found.contradictions = pipeline.find_contradictions(found.items)
         return found
 
     def items_of(self, version_ids: Sequence[int], *, ranked: bool = False) -> list[Item]:
@@ -230,9 +230,9 @@ class GrainReader(msgspec.Struct):
             elif condition.field == "score":
                 left.append(condition)
             else:
-                asked = questions(condition, recall.grain_type, self.session.now)
+                asked = build_index_query(condition, recall.grain_type, self.session.now)
                 tests += asked.tests
-                left += [condition] if asked.is_left_over else []
+                left += [condition] if asked.needs_check else []
         if recall.thread is not None:
             tests.append(self._thread(recall.thread))
         if not texts and left:
@@ -304,7 +304,7 @@ class GrainReader(msgspec.Struct):
     def _ends_of_contradictions(self) -> frozenset[int]:
         links = self.selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
         ids = {each.version_id for each in self._seen(links)}
-        targets = [target for item in self.items_of(sorted(ids)) for target in contradicted_by(item)]
+        targets = [target for item in self.items_of(sorted(ids)) for target in contradicted_addresses(item)]
         for address in dict.fromkeys(targets):
             ids.update(self._named(address))
         return frozenset(ids)
@@ -350,7 +350,7 @@ class GrainReader(msgspec.Struct):
         return [each for each in exact if not self._is_anywhere(recall, each)]
 
     def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
-        only = questions(exact, recall.grain_type, self.session.now).tests
+        only = build_index_query(exact, recall.grain_type, self.session.now).tests
         return bool(self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1))
 
     # --- retrieval ---------------------------------------------------------------------------------------
@@ -363,12 +363,15 @@ class GrainReader(msgspec.Struct):
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
         is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
         # WITH comes before every stage, also before an ORDER BY.
-        window = Window(rest=tuple(pipeline.paired(stages))) if reorders else window_of(stages, pushes=not is_looked_at)
+        if reorders:
+            window = Window(rest=tuple(pipeline.merge_slices(stages)))
+        else:
+            window = window_of(stages, pushes=not is_looked_at)
         if (varied := self._varied(question, reorders, stages, offset)) is not None:
             return varied
         if window.counts:
             counted = self._count(question)
-            return Found(Counted(counted), counted)
+            return Found(Total(counted), counted)
         if window.groups is not None:
             counted_groups = self._groups(question, window, offset)
             if counted_groups is not None:
@@ -384,7 +387,7 @@ class GrainReader(msgspec.Struct):
         is_paged = is_list(window.rest)
         fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
         page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
-        outcome = pipeline.run(window.rest, Grains(page))
+        outcome = pipeline.run_stages(window.rest, Grains(page))
         if len(fitting) < len(ids):
             return Found(outcome, total, offset + len(fitting))
         return Found(outcome, total, offset + window.limit if is_more and is_paged else None)
@@ -406,7 +409,8 @@ class GrainReader(msgspec.Struct):
         if is_more and len(items) <= end:
             return None
         following = offset + window.limit if len(items) > end else None
-        return Found(pipeline.run(window.rest, Grains(items[start:end])), None if is_more else len(page), following)
+        outcome = pipeline.run_stages(window.rest, Grains(items[start:end]))
+        return Found(outcome, None if is_more else len(page), following)
 
     def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
         """Groups as the store counts them; None: it cannot."""
@@ -480,7 +484,7 @@ class GrainReader(msgspec.Struct):
         if question.text is not None:
             items = [item for item in _rescored(items) if _passes(question, item, scores=True)]
         if question.text is not None and window.order is not None:
-            items = pipeline.order(items, window.order)
+            items = pipeline.sort_items(items, window.order)
         return items
 
     def _refuse_wide(self, total: int | None) -> None:
@@ -553,7 +557,7 @@ def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Cond
     """Without a search every score is 1, so that a condition on it holds for all or for none."""
     whole = Item(address="", grain_type="", fields={})
     scores = [condition for condition in conditions if condition.field == "score"]
-    if not all(passes(condition, whole) for condition in scores):
+    if not all(matches(condition, whole) for condition in scores):
         tests.append(IsAmong(version_ids=()))
     return [condition for condition in conditions if condition.field != "score"]
 
@@ -564,7 +568,7 @@ def _has_words(question: _Question, item: Item) -> bool:
 
 def _passes(question: _Question, item: Item, *, scores: bool) -> bool:
     """Whether it passes what the index could not answer: the conditions on the score, or the others."""
-    return all(passes(each, item) for each in question.left_over if (each.field == "score") is scores)
+    return all(matches(each, item) for each in question.left_over if (each.field == "score") is scores)
 
 
 def _rescored(items: list[Item]) -> list[Item]:

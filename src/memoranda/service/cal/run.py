@@ -21,15 +21,15 @@ from memoranda.service.core.indexing import whole
 from memoranda.service.oms.views import is_listed, jsonable
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, assemble
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains
-from memoranda.standards.cal.history import differences
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
+from memoranda.standards.cal.assembly.pipeline import Grains, Total
+from memoranda.standards.cal.history import find_differences
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.assemble import label_of
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.check import Warning as CalWarning
-from memoranda.standards.cal.language.check import warnings
+from memoranda.standards.cal.language.check import find_warnings
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Assemble,
@@ -50,7 +50,7 @@ from memoranda.standards.cal.language.syntax import (
     SetOp,
     Statement,
 )
-from memoranda.standards.cal.pages import cursor_of
+from memoranda.standards.cal.pages import encode_cursor
 from memoranda.standards.cal.problem import error_envelope
 
 CAL_VERSION: Final = "1.0"
@@ -87,7 +87,7 @@ class Runner(msgspec.Struct):
 
     def begin(self) -> None:
         """What comes before the statement: warnings, and what LET binds, unless nothing is to be run."""
-        self.warnings += [*warnings(self.query), *idle(self.query, self.reader.session.namespace)]
+        self.warnings += [*find_warnings(self.query), *idle(self.query, self.reader.session.namespace)]
         if not isinstance(self.query.statement, Explain):
             for let in self.query.lets:
                 self._bind(let)
@@ -123,7 +123,7 @@ class Runner(msgspec.Struct):
         self.returned += body.get("count", 0) if counted is None else len(counted)
         self.tokens_used += self.reader.context.cal.counter.count(body.get("formatted", ""))
         following = found.next_offset
-        return {**body, "next_cursor": None if following is None else cursor_of(self.query_hash, following)}
+        return {**body, "next_cursor": None if following is None else encode_cursor(self.query_hash, following)}
 
     def _results(self, items: list[Item]) -> Body:
         self.returned += len(items)
@@ -134,7 +134,9 @@ class Runner(msgspec.Struct):
             return self._grains(self.reader.recall(operand))
         if isinstance(operand, Coalesce):
             return self._grains(self._winner(operand)[0])
-        return pipeline.combine(operand.operator, self._operand(operand.left), self._operand(operand.right))
+        return pipeline.combine_sets(
+            operand.operator, self._operand(operand.left_operand), self._operand(operand.right_operand)
+        )
 
     def _grains(self, found: Found) -> list[Item]:
         if not isinstance(found.outcome, Grains):
@@ -151,7 +153,7 @@ class Runner(msgspec.Struct):
         """The first branch that yields anything, or the last."""
         for place, branch in enumerate(statement.branches):
             found = self.reader.recall(branch, offset=self.offset)
-            is_something = found.outcome.count if isinstance(found.outcome, Counted) else len(found.outcome.items)
+            is_something = found.outcome.count if isinstance(found.outcome, Total) else len(found.outcome.items)
             if is_something:
                 return found, branch, place
         return found, branch, None
@@ -179,7 +181,7 @@ class Runner(msgspec.Struct):
             statement, [self.gather(statement, place) for place in range(len(statement.sources))]
         )
 
-    def assembled_from(self, statement: Assemble, gathered: list[Gathered]) -> Assembly:
+    def assembled_from(self, statement: Assemble, gathered: list[SourceResult]) -> Assembly:
         """The context made of what the sources found."""
         assembly = self._assemble(statement, gathered)
         self.reader.check_time()
@@ -189,7 +191,7 @@ class Runner(msgspec.Struct):
         self.returned += len(assembly.items)
         return assembly
 
-    def _assemble(self, statement: Assemble, gathered: list[Gathered]) -> Assembly:
+    def _assemble(self, statement: Assemble, gathered: list[SourceResult]) -> Assembly:
         host = self.reader.context.cal
         return assemble(
             statement,
@@ -200,7 +202,7 @@ class Runner(msgspec.Struct):
             auto_toon=host.auto_toon,
         )
 
-    def gather(self, statement: Assemble, place: int) -> Gathered:
+    def gather(self, statement: Assemble, place: int) -> SourceResult:
         """Run one source."""
         source, label = statement.sources[place], label_of(statement.sources[place], place)
         begun = time.monotonic()
@@ -215,8 +217,8 @@ class Runner(msgspec.Struct):
         except QueryError as error:
             if error.cal_code == self.reader.timeout_code:
                 raise
-            return Gathered(label=label, items=(), total=0, error=error, duration_ms=_since(begun))
-        return Gathered(
+            return SourceResult(label=label, items=(), total=0, error=error, duration_ms=_since(begun))
+        return SourceResult(
             label=label,
             items=tuple(items),
             total=found.total,
@@ -232,7 +234,7 @@ class Runner(msgspec.Struct):
 
     def _assembled(self, assembly: Assembly) -> Body:
         results = [{**result_of(shown.item), "source": shown.source} for shown in assembly.items]
-        totals = [source.gathered.total for source in assembly.sources]
+        totals = [source.result.total for source in assembly.sources]
         counted = [total for total in totals if total is not None]
         total = sum(counted) if len(counted) == len(totals) else None
         return {"results": results, "total": total, "next_cursor": None, **assembly.document()}
@@ -241,15 +243,17 @@ class Runner(msgspec.Struct):
         """The same as events, as they happen."""
         feed = stream.Feed(statement.stream, assembly_id)
         yield from feed(stream.assembly_started(statement))
-        gathered: list[Gathered] = []
+        gathered: list[SourceResult] = []
         for place in range(len(statement.sources)):
             yield from feed(stream.source_started(label_of(statement.sources[place], place), place))
             gathered.append(self.gather(statement, place))
             yield from feed(*stream.source_ended(gathered[-1], self._demand(statement, gathered[-1])))
-        for event in stream.outcome(self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)):
+        for event in stream.outcome_events(
+            self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)
+        ):
             yield from feed(event)
 
-    def _demand(self, statement: Assemble, gathered: Gathered) -> int:
+    def _demand(self, statement: Assemble, gathered: SourceResult) -> int:
         """How many tokens one source would take if it had the budget for itself."""
         if gathered.error is not None:
             return 0
@@ -275,7 +279,7 @@ class Runner(msgspec.Struct):
         return {
             "from": f"sha256:{before.address}",
             "to": f"sha256:{after.address}",
-            "changes": differences(before.fields, after.fields),
+            "changes": find_differences(before.fields, after.fields),
         }
 
     def _single(self, given: Hash) -> Version:
@@ -316,7 +320,7 @@ class Runner(msgspec.Struct):
         for number, each in enumerate(shown, start=1):
             each["version"] = number
         if statement.as_of is not None:
-            at = times.end_of(str(statement.as_of), session.now)
+            at = times.last_ms(str(statement.as_of), session.now)
             shown = [each for each in shown if at is not None and _was_current(each, at)]
         shown = shown[::-1][:HISTORY_LIMIT]
         self.returned += len(shown)

@@ -13,7 +13,7 @@ from memoranda.retrieval.words import words
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Counted, Grains, Groups, Outcome, Slice
+from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Outcome, Slice, Total
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
@@ -72,7 +72,7 @@ def with_limit(written: Recall, stages: tuple[Stage, ...], default: int) -> tupl
 
 def window_of(stages: tuple[Stage, ...], *, pushes: bool) -> Window:
     """What of a pipeline the store can do: an order by a number, then a page, before anything that needs the whole."""
-    rest = pipeline.paired(stages)
+    rest = pipeline.merge_slices(stages)
     order: OrderBy | None = None
     while rest and isinstance(rest[0], OrderBy) and rest[0].field in _SQL_ORDERS:
         order = rest.pop(0)  # type: ignore[assignment]
@@ -116,15 +116,15 @@ def paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Fo
     """Run a pipeline over all grains, the last LIMIT moved on by a cursor's offset, and see whether more is left."""
     place = _page_at(stages)
     if place is None:
-        return Found(pipeline.run(stages, Grains(items)), len(items))
+        return Found(pipeline.run_stages(stages, Grains(items)), len(items))
     cut = stages[place]
     assert isinstance(cut, Slice)
     assert cut.limit is not None
     # One more than asked for tells whether there is one.
-    seen = pipeline.run((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
-    assert not isinstance(seen, Counted)
+    seen = pipeline.run_stages((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
+    assert not isinstance(seen, Total)
     is_more = len(seen.items) > cut.limit
-    outcome = pipeline.run((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
+    outcome = pipeline.run_stages((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
     return Found(outcome, len(items), offset + cut.limit if is_more else None)
 
 
@@ -136,7 +136,7 @@ def is_list(stages: Sequence[Stage | Slice]) -> bool:
 def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
     for option in options:
         is_dedup = option.name == "dedup"
-        items = pipeline.deduplicated(items, str(option.word)) if is_dedup else diversified(items, option)
+        items = pipeline.deduplicate(items, str(option.word)) if is_dedup else diversified(items, option)
     return items
 
 
@@ -157,9 +157,9 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
 
     if option.word == "mmr":
         weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
-        found = pipeline.diverse(compared, similarity, weight=weight, enough=enough)
+        found = pipeline.diversify(compared, similarity, weight=weight, limit=enough)
     else:
-        found = pipeline.unlike(compared, similarity, float(option.value or 0.0), enough=enough)  # type: ignore[arg-type]
+        found = pipeline.drop_similar(compared, similarity, float(option.value or 0.0), limit=enough)  # type: ignore[arg-type]
     return found if len(found) == enough else [*found, *rest]
 
 

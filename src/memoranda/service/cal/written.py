@@ -43,7 +43,7 @@ def timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
 
     Who asks for what was superseded, or for when something ends, is told of what is past and to come as well.
     """
-    at, known_at = (times.moment_of(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
+    at, known_at = (times.time_option(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
     if at is not None or known_at is not None:
         known = None if known_at is None else Instant(known_at)
         return structs.replace(selection, at=now if at is None else Instant(at), known_at=known)

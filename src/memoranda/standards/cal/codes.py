@@ -1,6 +1,7 @@
-"""The stable codes of CAL 1.0: 64 errors and five warnings.
+"""The stable error codes of CAL 1.0.
 
-The codes are the specification's. So are most names from E040 on; where it only describes a code, the name is ours.
+The codes are the specification's, and so are most names from E040 on. Where it only describes a code, the name is
+ours.
 """
 
 from __future__ import annotations
@@ -77,6 +78,6 @@ ERRORS: Final = {
     }.items()
 }
 
-# E060 stands for two mistakes; the error says which.
+# E060 stands for two mistakes; the `reason` of the error is one of these.
 AMBIGUOUS_SHORTCUT: Final = "ambiguous_shortcut"
 FIELD_NOT_ON_TYPE: Final = "field_not_on_grain_type"

@@ -1,7 +1,8 @@
-"""Conditions as questions to the field index.
+"""Conditions as tests on the field index.
 
-`field_index_of` and `questions` are two sides of one agreement: a condition that becomes tests is answered by the index
-alone, and what the index cannot answer (order of texts, mixed lists) is left over for `passes`.
+`field_index_of` writes the index and `build_index_query` reads it, so both must agree on names and normal forms. A
+condition that becomes tests is decided by the index alone. Conditions that the index cannot decide (order of texts,
+lists of mixed values) are checked on each grain by `matches`.
 """
 
 from __future__ import annotations
@@ -15,158 +16,188 @@ import msgspec
 from memoranda.model.instant import EARLIEST, LATEST
 from memoranda.model.selection import Compares, IsNoneOf, IsOneOf, Test
 from memoranda.standards.cal import fields as table
-from memoranda.standards.cal.field_index import LIST, PLACES, PRESENT, SEMANTIC, TRUTH, is_number, listed, normal
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.field_index import (
+    BOOLEAN_SUFFIX,
+    DOMAIN_FIELD_NAMES,
+    INDEX_NAMES,
+    LIST_SUFFIX,
+    SEMANTIC,
+    index_texts,
+    is_number,
+    non_empty_texts,
+)
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.item import DEFAULTS, Item, value_of
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import Condition, Hash, Param, Subquery, Value
 
-# Answered elsewhere: by the search, the index of names, or after retrieval.
+# Fields of conditions that need a search.
 SEARCH: Final = frozenset(("query", *SEMANTIC))
-_ELSEWHERE: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
+# Fields that the field index does not answer: the executor searches, looks up the grain, or checks after retrieval.
+_NOT_INDEXED: Final = SEARCH | {"hash", "contradicted", "namespace", "score"}
 
 
-class Questions(msgspec.Struct, frozen=True):
-    """A condition for the index, and whether what it finds must still be looked at."""
+class IndexQuery(msgspec.Struct, frozen=True):
+    """The tests of a condition, and a flag if the grains they find must still be checked by `matches`."""
 
     tests: tuple[Test, ...] = ()
-    is_left_over: bool = False
+    needs_check: bool = False
 
 
-def questions(condition: Condition, grain_type: str | None, now: int) -> Questions:
-    """What to ask the index. Conditions on query, semantic fields, hash, contradicted and score are the executor's."""
+def build_index_query(condition: Condition, grain_type: str | None, now: int) -> IndexQuery:
+    """Return the tests of the field index that a condition stands for.
+
+    Conditions on query, semantic fields, hash, contradicted, namespace and score have none: the executor answers
+    them.
+    """
     name, operator, value = condition.field, condition.operator, condition.value
     assert not isinstance(value, Subquery | Param)
-    if name in _ELSEWHERE:
-        return Questions()
-    field = table.fields_of(grain_type).get(name, table.DOMAIN)
-    if field.kind is Kind.ANY:
-        return _of_domain(name, operator, value)
+    if name in _NOT_INDEXED:
+        return IndexQuery()
+    field = table.fields_of(grain_type).get(name, table.DOMAIN_FIELD)
+    if field.kind is FieldKind.ANY:
+        return _domain_query(name, operator, value)
     if name == "time":
-        return Questions(tuple(_between("at", _span(operator, value, now))))
-    if field.kind is Kind.INSTANT:
-        return Questions(tuple(_between(name, _instants(operator, value, now))))
-    if field.kind in (Kind.FRACTION, Kind.NUMBER):
-        return Questions((Compares(name=name, operator=cast(Any, operator), number=float(cast(Any, value))),))
+        return IndexQuery(tuple(_range_tests("at", _time_span(operator, value, now))))
+    if field.kind is FieldKind.INSTANT:
+        return IndexQuery(tuple(_range_tests(name, _instant_span(operator, value, now))))
+    if field.kind in (FieldKind.FRACTION, FieldKind.NUMBER):
+        return IndexQuery((Compares(name=name, operator=cast(Any, operator), number=float(cast(Any, value))),))
     if operator in ("INCLUDE", "EXCLUDE"):
-        kept = "tag" if name == "tags" else name
-        return Questions(_membership(kept, operator, value))
-    return Questions((_equality(field, operator, value),))
+        index_name = "tag" if name == "tags" else name
+        return IndexQuery(_membership_tests(index_name, operator, value))
+    return IndexQuery((_equality_test(field, operator, value),))
 
 
-def _equality(field: Field, operator: str, value: Value) -> Test:
+def _equality_test(field: Field, operator: str, value: Value) -> Test:
+    """Return the test of `=`, `!=` or IN on a text field, with its default value for missing ones."""
     values = value if isinstance(value, tuple) else (value,)
-    texts = tuple(text for each in values for text in normal(field, _plain(each)))
+    texts = tuple(text for item in values for text in index_texts(field, _plain_value(item)))
     default = DEFAULTS.get(field.name)
-    place = PLACES.get(field.name, field.name)
+    index_name = INDEX_NAMES.get(field.name, field.name)
     if operator == "!=":
-        return IsNoneOf(name=place, texts=texts, or_missing=default is not None and default not in texts)
-    return IsOneOf(name=place, texts=texts, or_missing=default in texts)
+        return IsNoneOf(name=index_name, texts=texts, or_missing=default is not None and default not in texts)
+    return IsOneOf(name=index_name, texts=texts, or_missing=default in texts)
 
 
-def _membership(name: str, operator: str, value: Value) -> tuple[Test, ...]:
+def _membership_tests(name: str, operator: str, value: Value) -> tuple[Test, ...]:
+    """Return the tests of INCLUDE or EXCLUDE on a list."""
     values = value if isinstance(value, tuple) else (value,)
     if operator == "EXCLUDE":
-        # Nothing is in a list that is missing.
-        texts = tuple(text for each in values for text in listed(_plain(each)))
+        # A missing list has no members, so it passes.
+        texts = tuple(text for item in values for text in non_empty_texts(_plain_value(item)))
         return (IsNoneOf(name=name, texts=texts, or_missing=True),)
-    return tuple(IsOneOf(name=name, texts=tuple(listed(_plain(each)))) for each in values)
+    return tuple(IsOneOf(name=name, texts=tuple(non_empty_texts(_plain_value(item)))) for item in values)
 
 
-def _plain(value: Value) -> Any:
+def _plain_value(value: Value) -> Any:
+    """Return the text of a hash, and any other value as it is."""
     return value.text if isinstance(value, Hash) else value
 
 
-def _span(operator: str, value: Value, now: int) -> tuple[float, float]:
+def _time_span(operator: str, value: Value, now: int) -> tuple[float, float]:
+    """Return first and last millisecond of a condition on `time`; without an end, infinity."""
     if operator == "BETWEEN":
         low, high = cast("tuple[Value, Value]", value)
-        return _edge(low, now, last=False), _edge(high, now, last=True)
-    start = times.start_of(cast(str, value), now)
+        return _range_end(low, now, is_last=False), _range_end(high, now, is_last=True)
+    start = times.first_ms(cast(str, value), now)
     return (float("inf") if start is None else start), float("inf")
 
 
-def _instants(operator: str, value: Value, now: int) -> tuple[float, float]:
+def _instant_span(operator: str, value: Value, now: int) -> tuple[float, float]:
+    """Return first and last millisecond of a condition on a date field."""
     if operator == "BETWEEN":
-        return _span(operator, value, now)
+        return _time_span(operator, value, now)
     if isinstance(value, str):
-        span = times.span_of(value)
+        span = times.parse_span(value)
         return span if span is not None else (float("inf"), float("-inf"))
     exact = times.epoch_ms(cast(float, value))
     return exact, exact
 
 
-def _edge(value: Value, now: int, *, last: bool) -> float:
+def _range_end(value: Value, now: int, *, is_last: bool) -> float:
+    """Return one end of BETWEEN in milliseconds; NaN if the text is no time expression."""
     if isinstance(value, str):
-        found = times.end_of(value, now) if last else times.start_of(value, now)
-        return float("nan") if found is None else found
+        instant = times.last_ms(value, now) if is_last else times.first_ms(value, now)
+        return float("nan") if instant is None else instant
     return times.epoch_ms(cast(float, value))
 
 
-def _between(name: str, span: tuple[float, float]) -> Iterator[Test]:
+def _range_tests(name: str, span: tuple[float, float]) -> Iterator[Test]:
+    """Yield the tests that a number lies in the span."""
     low, high = span
     if not low <= high:
-        # Nothing lies between: no number is both.
+        # An empty span, or NaN: no number passes both tests.
         low, high = LATEST + 1, EARLIEST - 1
     yield Compares(name=name, operator=">=", number=low)
     if high != float("inf"):
         yield Compares(name=name, operator="<=", number=high)
 
 
-def _of_domain(name: str, operator: str, value: Value) -> Questions:
-    present = IsOneOf(name=PRESENT, texts=(name,))
-    values = [_plain(each) for each in (value if isinstance(value, tuple) else (value,))]
+def _domain_query(name: str, operator: str, value: Value) -> IndexQuery:
+    """Return the tests of a condition on a domain field, whose values may have any type."""
+    present = IsOneOf(name=DOMAIN_FIELD_NAMES, texts=(name,))
+    operands = value if isinstance(value, tuple) else (value,)
+    values = [_plain_value(operand) for operand in operands]
     if operator in ("=", "!=") and len(values) == 1 and not isinstance(value, tuple):
-        return Questions((_domain_equality(name, operator, values[0]),))
-    if operator == "IN" and all(isinstance(each, str) for each in values):
-        return Questions((IsOneOf(name=name, texts=tuple(values)),))
-    if operator == "INCLUDE" and values and all(isinstance(each, str) and each for each in values):
-        return Questions(tuple(IsOneOf(name=name + LIST, texts=(each,)) for each in values))
+        return IndexQuery((_domain_equality_test(name, operator, values[0]),))
+    if operator == "IN" and all(isinstance(text, str) for text in values):
+        return IndexQuery((IsOneOf(name=name, texts=tuple(values)),))
+    if operator == "INCLUDE" and values and all(isinstance(text, str) and text for text in values):
+        return IndexQuery(tuple(IsOneOf(name=name + LIST_SUFFIX, texts=(text,)) for text in values))
     if operator == "BETWEEN" and all(map(is_number, values)):
-        return Questions(tuple(_between(name, (float(values[0]), float(values[1])))))
+        return IndexQuery(tuple(_range_tests(name, (float(values[0]), float(values[1])))))
     if operator in (">=", "<=", ">", "<") and is_number(values[0]):
-        return Questions((Compares(name=name, operator=cast(Any, operator), number=float(values[0])),))
-    return Questions((present,), is_left_over=True)
+        return IndexQuery((Compares(name=name, operator=cast(Any, operator), number=float(values[0])),))
+    return IndexQuery((present,), needs_check=True)
 
 
-def _domain_equality(name: str, operator: str, value: Any) -> Test:
-    # A value of another kind is neither equal nor unequal: it does not match.
+def _domain_equality_test(name: str, operator: str, value: Any) -> Test:
+    """Return the test of `=` or `!=` on a domain field."""
+    # A value of another type is neither equal nor unequal, so it never matches.
     if is_number(value):
         return Compares(name=name, operator=cast(Any, operator), number=float(value))
     if isinstance(value, bool):
-        name, value = name + TRUTH, "true" if value else "false"
+        name, value = name + BOOLEAN_SUFFIX, "true" if value else "false"
     if operator == "!=":
         return IsNoneOf(name=name, texts=(value,))
     return IsOneOf(name=name, texts=(value,))
 
 
-def passes(condition: Condition, item: Item) -> bool:
-    """Whether a grain meets a condition that the index could not answer: on a domain field, or on the score."""
+def matches(condition: Condition, item: Item) -> bool:
+    """Return True if a grain meets a condition that the index could not decide.
+
+    These are conditions on the score and some on domain fields.
+    """
     assert not isinstance(condition.value, Subquery | Param)
     if condition.field == "score":
         return _compare(condition.operator, item.score, condition.value)
-    held = value_of(item, condition.field)
+    actual = value_of(item, condition.field)
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    wanted = [_plain(each) for each in values]
+    expected_values = [_plain_value(expected) for expected in values]
     if condition.operator == "INCLUDE":
-        return isinstance(held, list) and all(_holds(held, each) for each in wanted)
+        return isinstance(actual, list) and all(_contains(actual, expected) for expected in expected_values)
     if condition.operator == "EXCLUDE":
-        return isinstance(held, list) and not any(_holds(held, each) for each in wanted)
+        return isinstance(actual, list) and not any(_contains(actual, expected) for expected in expected_values)
     if condition.operator == "IN":
-        return any(_compare("=", held, each) for each in wanted)
+        return any(_compare("=", actual, expected) for expected in expected_values)
     if condition.operator == "BETWEEN":
-        return _compare(">=", held, wanted[0]) and _compare("<=", held, wanted[1])
-    return not isinstance(condition.value, tuple) and _compare(condition.operator, held, wanted[0])
+        return _compare(">=", actual, expected_values[0]) and _compare("<=", actual, expected_values[1])
+    return not isinstance(condition.value, tuple) and _compare(condition.operator, actual, expected_values[0])
 
 
-def _holds(held: list[Any], wanted: Any) -> bool:
-    return any(_compare("=", each, wanted) for each in held)
+def _contains(members: list[Any], expected: Any) -> bool:
+    """Return True if a member of the list equals the value."""
+    return any(_compare("=", member, expected) for member in members)
 
 
-def _compare(operator: str, held: Any, wanted: Any) -> bool:
-    if not (isinstance(held, str) and isinstance(wanted, str)) and not (is_number(held) and is_number(wanted)):
-        is_truth = isinstance(held, bool) and isinstance(wanted, bool)
-        return is_truth and operator in ("=", "!=") and (held == wanted) == (operator == "=")
-    return bool(_COMPARISONS[operator](held, wanted))
+def _compare(operator: str, actual: Any, expected: Any) -> bool:
+    """Compare two texts, two numbers or two booleans; values of different types never match."""
+    are_texts = isinstance(actual, str) and isinstance(expected, str)
+    if not are_texts and not (is_number(actual) and is_number(expected)):
+        are_booleans = isinstance(actual, bool) and isinstance(expected, bool)
+        return are_booleans and operator in ("=", "!=") and (actual == expected) == (operator == "=")
+    return bool(_COMPARISONS[operator](actual, expected))
 
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {

@@ -1,4 +1,4 @@
-"""What the language says about itself: DESCRIBE, and what this implementation declares (sections 8.6, 24)."""
+"""DESCRIBE, and the declaration of what this implementation supports (sections 8.6, 24)."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.standards.cal import fields, grammar, limits
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.canonical import sections_text
 from memoranda.standards.cal.language.syntax import DefineTemplate, Describe, Sections
 from memoranda.standards.oms.registry import BY_NAME
 
 CAL_VERSION: Final = "1.0"
-# What a template without EXTENDS inherits from (section 10.6).
+# The parent of a template without EXTENDS (section 10.6).
 DEFAULT_PARENT: Final = "readable"
 
-# The specification's words for what a field holds; ours are finer.
-_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.STRING: "String",
-    Kind.ADDRESS: "String",
-    Kind.WORD: "String",
-    Kind.FRACTION: "Number",
-    Kind.NUMBER: "Number",
-    Kind.BOOLEAN: "Boolean",
-    Kind.ARRAY: "Array",
-    Kind.TYPE: "Type name",
-    Kind.SINCE: "Temporal",
-    Kind.INSTANT: "Temporal",
-    Kind.HASH: "Hash",
-    Kind.ANY: "Any",
+# Our kinds of fields → the specification's names, which distinguish less.
+_KINDS: Final[Mapping[FieldKind, str]] = {
+    FieldKind.STRING: "String",
+    FieldKind.ADDRESS: "String",
+    FieldKind.WORD: "String",
+    FieldKind.FRACTION: "Number",
+    FieldKind.NUMBER: "Number",
+    FieldKind.BOOLEAN: "Boolean",
+    FieldKind.ARRAY: "Array",
+    FieldKind.TYPE: "Type name",
+    FieldKind.SINCE: "Temporal",
+    FieldKind.INSTANT: "Temporal",
+    FieldKind.HASH: "Hash",
+    FieldKind.ANY: "Any",
 }
 
 
@@ -40,20 +40,20 @@ def describe(
     server: Mapping[str, Any],
     templates: Sequence[DefineTemplate],
 ) -> Any:
-    """The answer to DESCRIBE: a list for what there are many of, an object for the rest; all of it JSON."""
+    """Return the answer to DESCRIBE as JSON: a list of entries, or one object."""
     answers: Mapping[str, Callable[[], Any]] = {
         "grain_types": grain_types,
         "fields": lambda: field_rows(statement.grain_type),
         "capabilities": lambda: dict(capabilities),
         "server": lambda: dict(server),
-        "templates": lambda: [_template(each) for each in templates],
+        "templates": lambda: [_template_row(template) for template in templates],
         "grammar": lambda: {"ebnf": grammar.ebnf()},
     }
     return answers[statement.target]()
 
 
 def grain_types() -> list[dict[str, Any]]:
-    """The ten types, and which of them the language may add or supersede."""
+    """Return the ten grain types, and whether the language may add or supersede each."""
     return [
         {
             "type": singular,
@@ -68,14 +68,19 @@ def grain_types() -> list[dict[str, Any]]:
 
 
 def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
-    """The fields that every type has, then those of one type, or of each."""
-    rows = [_row(field, None) for field in fields.COMMON.values()]
+    """Return the fields that every type has, then those of one type, or of all types."""
+    rows = [_field_row(field, None) for field in fields.COMMON_FIELDS.values()]
     for name in fields.SINGULARS if grain_type is None else (grain_type,):
-        rows += (_row(field, name) for field in fields.fields_of(name).values() if field.name not in fields.COMMON)
+        rows += (
+            _field_row(field, name)
+            for field in fields.fields_of(name).values()
+            if field.name not in fields.COMMON_FIELDS
+        )
     return rows
 
 
-def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
+def _field_row(field: Field, grain_type: str | None) -> dict[str, Any]:
+    """Return one field as a row of DESCRIBE fields."""
     row = {
         "field": field.name,
         "type": _KINDS[field.kind],
@@ -88,27 +93,28 @@ def _row(field: Field, grain_type: str | None) -> dict[str, Any]:
     return row | {"values": list(field.words)} if field.words else row
 
 
-def _template(template: DefineTemplate) -> dict[str, Any]:
-    given = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
+def _template_row(template: DefineTemplate) -> dict[str, Any]:
+    """Return one template as a row of DESCRIBE templates."""
+    names = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
     return {
         "name": template.name,
         "extends": template.extends or DEFAULT_PARENT,
-        "sections": given,
+        "sections": names,
         "bytes": len(sections_text(template.sections).encode()),
     }
 
 
-# --- what is declared ------------------------------------------------------------------------------------
+# --- declaration -----------------------------------------------------------------------------------------
 
-# Everything that section 24 asks of the second level, except search across languages.
+# The features that section 24 requires for the level "extended", except search across languages.
 EXTENDED_FEATURES: Final = tuple(
     """stages set_operations subqueries explain history_as_of history_diff describe batch coalesce let shortcuts
     assemble diversity score_breakdown explanation provenance progressive_disclosure formats json_form suggestions
     type_fields category_shortcuts domain_fields thread""".split()
 )
-# Of the fourth level, what is always there.
+# Features of the level "full" that are always on.
 FULL_FEATURES: Final = ("content_projection", "describe_grammar")
-# Limits of our own readers, not of the language.
+# Limits of our own parser, which are no limits of the language.
 _INTERNAL_LIMITS: Final = frozenset(("INTEGER_MAX", "CANONICAL_GROWTH"))
 
 
@@ -122,15 +128,20 @@ def capabilities(
     embedding_model: str | None,
     languages: Sequence[str],
 ) -> dict[str, Any]:
-    """The conformance declaration (section 24): the level whose every item holds, and the features beyond it.
+    """Return the conformance declaration (section 24): the highest level we meet, and the features beyond it.
 
-    Extended demands search across languages, which needs multilingual embeddings; without them we say core.
+    The level "extended" requires search across languages, and so multilingual embeddings; without them it is "core".
     """
-    switched = {"evolve": tier1_enabled, "two_phase": tier1_enabled, "streaming": streaming, "templates": templates}
+    optional_features = {
+        "evolve": tier1_enabled,
+        "two_phase": tier1_enabled,
+        "streaming": streaming,
+        "templates": templates,
+    }
     return {
         "cal_conformance": "core",
         "cal_version": CAL_VERSION,
-        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in switched.items() if is_on)],
+        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in optional_features.items() if is_on)],
         "cross_lingual_search": False,
         "embedding_model": embedding_model,
         "supported_languages": list(languages),

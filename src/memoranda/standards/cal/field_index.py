@@ -1,6 +1,7 @@
-"""What the index keeps of a grain.
+"""The field index of a grain: the values that conditions are tested against.
 
-Every write asks for it, so nothing of the language is loaded here. Its other side is `conditions.questions`.
+It is computed with every write, so this module imports no part of the language. `conditions.build_index_query` reads
+the index and must agree with it on names and normal forms.
 """
 
 from __future__ import annotations
@@ -13,46 +14,48 @@ from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal import fields as table
-from memoranda.standards.cal.fields import Field, Kind
-from memoranda.standards.cal.item import bare_address, field_of, state_word, time_of
+from memoranda.standards.cal.fields import Field, FieldKind
+from memoranda.standards.cal.item import bare_address, field_of, oms_goal_state, time_of
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.mapping import triple_of
 from memoranda.standards.oms.registry import BY_BYTE
 
-# Searched by their words, not compared.
+# Fields that are searched as text, so they are not in the index.
 SEMANTIC: Final = frozenset(("content", "plan", "steps", "premises"))
-# Which fields the store keeps in places of their own.
-PLACES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
-_COMMON_TEXTS: Final = ("source_type", "recall_priority", "epistemic_status")
-_TEXTS: Final = frozenset((Kind.STRING, Kind.ADDRESS, Kind.WORD, Kind.BOOLEAN, Kind.ARRAY))
-# Beside the name of a domain field: that it is there at all, and where its truth values and lists are kept.
-PRESENT, TRUTH, LIST = "domain", ":?", ":[]"
+# Field → its name in the index, where they differ.
+INDEX_NAMES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
+_COMMON_TEXT_FIELDS: Final = ("source_type", "recall_priority", "epistemic_status")
+_TEXT_KINDS: Final = frozenset(
+    (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD, FieldKind.BOOLEAN, FieldKind.ARRAY)
+)
+# Index name under which the names of all domain fields are kept, and suffixes for booleans and lists among them.
+DOMAIN_FIELD_NAMES, BOOLEAN_SUFFIX, LIST_SUFFIX = "domain", ":?", ":[]"
 
 
 def field_index_of(grain: Grain) -> FieldIndex:
-    """What a grain of the ten types can be asked for; other grains cannot be asked for."""
+    """Return the field index of a grain. Conditions can only select grains of the ten types."""
     kind, fields = BY_BYTE.get(grain.type_byte), grain.fields
     subject, relation, object_ = triple_of(grain)
     if kind is None:
-        # Of an application's own type the store knows what it is about, and nothing else.
+        # Grains of an application's own type are indexed only by subject, relation and object.
         return FieldIndex(address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_)
-    texts = [("tag", tag) for tag in listed(fields.get("structural_tags"))]
-    texts += [("link", link["relation_type"]) for link in _links(fields)]
-    texts += [(name, text) for name in _COMMON_TEXTS for text in listed(fields.get(name))]
+    texts = [("tag", tag) for tag in non_empty_texts(fields.get("structural_tags"))]
+    texts += [("link", link["relation_type"]) for link in _typed_links(fields)]
+    texts += [(name, text) for name in _COMMON_TEXT_FIELDS for text in non_empty_texts(fields.get(name))]
     numbers: list[tuple[str, float]] = []
     for field in _own_fields(kind.name):
         value = field_of(kind.name, fields, field.name)
-        if field.kind in _TEXTS:
-            texts += [(field.name, text) for text in normal(field, value)]
+        if field.kind in _TEXT_KINDS:
+            texts += [(field.name, text) for text in index_texts(field, value)]
         elif is_number(value):
             numbers.append((field.name, float(value)))
-    _read_domain(fields, texts, numbers)
+    _add_domain_fields(fields, texts, numbers)
     return FieldIndex(
         address=grain.address,
         form=kind.name,
-        at=clamped(time_of(fields)),
-        confidence=_number(fields.get("confidence")),
-        importance=_number(fields.get("importance")),
+        at=clamp_instant(time_of(fields)),
+        confidence=_optional_float(fields.get("confidence")),
+        importance=_optional_float(fields.get("importance")),
         subject=subject,
         relation=relation,
         object=object_,
@@ -61,57 +64,70 @@ def field_index_of(grain: Grain) -> FieldIndex:
     )
 
 
-def clamped(instant: int) -> Instant:
-    """An instant that a date can write."""
+def clamp_instant(instant: int) -> Instant:
+    """Return the nearest instant that a date can express."""
     return Instant(max(EARLIEST, min(LATEST, instant)))
 
 
 @cache
 def _own_fields(grain_type: str) -> tuple[Field, ...]:
-    elsewhere = {*table.COMMON, *PLACES, *SEMANTIC}
+    """Return the fields of a type that are indexed by their own name."""
+    elsewhere = {*table.COMMON_FIELDS, *INDEX_NAMES, *SEMANTIC}
     return tuple(field for name, field in table.fields_of(grain_type).items() if name not in elsewhere)
 
 
-def _links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _typed_links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the links of a grain that have a relation type."""
     links = fields.get("related_to")
     for link in links if isinstance(links, list) else ():
         if isinstance(link, Mapping) and isinstance(link.get("relation_type"), str):
             yield link
 
 
-def listed(value: Any) -> list[str]:
-    """The texts of a field that may be one or a list; empty ones are as good as missing."""
+def non_empty_texts(value: Any) -> list[str]:
+    """Return the texts of a field that holds one or a list; an empty text counts as missing."""
     values = value if isinstance(value, list | tuple) else [value]
-    return [each for each in values if isinstance(each, str) and each]
+    return [text for text in values if isinstance(text, str) and text]
 
 
-def normal(field: Field, value: Any) -> list[str]:
+def index_texts(field: Field, value: Any) -> list[str]:
+    """Return a field's value as normalised texts; conditions are normalised in the same way."""
     if isinstance(value, bool):
-        return ["true" if value else "false"] if field.kind is Kind.BOOLEAN else []
-    if field.kind is Kind.ADDRESS:
-        return [bare_address(text) for text in listed(value)]
-    return [state_word(text) for text in listed(value)] if field.name == "goal_state" else listed(value)
+        if field.kind is not FieldKind.BOOLEAN:
+            return []
+        return ["true"] if value else ["false"]
+    if field.kind is FieldKind.ADDRESS:
+        return [bare_address(text) for text in non_empty_texts(value)]
+    texts = non_empty_texts(value)
+    if field.name == "goal_state":
+        return [oms_goal_state(text) for text in texts]
+    return texts
 
 
 def is_number(value: Any) -> bool:
+    """Return True for a number; booleans are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> float | None:
+def _optional_float(value: Any) -> float | None:
+    """Return a number as float, and None for any other value."""
     return float(value) if is_number(value) else None
 
 
-def _read_domain(fields: Mapping[str, Any], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]) -> None:
+def _add_domain_fields(
+    fields: Mapping[str, Any], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]
+) -> None:
+    """Add the domain fields of a grain, from its payload and its context, to the texts and numbers."""
     context = fields.get("context")
     inner = context if isinstance(context, Mapping) else {}
     for name in {key for key in (*fields, *inner) if ":" in key and key != NATIVE_KEY}:
         value = fields[name] if name in fields else inner[name]
-        texts.append((PRESENT, name))
+        texts.append((DOMAIN_FIELD_NAMES, name))
         if isinstance(value, bool):
-            texts.append((name + TRUTH, "true" if value else "false"))
+            texts.append((name + BOOLEAN_SUFFIX, "true" if value else "false"))
         elif isinstance(value, str):
             texts.append((name, value))
         elif is_number(value):
             numbers.append((name, float(value)))
         elif isinstance(value, list):
-            texts += [(name + LIST, text) for text in listed(value)]
+            texts += [(name + LIST_SUFFIX, text) for text in non_empty_texts(value)]

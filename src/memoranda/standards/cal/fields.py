@@ -1,4 +1,4 @@
-"""Grain types and their fields: operators, kinds, uses in stages (sections 6, 7, appendix E)."""
+"""Grain types and their fields: operators, kinds, and stages that may use them (sections 6, 7, appendix E)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 from memoranda.standards.oms import registry
 
 
-class Kind(Enum):
-    """What a field holds, as far as a literal can be checked against it."""
+class FieldKind(Enum):
+    """Kinds of field values, as far as a literal can be checked against them."""
 
     STRING = "String"
     # A string that may also be written as a hash literal.
     ADDRESS = "Address"
-    # A string with closed values; another value has an error code of its own.
+    # A string from a closed list; other values have an error code of their own.
     WORD = "Word"
     FRACTION = "Number 0..1"
     NUMBER = "Number"
@@ -27,140 +27,167 @@ class Kind(Enum):
     TYPE = "Type name"
     # A time expression: `time`.
     SINCE = "Temporal"
-    # A day or an instant: `deadline`, `expires_at`.
+    # A date or an instant: `deadline`, `expires_at`.
     INSTANT = "Instant"
     HASH = "Hash"
-    # Domain fields: whatever the profile puts there.
+    # Domain fields, whose values have any type.
     ANY = "Any"
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One row of the field tables."""
+    """A row of the field tables."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     operators: frozenset[str]
     sortable: bool
     projectable: bool
     groupable: bool
-    # For Kind.WORD: the words, and the code for any other.
+    # For FieldKind.WORD: the closed list of values, and the error code for other values.
     words: tuple[str, ...] = ()
     code: str = ""
 
 
-SINGULARS: Final = tuple(each.name for each in registry.TYPES)
+SINGULARS: Final = tuple(grain_type.name for grain_type in registry.TYPES)
 PLURALS: Final = MappingProxyType(
     {{"consensus": "consensuses"}.get(name, f"{name}s"): name for name in SINGULARS}  # plural → singular
 )
 PLURAL_OF: Final = MappingProxyType({singular: plural for plural, singular in PLURALS.items()})
 
-# OMS and CAL name the states of a goal differently; both are understood.
+# OMS and CAL have different names for the states of a goal; both are accepted.
 GOAL_STATES: Final = ("active", "completed", "abandoned", "blocked", "satisfied", "failed", "suspended")
 
 
-def _common(name: str, kind: Kind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
+def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
+    """Build a row; in `uses`, S stands for sortable, P for projectable and G for groupable."""
     return Field(
-        name, kind, frozenset(operators.split()), "S" in uses, "P" in uses, "G" in uses, tuple(words.split()), code
+        name=name,
+        kind=kind,
+        operators=frozenset(operators.split()),
+        sortable="S" in uses,
+        projectable="P" in uses,
+        groupable="G" in uses,
+        words=tuple(words.split()),
+        code=code,
     )
 
 
 _NUMERIC: Final = "= != >= <= > <"
-COMMON: Final = MappingProxyType(
+COMMON_FIELDS: Final = MappingProxyType(
     {
         field.name: field
         for field in (
-            _common("query", Kind.STRING, "=", ""),
-            _common("subject", Kind.STRING, "= != IN", "SPG"),
-            _common("relation", Kind.STRING, "= != IN IS", "SPG"),
-            _common("object", Kind.STRING, "= != IN", "SPG"),
-            _common("user_id", Kind.STRING, "= !=", "PG"),
-            _common("namespace", Kind.STRING, "=", ""),
-            _common("confidence", Kind.FRACTION, _NUMERIC, "SP"),
-            _common("importance", Kind.FRACTION, _NUMERIC, "SP"),
-            _common("score", Kind.FRACTION, ">= >", "SP"),
-            _common("tags", Kind.ARRAY, "INCLUDE EXCLUDE", "P"),
-            _common("type", Kind.TYPE, "=", "PG"),
-            _common("time", Kind.SINCE, "= BETWEEN", "SP"),
-            _common("hash", Kind.HASH, "=", "P"),
-            _common("contradicted", Kind.BOOLEAN, "=", "P"),
-            _common("verification_status", Kind.STRING, "=", "SPG"),
-            _common("source_type", Kind.STRING, "=", "SPG"),
-            _common("recall_priority", Kind.WORD, "=", "", "hot warm cold", "CAL-E065"),
-            _common("epistemic_status", Kind.WORD, "=", "", "certain probable uncertain estimated derived", "CAL-E066"),
+            _common_field("query", FieldKind.STRING, "=", ""),
+            _common_field("subject", FieldKind.STRING, "= != IN", "SPG"),
+            _common_field("relation", FieldKind.STRING, "= != IN IS", "SPG"),
+            _common_field("object", FieldKind.STRING, "= != IN", "SPG"),
+            _common_field("user_id", FieldKind.STRING, "= !=", "PG"),
+            _common_field("namespace", FieldKind.STRING, "=", ""),
+            _common_field("confidence", FieldKind.FRACTION, _NUMERIC, "SP"),
+            _common_field("importance", FieldKind.FRACTION, _NUMERIC, "SP"),
+            _common_field("score", FieldKind.FRACTION, ">= >", "SP"),
+            _common_field("tags", FieldKind.ARRAY, "INCLUDE EXCLUDE", "P"),
+            _common_field("type", FieldKind.TYPE, "=", "PG"),
+            _common_field("time", FieldKind.SINCE, "= BETWEEN", "SP"),
+            _common_field("hash", FieldKind.HASH, "=", "P"),
+            _common_field("contradicted", FieldKind.BOOLEAN, "=", "P"),
+            _common_field("verification_status", FieldKind.STRING, "=", "SPG"),
+            _common_field("source_type", FieldKind.STRING, "=", "SPG"),
+            _common_field("recall_priority", FieldKind.WORD, "=", "", "hot warm cold", "CAL-E065"),
+            _common_field(
+                "epistemic_status", FieldKind.WORD, "=", "", "certain probable uncertain estimated derived", "CAL-E066"
+            ),
         )
     }
 )
 
 
-def _field(name: str, operators: str = "=", kind: Kind = Kind.STRING, words: str = "", code: str = "") -> Field:
+def _type_field(
+    name: str, operators: str = "=", kind: FieldKind = FieldKind.STRING, words: str = "", code: str = ""
+) -> Field:
+    """Build a row of a field that only some types have."""
     # Scalars can be sorted and projected, strings also grouped; arrays can only be projected.
-    text = kind in (Kind.STRING, Kind.ADDRESS, Kind.WORD)
-    array = kind is Kind.ARRAY
-    return Field(name, kind, frozenset(operators.split()), not array, True, text, tuple(words.split()), code)
+    return Field(
+        name=name,
+        kind=kind,
+        operators=frozenset(operators.split()),
+        sortable=kind is not FieldKind.ARRAY,
+        projectable=True,
+        groupable=kind in (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD),
+        words=tuple(words.split()),
+        code=code,
+    )
 
 
-_OF_TYPE: Final[Mapping[str, tuple[Field, ...]]] = {
+_TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
     "belief": (),
     "event": (
-        _field("role", "= !="),
-        _field("session_id"),
-        _field("parent_message_id", kind=Kind.ADDRESS),
-        _field("model_id", "= !="),
-        _field("content"),
+        _type_field("role", "= !="),
+        _type_field("session_id"),
+        _type_field("parent_message_id", kind=FieldKind.ADDRESS),
+        _type_field("model_id", "= !="),
+        _type_field("content"),
     ),
-    "state": (_field("context", "= !="), _field("plan")),
-    "workflow": (_field("trigger", "= !="), _field("steps"), _field("goal_state", "= !=")),
+    "state": (_type_field("context", "= !="), _type_field("plan")),
+    "workflow": (_type_field("trigger", "= !="), _type_field("steps"), _type_field("goal_state", "= !=")),
     "action": (
-        _field("tool_name", "= != IN"),
-        _field("action_phase", "=", Kind.WORD, "definition call result complete", "CAL-E062"),
-        _field("is_error", "=", Kind.BOOLEAN),
-        _field("tool_call_id"),
-        _field("session_id"),
+        _type_field("tool_name", "= != IN"),
+        _type_field("action_phase", "=", FieldKind.WORD, "definition call result complete", "CAL-E062"),
+        _type_field("is_error", "=", FieldKind.BOOLEAN),
+        _type_field("tool_call_id"),
+        _type_field("session_id"),
     ),
-    "observation": (_field("observer_id", "= !="), _field("observer_type", "= !=")),
+    "observation": (_type_field("observer_id", "= !="), _type_field("observer_type", "= !=")),
     "goal": (
-        _field("goal_state", "= !=", Kind.WORD, " ".join(GOAL_STATES), "CAL-E063"),
-        _field("assigned_agent", "= !="),
-        _field("deadline", "= BETWEEN", Kind.INSTANT),
-        _field("depends_on", "= IN", Kind.ADDRESS),
+        _type_field("goal_state", "= !=", FieldKind.WORD, " ".join(GOAL_STATES), "CAL-E063"),
+        _type_field("assigned_agent", "= !="),
+        _type_field("deadline", "= BETWEEN", FieldKind.INSTANT),
+        _type_field("depends_on", "= IN", FieldKind.ADDRESS),
     ),
-    "reasoning": (_field("reasoning_type"), _field("premises"), _field("conclusion", "= !=")),
+    "reasoning": (_type_field("reasoning_type"), _type_field("premises"), _type_field("conclusion", "= !=")),
     "consensus": (
-        _field("threshold", "= >= <= > <", Kind.NUMBER),
-        _field("agreement_count", "= >= <= > <", Kind.NUMBER),
-        _field("participating_observers", "INCLUDE", Kind.ARRAY),
+        _type_field("threshold", "= >= <= > <", FieldKind.NUMBER),
+        _type_field("agreement_count", "= >= <= > <", FieldKind.NUMBER),
+        _type_field("participating_observers", "INCLUDE", FieldKind.ARRAY),
     ),
     "consent": (
-        _field("consent_action", "=", Kind.WORD, "grant withdraw", "CAL-E064"),
-        _field("purpose", "= !="),
-        _field("grantor_did"),
-        _field("grantee_did"),
-        _field("scope"),
-        _field("expires_at", "= BETWEEN", Kind.INSTANT),
+        _type_field("consent_action", "=", FieldKind.WORD, "grant withdraw", "CAL-E064"),
+        _type_field("purpose", "= !="),
+        _type_field("grantor_did"),
+        _type_field("grantee_did"),
+        _type_field("scope"),
+        _type_field("expires_at", "= BETWEEN", FieldKind.INSTANT),
     ),
 }
-# C11 and C12: the README asks for these; the letter of the specification does not have them.
-_NOT_STRICT: Final = frozenset((("action", "session_id"), ("workflow", "goal_state")))
+# C11 and C12: examples in the README need these fields; the printed specification does not have them.
+_LENIENT_FIELDS: Final = frozenset((("action", "session_id"), ("workflow", "goal_state")))
 
 
-def _table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
-    own = _OF_TYPE[grain_type] if grain_type else ()
-    extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _NOT_STRICT)}
-    return MappingProxyType({**COMMON, **extra})
+def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
+    """Return the fields of a grain type, or the common ones for None, by name."""
+    own = _TYPE_FIELDS[grain_type] if grain_type else ()
+    extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)}
+    return MappingProxyType({**COMMON_FIELDS, **extra})
 
 
 _TABLES: Final = {
-    (name, strict): _table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
+    (name, strict): _build_table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
 }
-TYPES_WITH: Final = MappingProxyType(
-    {
-        field.name: tuple(name for name in SINGULARS if any(each.name == field.name for each in _OF_TYPE[name]))
-        for fields in _OF_TYPE.values()
-        for field in fields
-    }
-)
 
-# Section 10.3.5: names that a projection gives to fields, by type, and those of every type.
+
+def _types_by_field() -> Mapping[str, tuple[str, ...]]:
+    """Return the grain types that have a field, by the name of the field."""
+    types: dict[str, tuple[str, ...]] = {}
+    for grain_type in SINGULARS:
+        for field in _TYPE_FIELDS[grain_type]:
+            types[field.name] = (*types.get(field.name, ()), grain_type)
+    return MappingProxyType(types)
+
+
+# Name of a field that not every type has → the types that have it.
+TYPES_WITH: Final = _types_by_field()
+
+# Section 10.3.5: names of attributes that only the projection has, by type, and those of every type.
 PROJECTED: Final[Mapping[str, frozenset[str]]] = {
     "belief": frozenset(),
     "event": frozenset(),
@@ -188,27 +215,27 @@ PROFILES: Final = MappingProxyType(
         "int": "integration",
     }
 )
-DOMAIN: Final = Field(
+DOMAIN_FIELD: Final = Field(
     "domain field",
-    Kind.ANY,
+    FieldKind.ANY,
     frozenset((*_NUMERIC.split(), "IN", "BETWEEN", "INCLUDE", "EXCLUDE")),
     sortable=False,
     projectable=True,
     groupable=False,
 )
 
-# What ADD and SUPERSEDE may set, in canonical order (sections 8.8, 8.9).
+# Fields that ADD and SUPERSEDE may set, in canonical order (sections 8.8, 8.9).
 SETTABLE: Final = MappingProxyType(
     {
         field.name: field
         for field in (
-            COMMON["subject"],
-            COMMON["relation"],
-            COMMON["object"],
-            _field("content"),
-            COMMON["confidence"],
-            COMMON["importance"],
-            COMMON["tags"],
+            COMMON_FIELDS["subject"],
+            COMMON_FIELDS["relation"],
+            COMMON_FIELDS["object"],
+            _type_field("content"),
+            COMMON_FIELDS["confidence"],
+            COMMON_FIELDS["importance"],
+            COMMON_FIELDS["tags"],
             _TABLES["goal", False]["goal_state"],
             _TABLES["goal", False]["assigned_agent"],
             _TABLES["goal", False]["deadline"],
@@ -218,14 +245,14 @@ SETTABLE: Final = MappingProxyType(
         )
     }
 )
-_BASE: Final = ("subject", "relation", "object", "confidence", "importance", "tags")
+_TRIPLE_FIELDS: Final = ("subject", "relation", "object", "confidence", "importance", "tags")
 ADDABLE: Final = MappingProxyType(
     {
-        "belief": frozenset(_BASE),
-        "observation": frozenset((*_BASE, "observer_id", "observer_type")),
-        "goal": frozenset((*_BASE, "goal_state", "assigned_agent", "deadline", "depends_on")),
-        # C13: the README adds one.
-        "reasoning": frozenset((*_BASE, "content")),
+        "belief": frozenset(_TRIPLE_FIELDS),
+        "observation": frozenset((*_TRIPLE_FIELDS, "observer_id", "observer_type")),
+        "goal": frozenset((*_TRIPLE_FIELDS, "goal_state", "assigned_agent", "deadline", "depends_on")),
+        # C13: the README of the specification adds one.
+        "reasoning": frozenset((*_TRIPLE_FIELDS, "content")),
     }
 )
 ADD_REQUIRED: Final = ("subject", "relation", "object")
@@ -233,5 +260,5 @@ EVOLVABLE: Final = frozenset(("object", "confidence", "importance", "tags"))
 
 
 def fields_of(grain_type: str | None, *, strict: bool = False) -> Mapping[str, Field]:
-    """The fields that can be asked when this type (singular) is declared, or none is."""
+    """Return the fields that conditions may name if this type (singular) is declared, or no type for None."""
     return _TABLES[grain_type, strict]

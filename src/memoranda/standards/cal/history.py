@@ -1,4 +1,4 @@
-"""What changed between two versions: HISTORY … DIFF (section 8.4)."""
+"""Differences between two versions: HISTORY … DIFF (section 8.4)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from typing import Any, Final, TypedDict
 
 from memoranda.encoding.bases import base64_encode
 
-# These differ between any two versions and say nothing about their content.
+# Fields that differ between any two versions and are no part of their content.
 BOOKKEEPING: Final = frozenset(("created_at", "timestamp_ms", "derived_from", "supersession_justification"))
 
-# `from` is a word of Python, so this is not a class.
+# `from` is a keyword of Python, so this cannot be written as a class.
 Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """The payload fields that differ, in order of their names, with JSON values; a missing field is null."""
+def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Return the payload fields that differ, ordered by name, with JSON values; a missing field is null."""
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
-    pairs = ((name, _plain(before.get(name)), _plain(after.get(name))) for name in names)
-    return [{"field": name, "from": old, "to": new} for name, old, new in pairs if _written(old) != _written(new)]
+    changes: list[Change] = []
+    for name in names:
+        old, new = _json_value(before.get(name)), _json_value(after.get(name))
+        if _json_text(old) != _json_text(new):
+            changes.append({"field": name, "from": old, "to": new})
+    return changes
 
 
-def _written(value: Any) -> str:
-    # Python holds 1, 1.0 and True equal; a payload does not.
+def _json_text(value: Any) -> str:
+    """Return a value as JSON with sorted keys, for comparison."""
+    # In Python 1 == 1.0 == True; in a payload they differ.
     return json.dumps(value, sort_keys=True)
 
 
-def _plain(value: Any) -> Any:
-    """A payload's value as JSON: bytes as base64, what JSON cannot hold as text."""
+def _json_value(value: Any) -> Any:
+    """Return a value of a payload as JSON: bytes as base64, and values that JSON cannot express as text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -37,5 +42,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64_encode(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, Sequence) else str(value)
+        return {str(key): _json_value(member) for key, member in value.items()}
+    if isinstance(value, Sequence):
+        return [_json_value(member) for member in value]
+    return str(value)

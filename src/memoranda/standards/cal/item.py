@@ -1,6 +1,6 @@
-"""A grain as a query sees it, and the names the language has for what is in it (section 4, appendix E).
+"""A grain as a query sees it, and its values under the field names of CAL (section 4, appendix E).
 
-CAL and OMS name some fields differently; this is the one place that knows. A field that is missing reads as None.
+CAL and OMS name some fields differently; only this module maps between them. A missing field has the value None.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
-# OMS's word for each state of a goal that CAL names otherwise.
+# States of a goal in CAL → their names in OMS, where they differ.
 GOAL_STATES: Final = {"completed": "satisfied", "abandoned": "failed", "blocked": "suspended"}
-# What OMS takes a missing field to mean.
+# Values that OMS assumes for missing fields.
 DEFAULTS: Final = {"recall_priority": "warm", "action_phase": "complete", "verification_status": "unverified"}
 _ADDRESS_PREFIX: Final = "sha256:"
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One grain among the results: its payload under OMS's full names, and what the index knows beside it."""
+    """One grain of a result: its payload under OMS's full names, and what the index knows about it."""
 
-    # 64 hexadecimal digits.
+    # The content address: 64 hexadecimal digits.
     address: str
-    # Singular: belief, event …
+    # Singular, such as "belief".
     grain_type: str
     fields: Mapping[str, Any]
     verification: str = "unverified"
@@ -30,16 +30,16 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     superseded_by: str | None = None
     system_valid_to: int | None = None
     score: float = 1.0
-    # Tells the fields that made it an answer. Looked for when they are shown: most grains are only counted or cut off.
+    # Returns the fields that matched the query. Computed on demand: most grains are only counted, or cut off by LIMIT.
     matched: Callable[[], tuple[str, ...]] = tuple
-    # The parts of the score that were used, for WITH score_breakdown.
+    # The components of the score, for WITH score_breakdown.
     breakdown: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Whether two say the same; why they are answers is nothing that they say."""
+        """Compare all fields but `matched`, which belongs to the query and not to the grain."""
         if not isinstance(other, Item):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _SAYING)
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS)
 
     @property
     def hash(self) -> str:
@@ -47,75 +47,83 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _ADDRESS_PREFIX + self.address
 
 
-_SAYING: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
+_COMPARED_FIELDS: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
 
 
 def value_of(item: Item, name: str) -> Any:
-    """What a grain has under a name of the language, or None."""
+    """Return the value of a grain under a field name of CAL, or None."""
     if ":" in name:
-        return _domain(item.fields, name)
-    own = _OF_ITEM.get(name)
+        return _domain_value(item.fields, name)
+    own = _ITEM_READERS.get(name)
     if own is not None:
         return own(item)
     return field_of(item.grain_type, item.fields, name)
 
 
 def field_of(grain_type: str, fields: Mapping[str, Any], name: str) -> Any:
-    """The same for what stands in the payload alone."""
-    reader = _READERS.get((grain_type, name)) or _READERS.get(("", name))
+    """Return the value of a payload field under a field name of CAL, or None."""
+    reader = _FIELD_READERS.get((grain_type, name)) or _FIELD_READERS.get(("", name))
     value = fields.get(name) if reader is None else reader(grain_type, fields)
-    # An empty text says nothing.
+    # An empty text counts as missing.
     return DEFAULTS.get(name) if value is None or value == "" else value
 
 
 def time_of(fields: Mapping[str, Any]) -> int:
-    """When it was: the moment it is about, else when it was made."""
+    """Return the time that a grain is about, or else the time it was created, in milliseconds."""
     return int(fields.get("timestamp_ms", fields["created_at"]))
 
 
 def bare_address(text: str) -> str:
-    """An address without its prefix, in lower case; other text as it is."""
-    return text[len(_ADDRESS_PREFIX) :].lower() if text[: len(_ADDRESS_PREFIX)].lower() == _ADDRESS_PREFIX else text
+    """Return an address without its prefix, in lower case; other text unchanged."""
+    prefix, address = text[: len(_ADDRESS_PREFIX)], text[len(_ADDRESS_PREFIX) :]
+    return address.lower() if prefix.lower() == _ADDRESS_PREFIX else text
 
 
-def contradicted_by(item: Item) -> list[str]:
-    """The addresses that its links contradict."""
+def contradicted_addresses(item: Item) -> list[str]:
+    """Return the addresses of the grains that an item contradicts, from its links."""
     links = item.fields.get("related_to")
-    return [
-        bare_address(link["hash"])
-        for link in (links if isinstance(links, list) else ())
-        if isinstance(link, Mapping)
-        and link.get("relation_type") == "contradicts"
-        and isinstance(link.get("hash"), str)
-    ]
+    if not isinstance(links, list):
+        return []
+    addresses = []
+    for link in links:
+        if isinstance(link, Mapping) and link.get("relation_type") == "contradicts":
+            target = link.get("hash")
+            if isinstance(target, str):
+                addresses.append(bare_address(target))
+    return addresses
 
 
-def state_word(state: Any) -> Any:
-    """A state of a goal in OMS's word."""
+def oms_goal_state(state: Any) -> Any:
+    """Return the OMS name of a state of a goal."""
     return GOAL_STATES.get(state, state) if isinstance(state, str) else state
 
 
-def label_of(context: Any) -> str | None:
-    """What a state's context is called."""
+def context_label(context: Any) -> str | None:
+    """Return the name of a state's context: the text itself, or its `name`, `label` or `id`."""
     if isinstance(context, str):
         return context
     if not isinstance(context, Mapping):
         return None
-    return next((context[name] for name in ("name", "label", "id") if isinstance(context.get(name), str)), None)
+    for name in ("name", "label", "id"):
+        value = context.get(name)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def event_text(fields: Mapping[str, Any]) -> str | None:
-    """What was said: the content, else the text of its blocks."""
+    """Return the text of an event: its content, or else the texts of its content blocks."""
     if isinstance(content := fields.get("content"), str):
         return content
     blocks = fields.get("content_blocks")
     if not isinstance(blocks, Sequence) or isinstance(blocks, str):
         return None
-    said = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
-    return " ".join(said) or None
+    texts = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
+    return " ".join(texts) or None
 
 
-def _domain(fields: Mapping[str, Any], name: str) -> Any:
+def _domain_value(fields: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a domain field, from the payload or its context."""
     if name in fields:
         return fields[name]
     context = fields.get("context")
@@ -123,29 +131,31 @@ def _domain(fields: Mapping[str, Any], name: str) -> Any:
 
 
 def _consent_action(_: str, fields: Mapping[str, Any]) -> str:
+    """Return the action of a consent: withdraw or grant."""
     return "withdraw" if fields.get("is_withdrawal") else "grant"
 
 
-def _named(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+def _field_reader(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+    """Return a reader of the payload field with this name."""
     return lambda _, fields: fields.get(name)
 
 
-_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
-    ("", "tags"): _named("structural_tags"),
+_FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
+    ("", "tags"): _field_reader("structural_tags"),
     ("", "time"): lambda _, fields: time_of(fields),
     ("event", "content"): lambda _, fields: event_text(fields),
-    ("state", "context"): lambda _, fields: label_of(fields.get("context")),
-    ("reasoning", "reasoning_type"): _named("inference_method"),
+    ("state", "context"): lambda _, fields: context_label(fields.get("context")),
+    ("reasoning", "reasoning_type"): _field_reader("inference_method"),
     ("goal", "object"): lambda _, fields: fields.get("description" if fields.get("object") in (None, "") else "object"),
-    # A consent is a triple too: who permits, or revokes, whom.
-    ("consent", "subject"): _named("subject_did"),
+    # A consent is read as a triple: the grantor permits, or revokes, the grantee.
+    ("consent", "subject"): _field_reader("subject_did"),
     ("consent", "relation"): lambda _, fields: "mg:revokes" if fields.get("is_withdrawal") else "mg:permits",
-    ("consent", "object"): _named("grantee_did"),
+    ("consent", "object"): _field_reader("grantee_did"),
     ("consent", "consent_action"): _consent_action,
-    ("consent", "grantor_did"): _named("subject_did"),
-    ("consent", "expires_at"): _named("valid_to"),
+    ("consent", "grantor_did"): _field_reader("subject_did"),
+    ("consent", "expires_at"): _field_reader("valid_to"),
 }
-_OF_ITEM: Final[Mapping[str, Callable[[Item], Any]]] = {
+_ITEM_READERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "type": lambda item: item.grain_type,
     "hash": lambda item: item.hash,
     "score": lambda item: item.score,

@@ -1,4 +1,4 @@
-"""Cursors: where the next page of a query begins. They hold no snapshot and no secret."""
+"""Page cursors: the offset of the next page of a query. They hold no snapshot and no secret."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 
 _PREFIX: Final = "cursor:"
+# Characters; ours have about 150. A longer text is refused before it is decoded.
 _MAX_CHARS: Final = 256
 
 
-def cursor_of(query_hash: str, offset: int) -> str:
-    """The cursor for the page of a query that begins after so many items."""
-    # Sorted keys, no spaces: one spelling.
+def encode_cursor(query_hash: str, offset: int) -> str:
+    """Return the cursor for the page of a query that begins at an offset."""
+    # Keys are sorted and there are no spaces, so that each page has exactly one cursor.
     return _PREFIX + base64url_encode(f'{{"h":"{query_hash}","o":{offset},"v":1}}'.encode())
 
 
-def offset_of(cursor: str, query_hash: str) -> int:
-    """Where the page begins. Raises QueryError for a cursor of another query, or none at all."""
-    offset = _offset(cursor, query_hash)
+def decode_cursor(cursor: str, query_hash: str) -> int:
+    """Return the offset of a page. Raise QueryError if the cursor belongs to another query, or is none."""
+    offset = _decode_offset(cursor, query_hash)
     if offset is None:
         raise QueryError(
             "The cursor does not belong to this query.",
@@ -31,7 +32,8 @@ def offset_of(cursor: str, query_hash: str) -> int:
     return offset
 
 
-def _offset(cursor: str, query_hash: str) -> int | None:
+def _decode_offset(cursor: str, query_hash: str) -> int | None:
+    """Return the offset in a cursor, or None if it is not exactly a cursor of this query."""
     if len(cursor) > _MAX_CHARS or not cursor.startswith(_PREFIX):
         return None
     try:
@@ -41,4 +43,4 @@ def _offset(cursor: str, query_hash: str) -> int | None:
     offset = value.get("o") if isinstance(value, dict) else None
     if type(offset) is not int or not 0 <= offset <= limits.INTEGER_MAX:
         return None
-    return offset if cursor_of(query_hash, offset) == cursor else None
+    return offset if encode_cursor(query_hash, offset) == cursor else None

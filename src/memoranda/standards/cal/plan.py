@@ -1,6 +1,6 @@
-"""What a query would do, without doing it: EXPLAIN, and what a caller is shown before a change (sections 8.5, 13, 18).
+"""The plan of a query, without running it: EXPLAIN, and the preview before a change (sections 8.5, 13, 18).
 
-Nothing is read: the numbers are bounds that follow from the query alone.
+No memory is read. The numbers are bounds that follow from the query alone.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from memoranda.standards.cal.language.syntax import (
     Subquery,
     Supersede,
     Value,
-    tier,
+    tier_of,
 )
 from memoranda.standards.cal.wire import writer
 
 Json = dict[str, Any]
 
-# Section 8.4: HISTORY answers with at most so many versions.
+# Section 8.4: versions that HISTORY returns at most.
 HISTORY_VERSIONS: Final = 100
-# What one grain is taken to cost before anything is read (section 10.9.5).
+# Tokens that one grain is estimated to take (section 10.9.5).
 TOKENS_PER_GRAIN: Final = 40
-# Of each group, so many grains are shown.
+# Grains that GROUP BY returns of each group.
 _GRAINS_PER_GROUP: Final = 5
-# Sections 8.9, 8.10: what there is to read before a change, and the change.
+# Sections 8.9, 8.10: least and most store operations, the reads before the change and the change itself.
 _SUPERSEDE_OPS: Final = (2, 3)
 _REVERT_OPS: Final = (3, 4)
-# Fields whose `=` searches rather than compares.
+# Fields on which `=` runs a search.
 _SEARCHED: Final = frozenset(("query", "content", "plan", "steps", "premises"))
 _DEFAULT_SORT: Final = ({"field": "score", "dir": "desc"}, {"field": "hash", "dir": "asc"})
 
 
-class _Work(NamedTuple):
-    """What a statement makes the store do: in order, how often at least and at most, and for how many grains."""
+class _Workload(NamedTuple):
+    """The store operations of a statement: in order, their least and greatest number, and the most grains returned."""
 
     steps: tuple[Json, ...]
     low: int
@@ -71,276 +71,321 @@ class _Work(NamedTuple):
     grains: int
 
 
-class _Given(NamedTuple):
-    """What every step depends on: the time, and the most grains that each LET yields."""
+class _Context(NamedTuple):
+    """Input of every step: the current time, and the most grains that each LET returns."""
 
     now: int
     lets: Mapping[str, int]
 
 
 def explain(query: Query, *, now: int) -> Json:
-    """The plan of a query, or of the query inside EXPLAIN; `now` is what its time expressions are relative to."""
-    query = _explained(query)
+    """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
+    query = _unwrap_explain(query)
     statement = query.statement
-    first = {each.name: _let(each.name, each.query, now) for each in query.lets}
-    given = _Given(now, {name: work.grains for name, work in first.items()})
-    work = _joined([*first.values()], _work(statement, given))
+    let_workloads = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
+    context = _Context(now, {name: workload.grains for name, workload in let_workloads.items()})
+    workload = _join_workloads([*let_workloads.values()], _plan_statement(statement, context))
     return {
         "statement": writer.statement_json(statement)["statement"],
-        "tier": tier(statement),
+        "tier": tier_of(statement),
         "canonical": canonical(query),
-        "desugared": canonical(desugar(query.written or query)),
-        "steps": list(work.steps),
-        "store_ops": {"min": work.low, "max": work.high},
-        "bounds": _bounds(statement, work.grains),
-        "budget": _budget(statement) if isinstance(statement, Assemble) else None,
+        "desugared": canonical(desugar(query.original or query)),
+        "steps": list(workload.steps),
+        "store_ops": {"min": workload.low, "max": workload.high},
+        "bounds": _estimate_bounds(statement, workload.grains),
+        "budget": _describe_budget(statement) if isinstance(statement, Assemble) else None,
         "side_effects": side_effects(statement),
-        "warnings": [warning._asdict() for warning in check.warnings(query)],
+        "warnings": [warning._asdict() for warning in check.find_warnings(query)],
     }
 
 
 def side_effects(statement: Statement) -> list[Json]:
-    """What a statement would append, for review before it does; empty for one that reads."""
+    """Return what a statement would append, for review beforehand; empty if it only reads."""
     if isinstance(statement, Explain):
         return side_effects(statement.query)
     if isinstance(statement, Add):
-        grain = {"type": statement.grain_type, **_preview(statement.assignments)}
+        grain = {"type": statement.grain_type, **_preview_assignments(statement.assignments)}
         return [{"operation": "add", "grain": grain, "reason": statement.reason}]
     if not isinstance(statement, Supersede | Revert):
         return []
-    # What REVERT brings back is in the store.
-    is_new = isinstance(statement, Supersede)
+    # The content that REVERT restores is known only to the store.
+    is_supersede = isinstance(statement, Supersede)
+    grain = _preview_assignments(statement.assignments) if isinstance(statement, Supersede) else {}
     return [
         {
-            "operation": "supersede" if is_new else "revert",
-            "target_hash": _value(statement.hash),
-            "grain": _preview(statement.assignments) if isinstance(statement, Supersede) else {},
+            "operation": "supersede" if is_supersede else "revert",
+            "target_hash": _value_json(statement.hash),
+            "grain": grain,
             "reason": statement.reason,
         }
     ]
 
 
-def _explained(query: Query) -> Query:
+def _unwrap_explain(query: Query) -> Query:
+    """Return the query inside EXPLAIN, or the query itself."""
     if not isinstance(query.statement, Explain):
         return query
-    written = None if query.written is None else _explained(query.written)
-    return Query(statement=query.statement.query, lets=query.lets, written=written)
+    original = None if query.original is None else _unwrap_explain(query.original)
+    return Query(statement=query.statement.query, lets=query.lets, original=original)
 
 
-def _preview(assignments: tuple[Assignment, ...]) -> Json:
-    return {each.field: _value(each.value) for each in assignments}
+def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
+    """Return the assigned fields and their values."""
+    return {assignment.field: _value_json(assignment.value) for assignment in assignments}
 
 
-def _value(value: Value) -> Any:
+def _value_json(value: Value) -> Any:
+    """Return a value as JSON, with hashes as plain strings."""
     return value.text if isinstance(value, Hash) else writer.value_json(value)
 
 
-def _joined(before: list[_Work], last: _Work) -> _Work:
-    """One piece of work after others that only prepare it."""
-    every = (*before, last)
-    steps = tuple(step for work in every for step in work.steps)
-    return _Work(steps, sum(work.low for work in every), sum(work.high for work in every), last.grains)
+def _join_workloads(preparations: list[_Workload], last: _Workload) -> _Workload:
+    """Join steps that prepare others with the last one, which alone returns grains."""
+    workloads = (*preparations, last)
+    steps = tuple(step for workload in workloads for step in workload.steps)
+    low = sum(workload.low for workload in workloads)
+    high = sum(workload.high for workload in workloads)
+    return _Workload(steps, low, high, last.grains)
 
 
-def _all(works: list[_Work]) -> _Work:
-    """Pieces of work whose results stand side by side."""
-    return _joined(works, _NOTHING)._replace(grains=sum(work.grains for work in works))
+def _combine_workloads(workloads: list[_Workload]) -> _Workload:
+    """Combine workloads whose results are all returned."""
+    return _join_workloads(workloads, _NO_WORK)._replace(grains=sum(workload.grains for workload in workloads))
 
 
-_NOTHING: Final = _Work((), 0, 0, 0)
+_NO_WORK: Final = _Workload((), 0, 0, 0)
 
 
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall(recall: Recall, given: _Given, *, is_inner: bool = False, **more: Any) -> _Work:
-    """One RECALL; `more` says in each of its steps what it is for."""
-    plain = desugar_recall(recall)
-    before = [
-        _recall(condition.value.query, given, is_inner=True, feeds=condition.field)
-        for condition in plain.where
-        if isinstance(condition.value, Subquery)
+def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **extra_members: Any) -> _Workload:
+    """Return the workload of one RECALL; each of its steps gets the `extra_members`."""
+    desugared = desugar_recall(recall)
+    preparations = [
+        _recall_workload(test.value.query, context, is_inner=True, feeds=test.field)
+        for test in desugared.where
+        if isinstance(test.value, Subquery)
     ]
-    if plain.thread is not None and plain.thread.message is not None:
-        # Of a message that is not there, there is no thread to ask for.
-        before.append(_Work(({"op": "get", "hash": _value(plain.thread.message), **more},), 0, 1, 0))
-    has_search = any(each.field in _SEARCHED for each in plain.where)
-    limit = _limit(plain, is_inner=is_inner)
-    step = {
+    if desugared.thread is not None and desugared.thread.message is not None:
+        # Adds nothing to the least number: without the message, this read replaces the query.
+        get_message = {"op": "get", "hash": _value_json(desugared.thread.message), **extra_members}
+        preparations.append(_Workload((get_message,), 0, 1, 0))
+    has_search = any(condition.field in _SEARCHED for condition in desugared.where)
+    limit = _max_results(desugared, is_inner=is_inner)
+    offset = _total_offset(desugared)
+    step: Json = {
         "op": "search" if has_search else "query",
-        "filters": _filters(plain, given.now),
-        "sort": _sort(plain),
+        "filters": _build_filters(desugared, context.now),
+        "sort": _sort_order(desugared),
         "limit": limit,
-        **({"offset": offset} if (offset := _offset(plain)) is not None else {}),
-        **({"superseded": True} if any(each.name == "superseded" for each in plain.options) else {}),
-        **more,
     }
-    steps = (step, *(_instead(step, fallback) for fallback in _fallbacks(recall)))
-    return _joined(before, _Work(steps, 1, len(steps), _grains(plain, limit)))
+    if offset is not None:
+        step["offset"] = offset
+    if any(option.name == "superseded" for option in desugared.options):
+        step["superseded"] = True
+    step |= extra_members
+    steps = (step, *(_fallback_step(step, fallback) for fallback in _find_fallbacks(recall)))
+    return _join_workloads(preparations, _Workload(steps, 1, len(steps), _max_grains(desugared, limit)))
 
 
 class _Fallback(NamedTuple):
-    """A search, for when the first call finds nothing: which condition becomes one, on which field."""
+    """A search that runs if the first step finds nothing: the condition it replaces, and the field it searches."""
 
     field: str
-    searched: str
-    when: str
+    search_field: str
+    reason: str
 
 
-def _fallbacks(recall: Recall) -> list[_Fallback]:
-    found = []
-    # Two search texts would contradict one another.
-    if recall.about is not None and recall.like is None and all(each.field != "query" for each in recall.where):
-        found.append(_Fallback("subject", "query", "no grain has this subject"))
+def _find_fallbacks(recall: Recall) -> list[_Fallback]:
+    """Return the searches to which a RECALL may fall back."""
+    fallbacks = []
+    # A RECALL that searches already cannot search for a second text.
+    if (
+        recall.about is not None
+        and recall.like is None
+        and all(condition.field != "query" for condition in recall.where)
+    ):
+        fallbacks.append(_Fallback("subject", "query", "no grain has this subject"))
     # Section 6.3: "semantic or exact".
-    if any(each.field == "conclusion" and each.operator == "=" for each in recall.where):
-        found.append(_Fallback("conclusion", "conclusion", "no grain has exactly this conclusion"))
-    return found
+    if any(condition.field == "conclusion" and condition.operator == "=" for condition in recall.where):
+        fallbacks.append(_Fallback("conclusion", "conclusion", "no grain has exactly this conclusion"))
+    return fallbacks
 
 
-def _instead(step: Json, fallback: _Fallback) -> Json:
+def _fallback_step(step: Json, fallback: _Fallback) -> Json:
+    """Return the step with one of its filters turned into a search."""
     filters = list(step["filters"])
-    place = next(at for at, each in enumerate(filters) if (each["field"], each["op"]) == (fallback.field, "="))
-    filters[place] = {**filters[place], "field": fallback.searched}
-    return {**step, "op": "search", "filters": filters, "when": fallback.when}
+    tests = [(test["field"], test["op"]) for test in filters]
+    index = tests.index((fallback.field, "="))
+    filters[index] = {**filters[index], "field": fallback.search_field}
+    return {**step, "op": "search", "filters": filters, "when": fallback.reason}
 
 
-def _filters(recall: Recall, now: int) -> list[Json]:
-    found = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
+def _build_filters(recall: Recall, now: int) -> list[Json]:
+    """Return the filters of a RECALL: its type, its thread, then its conditions."""
+    filters = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
     if recall.thread is not None and recall.thread.message is not None:
-        found.append({"field": "thread", "op": "=", "value": _value(recall.thread.message)})
-    return found + [_filter(each, now) for each in recall.where]
+        filters.append({"field": "thread", "op": "=", "value": _value_json(recall.thread.message)})
+    return filters + [_build_filter(condition, now) for condition in recall.where]
 
 
-def _filter(condition: Condition, now: int) -> Json:
+def _build_filter(condition: Condition, now: int) -> Json:
+    """Return one condition as a filter."""
     value = condition.value
     if isinstance(value, Subquery):
-        shown: Any = {"subquery": statement_text(value.query)}
+        operand: Any = {"subquery": statement_text(value.query)}
     else:
-        shown = _value(value)
-    return {"field": condition.field, "op": condition.operator, "value": shown} | _span(condition, now)
+        operand = _value_json(value)
+    return {"field": condition.field, "op": condition.operator, "value": operand} | _time_span(condition, now)
 
 
-def _span(condition: Condition, now: int) -> Json:
-    """The instants that a condition on `time` stands for; those of unbound parameters are not known."""
+def _time_span(condition: Condition, now: int) -> Json:
+    """Return the instants of a condition on `time`, without those of unbound parameters."""
     value = condition.value
     if condition.field != "time" or isinstance(value, Subquery):
         return {}
     low, high = value if isinstance(value, tuple) else (value, None)
-    ends = {"from": _instant(low, now, times.start_of), "to": _instant(high, now, times.end_of)}
+    ends = {"from": _instant_of(low, now, times.first_ms), "to": _instant_of(high, now, times.last_ms)}
     return {name: end for name, end in ends.items() if end is not None}
 
 
-def _instant(value: Value | None, now: int, read: Callable[[str, int], int | None]) -> int | None:
+def _instant_of(value: Value | None, now: int, parse_time: Callable[[str, int], int | None]) -> int | None:
+    """Return the instant of a time expression or an epoch in milliseconds; None for other values."""
     if isinstance(value, str):
-        return read(value, now)
+        return parse_time(value, now)
     return times.epoch_ms(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _sort(recall: Recall) -> list[Json]:
-    """What decides the order: the last ORDER BY, then the hash."""
-    ordered = [each for each in recall.stages if isinstance(each, OrderBy)]
-    if not ordered and recall.thread is None:
+def _sort_order(recall: Recall) -> list[Json]:
+    """Return the sort keys: the last ORDER BY, then the hash."""
+    orders = [stage for stage in recall.stages if isinstance(stage, OrderBy)]
+    if not orders and recall.thread is None:
         return list(_DEFAULT_SORT)
-    # A thread is told from its beginning.
-    last = ordered[-1] if ordered else OrderBy(field="time")
-    return [{"field": last.field, "dir": "desc" if last.descending else "asc"}, _DEFAULT_SORT[-1]]
+    # A thread is ordered from its beginning.
+    order = orders[-1] if orders else OrderBy(field="time")
+    return [{"field": order.field, "dir": "desc" if order.descending else "asc"}, _DEFAULT_SORT[-1]]
 
 
-def _limit(recall: Recall, *, is_inner: bool) -> Any:
-    """How many results there can be; None for COUNT, which counts them all."""
-    counts = [each.count for each in recall.stages if isinstance(each, Limit)]
-    reduced = {each.to for each in recall.stages if isinstance(each, Reduce)}
-    if "first" in reduced:
+def _max_results(recall: Recall, *, is_inner: bool) -> Any:
+    """Return the most results that a RECALL can have; None for COUNT, which counts all matches."""
+    counts = [stage.count for stage in recall.stages if isinstance(stage, Limit)]
+    reducers = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
+    if "first" in reducers:
         return 1
     if counts:
-        return _smallest(counts)
-    if "count" in reduced:
+        return _smallest_count(counts)
+    if "count" in reducers:
         return None
-    # What a membership is tested against is not cut short unasked.
-    return limits.LIMIT_MAX if is_inner and reduced else limits.LIMIT_DEFAULT
+    # A subquery gets the greatest limit, because a truncated list would make IN miss members.
+    return limits.LIMIT_MAX if is_inner and reducers else limits.LIMIT_DEFAULT
 
 
-def _smallest(counts: list[Count]) -> Any:
-    known = [count for count in counts if not isinstance(count, Param)]
-    return min(known) if known else writer.value_json(counts[0])
+def _smallest_count(counts: list[Count]) -> Any:
+    """Return the smallest number; if all counts are parameters, the first of them as JSON."""
+    numbers = [count for count in counts if not isinstance(count, Param)]
+    return min(numbers) if numbers else writer.value_json(counts[0])
 
 
-def _offset(recall: Recall) -> Any:
-    counts = [each.count for each in recall.stages if isinstance(each, Offset)]
+def _total_offset(recall: Recall) -> Any:
+    """Return the sum of all offsets, or None if there are none; if one is a parameter, that parameter as JSON."""
+    counts = [stage.count for stage in recall.stages if isinstance(stage, Offset)]
     if any(isinstance(count, Param) for count in counts):
         return writer.value_json(next(count for count in counts if isinstance(count, Param)))
     return sum(count for count in counts if isinstance(count, int)) or None
 
 
-def _grains(recall: Recall, limit: Any) -> int:
-    """The most grains that its answer can hold."""
-    if any(isinstance(each, Reduce) and each.to == "count" for each in recall.stages):
+def _max_grains(recall: Recall, limit: Any) -> int:
+    """Return the most grains that the answer to a RECALL can hold."""
+    if any(isinstance(stage, Reduce) and stage.to == "count" for stage in recall.stages):
         return 0
-    most = limit if isinstance(limit, int) else limits.LIMIT_MAX
-    return most * _GRAINS_PER_GROUP if any(isinstance(each, GroupBy) for each in recall.stages) else most
+    max_results = limit if isinstance(limit, int) else limits.LIMIT_MAX
+    has_groups = any(isinstance(stage, GroupBy) for stage in recall.stages)
+    return max_results * _GRAINS_PER_GROUP if has_groups else max_results
 
 
-def _let(name: str, recall: Recall, now: int) -> _Work:
-    return _recall(recall, _Given(now, {}), is_inner=True, source=f"${name}")
+def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
+    """Return the workload of a LET."""
+    return _recall_workload(recall, _Context(now, {}), is_inner=True, source=f"${name}")
 
 
 # --- the other statements --------------------------------------------------------------------------------
 
 
-def _work(statement: Statement, given: _Given, **more: Any) -> _Work:
+def _plan_statement(statement: Statement, context: _Context, **extra_members: Any) -> _Workload:
+    """Return the workload of a statement."""
     if isinstance(statement, Recall):
-        return _recall(statement, given, **more)
-    return _WORK[type(statement)](statement, given, **more)
+        return _recall_workload(statement, context, **extra_members)
+    return _PLANNERS[type(statement)](statement, context, **extra_members)
 
 
-def _assemble(statement: Assemble, given: _Given) -> _Work:
-    # Options of the whole hold for every source.
-    more = {"superseded": True} if any(each.name == "superseded" for each in statement.options) else {}
-    works = []
+def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
+    """Return the workload of an ASSEMBLE: one RECALL per source."""
+    # Options of the ASSEMBLE apply to every source.
+    reads_superseded = any(option.name == "superseded" for option in statement.options)
+    extra_members = {"superseded": True} if reads_superseded else {}
+    workloads = []
     for index, source in enumerate(statement.sources):
         if isinstance(source.query, Param):
-            # It ran with the LETs; each of them is evaluated once.
-            works.append(_NOTHING._replace(grains=given.lets[source.query.name]))
+            # The LET runs once, before the statement, and its steps are already in the plan.
+            workloads.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
         else:
-            works.append(_recall(source.query, given, source=label_of(source, index), **more))
-    return _all(works)
+            workloads.append(_recall_workload(source.query, context, source=label_of(source, index), **extra_members))
+    return _combine_workloads(workloads)
 
 
-def _set(statement: SetOp, given: _Given) -> _Work:
-    left, right = (_work(each, given) for each in (statement.left, statement.right))
-    grains = {"union": left.grains + right.grains, "intersect": min(left.grains, right.grains), "except": left.grains}
-    return _all([left, right])._replace(grains=grains[statement.operator])
+def _plan_set(statement: SetOp, context: _Context) -> _Workload:
+    """Return the workload of a set operation: that of both operands."""
+    left_workload, right_workload = (
+        _plan_statement(operand, context) for operand in (statement.left_operand, statement.right_operand)
+    )
+    grains = {
+        "union": left_workload.grains + right_workload.grains,
+        "intersect": min(left_workload.grains, right_workload.grains),
+        "except": left_workload.grains,
+    }
+    return _combine_workloads([left_workload, right_workload])._replace(grains=grains[statement.operator])
 
 
-def _coalesce(statement: Coalesce, given: _Given, **more: Any) -> _Work:
-    works = [_recall(each, given, branch=index, **more) for index, each in enumerate(statement.branches)]
-    # The first branch may already answer.
-    return _all(works)._replace(low=works[0].low, grains=max(work.grains for work in works))
+def _plan_coalesce(statement: Coalesce, context: _Context, **extra_members: Any) -> _Workload:
+    """Return the workload of a COALESCE: at least its first branch, at most all of them."""
+    workloads = [
+        _recall_workload(branch, context, branch=index, **extra_members)
+        for index, branch in enumerate(statement.branches)
+    ]
+    # The first branch may have results; then no other one runs.
+    return _combine_workloads(workloads)._replace(
+        low=workloads[0].low, grains=max(workload.grains for workload in workloads)
+    )
 
 
-def _batch(statement: Batch, given: _Given) -> _Work:
-    return _all([_work(entry.query, given, source=entry.label) for entry in statement.entries])
+def _plan_batch(statement: Batch, context: _Context) -> _Workload:
+    """Return the workload of a BATCH: that of all entries."""
+    return _combine_workloads(
+        [_plan_statement(entry.query, context, source=entry.label) for entry in statement.entries]
+    )
 
 
-def _exists(statement: Exists, _: _Given, **more: Any) -> _Work:
-    return _Work(({"op": "exists", "hash": _value(statement.hash), **more},), 1, 1, 0)
+def _plan_exists(statement: Exists, _: _Context, **extra_members: Any) -> _Workload:
+    """Return the workload of an EXISTS."""
+    return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **extra_members},), 1, 1, 0)
 
 
-def _history(statement: History, given: _Given, **more: Any) -> _Work:
+def _plan_history(statement: History, context: _Context, **extra_members: Any) -> _Workload:
+    """Return the workload of a HISTORY: the versions of a grain, or one query for a subject and relation."""
     if statement.hash is not None:
-        first = {"op": "get", "hash": _value(statement.hash), **more}
+        get_grain = {"op": "get", "hash": _value_json(statement.hash), **extra_members}
         if statement.diff is not None:
-            return _Work((first, {**first, "hash": _value(statement.diff)}), 2, 2, 0)
-        walk = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **more}
-        return _Work((first, walk), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
+            return _Workload((get_grain, {**get_grain, "hash": _value_json(statement.diff)}), 2, 2, 0)
+        get_versions = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **extra_members}
+        return _Workload((get_grain, get_versions), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
     assert statement.subject is not None
     assert statement.relation is not None
-    asked = (("subject", statement.subject), ("relation", statement.relation))
-    filters = [{"field": name, "op": "=", "value": _value(value)} for name, value in asked]
+    pairs = (("subject", statement.subject), ("relation", statement.relation))
+    filters = [{"field": name, "op": "=", "value": _value_json(value)} for name, value in pairs]
     if statement.as_of is not None:
-        instant = _instant(statement.as_of if isinstance(statement.as_of, str) else None, given.now, times.end_of)
-        as_of = {"field": "as_of", "op": "=", "value": _value(statement.as_of)}
+        instant = _instant_of(statement.as_of if isinstance(statement.as_of, str) else None, context.now, times.last_ms)
+        as_of = {"field": "as_of", "op": "=", "value": _value_json(statement.as_of)}
         filters.append(as_of if instant is None else as_of | {"to": instant})
     step = {
         "op": "query",
@@ -348,76 +393,82 @@ def _history(statement: History, given: _Given, **more: Any) -> _Work:
         "sort": [{"field": "created_at", "dir": "desc"}],
         "limit": HISTORY_VERSIONS,
         "superseded": True,
-        **more,
+        **extra_members,
     }
-    return _Work((step,), 1, 1, HISTORY_VERSIONS)
+    return _Workload((step,), 1, 1, HISTORY_VERSIONS)
 
 
-def _add(_: Add, __: _Given) -> _Work:
-    return _Work(({"op": "put"},), 1, 1, 0)
+def _plan_add(_: Add, __: _Context) -> _Workload:
+    """Return the workload of an ADD."""
+    return _Workload(({"op": "put"},), 1, 1, 0)
 
 
-def _supersede(statement: Supersede, _: _Given) -> _Work:
-    target = _value(statement.hash)
-    return _Work(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
+def _plan_supersede(statement: Supersede, _: _Context) -> _Workload:
+    """Return the workload of a SUPERSEDE."""
+    target = _value_json(statement.hash)
+    return _Workload(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
 
 
-def _revert(statement: Revert, _: _Given) -> _Work:
-    target = _value(statement.hash)
+def _plan_revert(statement: Revert, _: _Context) -> _Workload:
+    """Return the workload of a REVERT."""
+    target = _value_json(statement.hash)
     steps = (
         {"op": "get", "hash": target},
         {"op": "get", "chain": "the version before it"},
         {"op": "supersede", "chain": "the current version"},
     )
-    return _Work(steps, *_REVERT_OPS, 0)
+    return _Workload(steps, *_REVERT_OPS, 0)
 
 
-def _nothing(*_: Any, **__: Any) -> _Work:
-    return _NOTHING
+def _plan_nothing(*_: Any, **__: Any) -> _Workload:
+    """Return the workload of a statement that touches no grain."""
+    return _NO_WORK
 
 
-_WORK: Final[Mapping[type[Statement], Callable[..., _Work]]] = {
-    Assemble: _assemble,
-    SetOp: _set,
-    Coalesce: _coalesce,
-    Batch: _batch,
-    Exists: _exists,
-    History: _history,
-    # Neither touches a grain.
-    Describe: _nothing,
-    DefineTemplate: _nothing,
-    Add: _add,
-    Supersede: _supersede,
-    Revert: _revert,
+_PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
+    Assemble: _plan_assemble,
+    SetOp: _plan_set,
+    Coalesce: _plan_coalesce,
+    Batch: _plan_batch,
+    Exists: _plan_exists,
+    History: _plan_history,
+    # These two read and write no grain.
+    Describe: _plan_nothing,
+    DefineTemplate: _plan_nothing,
+    Add: _plan_add,
+    Supersede: _plan_supersede,
+    Revert: _plan_revert,
 }
 
 
 # --- bounds and budget -----------------------------------------------------------------------------------
 
 
-def _bounds(statement: Statement, grains: int) -> Json:
-    most_tokens: int | None = None
+def _estimate_bounds(statement: Statement, grains: int) -> Json:
+    """Return the most grains and tokens of the answer, and an estimate of its tokens."""
+    max_tokens: int | None = None
     if isinstance(statement, Assemble):
-        given = statement.budget
-        if given is not None and given.unit == "grains":
-            grains = min(grains, given.amount)
+        budget_clause = statement.budget
+        if budget_clause is not None and budget_clause.unit == "grains":
+            grains = min(grains, budget_clause.amount)
         else:
-            most_tokens = budget.DEFAULT_TOKENS if given is None else given.amount
+            max_tokens = budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount
     estimate = grains * TOKENS_PER_GRAIN
     return {
         "max_grains": grains,
-        "max_tokens": most_tokens,
-        "estimated_tokens": estimate if most_tokens is None else min(estimate, most_tokens),
+        "max_tokens": max_tokens,
+        "estimated_tokens": estimate if max_tokens is None else min(estimate, max_tokens),
     }
 
 
-def _budget(statement: Assemble) -> Json:
-    given = statement.budget
+def _describe_budget(statement: Assemble) -> Json:
+    """Return the budget of an ASSEMBLE, and the weight of each source."""
+    budget_clause = statement.budget
     labels = [label_of(source, index) for index, source in enumerate(statement.sources)]
     ranked = [*statement.priority, *(label for label in labels if label not in statement.priority)]
     shares = budget.weights(len(ranked))
     return {
-        "amount": budget.DEFAULT_TOKENS if given is None else given.amount,
-        "unit": "tokens" if given is None else given.unit,
+        "amount": budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount,
+        "unit": "tokens" if budget_clause is None else budget_clause.unit,
         "weights": {label: round(float(share), 4) for label, share in zip(ranked, shares, strict=True)},
     }

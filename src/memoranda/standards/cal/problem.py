@@ -1,6 +1,6 @@
-"""Errors as documents (section 22): code, message and suggestion, the place, and what could have stood there.
+"""Errors as documents (section 22): code, message, suggestion, position, and what was expected there.
 
-Nothing here fails: an error that is hard to describe is described by less.
+No function here raises: an error that lacks details gets a document with fewer members.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import suggest, template, words
 
-# The switch of the whole language. The registry begins at E001, so ours cannot collide with one of its codes.
+# Our code for "CAL is switched off". The codes of the specification begin at E001, so none can collide with it.
 DISABLED: Final = "CAL-E000"
 DEFAULT_STATUS: Final = 400
 
 
-def _codes(numbers: str) -> tuple[str, ...]:
+def _full_codes(numbers: str) -> tuple[str, ...]:
+    """Return the codes of space-separated numbers."""
     return tuple(f"CAL-E{number}" for number in numbers.split())
 
 
-_STATUS: Final[Mapping[str, int]] = {
+_HTTP_STATUS_BY_CODE: Final[Mapping[str, int]] = {
     code: status
     for status, numbers in {
         403: "044 045",
@@ -37,23 +38,23 @@ _STATUS: Final[Mapping[str, int]] = {
         503: "000",
         504: "031 075",
     }.items()
-    for code in _codes(numbers)
+    for code in _full_codes(numbers)
 }
 
 
 def http_status(cal_code: str) -> int:
-    """The HTTP status of a code; what the writer of a query can mend is 400, and so is a code nobody knows."""
-    return _STATUS.get(cal_code, DEFAULT_STATUS)
+    """Return the HTTP status of a code; 400 for mistakes in the query, and for unknown codes."""
+    return _HTTP_STATUS_BY_CODE.get(cal_code, DEFAULT_STATUS)
 
 
 def error_envelope(error: QueryError) -> dict[str, Any]:
-    """The error as section 22 prints it; members that are not known are left out, but never the suggestion."""
-    example = _example(error)
-    found: dict[str, Any] = {
+    """Return the error document of section 22, always with a suggestion; unknown members are left out."""
+    example = _find_example(error)
+    document: dict[str, Any] = {
         "code": error.cal_code,
         "message": error.message,
         "position": {"start": error.start, "end": error.end, "line": error.line, "col": error.column},
-        "suggestion": error.suggestion or _suggestion(error.cal_code, example),
+        "suggestion": error.suggestion or _default_suggestion(error.cal_code, example),
     }
     expected = expected_of(error)
     optional = {
@@ -63,41 +64,41 @@ def error_envelope(error: QueryError) -> dict[str, Any]:
         "example": example,
         "valid_values": list(_valid_values(error.cal_code, expected)),
     }
-    return {"error": found | {name: value for name, value in optional.items() if value}}
+    return {"error": document | {name: value for name, value in optional.items() if value}}
 
 
-# --- what was expected -----------------------------------------------------------------------------------
+# --- expected tokens -------------------------------------------------------------------------------------
 
-_UNEXPECTED: Final = "Unexpected "
-_EXPECTED: Final = "; expected "
-_ENDS: Final = "The query ends where "
-_ENDS_TAIL: Final = " is expected."
+_UNEXPECTED_PREFIX: Final = "Unexpected "
+_EXPECTED_MARKER: Final = "; expected "
+_ENDS_PREFIX: Final = "The query ends where "
+_ENDS_SUFFIX: Final = " is expected."
 
 
 def expected_of(error: QueryError) -> tuple[str, ...]:
-    """What could have stood there, as `Cursor.unexpected` lists it in its message; empty if it does not."""
+    """Return what the parser expected, read from the message of `Cursor.raise_unexpected`; empty for other errors."""
     message = error.message
     if error.cal_code != "CAL-E002":
         return ()
-    if message.startswith(_UNEXPECTED) and _EXPECTED in message:
-        # What was found comes first and may hold anything; the list after it is ours.
-        listed = message.rpartition(_EXPECTED)[2].removesuffix(".")
-    elif message.startswith(_ENDS) and message.endswith(_ENDS_TAIL):
-        listed = message.removeprefix(_ENDS).removesuffix(_ENDS_TAIL)
+    if message.startswith(_UNEXPECTED_PREFIX) and _EXPECTED_MARKER in message:
+        # The unexpected token comes first and may hold any text, so split at the last marker.
+        alternatives = message.rpartition(_EXPECTED_MARKER)[2].removesuffix(".")
+    elif message.startswith(_ENDS_PREFIX) and message.endswith(_ENDS_SUFFIX):
+        alternatives = message.removeprefix(_ENDS_PREFIX).removesuffix(_ENDS_SUFFIX)
     else:
         return ()
-    most, _, last = listed.rpartition(" or ")
-    return (*most.split(", "), last) if most else (last,)
+    all_but_last, _, last = alternatives.rpartition(" or ")
+    return (*all_but_last.split(", "), last) if all_but_last else (last,)
 
 
-# --- what is valid ---------------------------------------------------------------------------------------
+# --- valid values ----------------------------------------------------------------------------------------
 
-_CLOSED: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+_VALID_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "CAL-E003": fields.SINGULARS,
-        # Which others there are depends on the type; these can be asked of every one.
-        "CAL-E004": tuple(fields.COMMON),
-        # Which others depends on the statement; these can be set in every one.
+        # The fields of every type; further ones depend on the type.
+        "CAL-E004": tuple(fields.COMMON_FIELDS),
+        # The fields that every statement can set; further ones depend on the statement.
         "CAL-E017": tuple(name for name in fields.SETTABLE if name in fields.EVOLVABLE),
         "CAL-E042": ("belief",),
         "CAL-E050": fields.ADD_REQUIRED,
@@ -118,29 +119,31 @@ _CLOSED: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 
 
 def _valid_values(code: str, expected: tuple[str, ...]) -> Sequence[str]:
-    if code in _CLOSED:
-        return _CLOSED[code]
-    # A description such as "a string in quotes" has endless values.
-    is_closed = bool(expected) and all(" " not in each and each.strip("()[]{},:;|/=<>!") for each in expected)
+    """Return the closed list of values for an error, or nothing if there is none."""
+    if code in _VALID_VALUES:
+        return _VALID_VALUES[code]
+    # A description such as "a string in quotes" is no closed list.
+    is_closed = bool(expected) and all(" " not in word and word.strip("()[]{},:;|/=<>!") for word in expected)
     return expected if is_closed else ()
 
 
 # --- examples --------------------------------------------------------------------------------------------
 
-_HASH: Final = "sha256:a1b2c3d4"
-_GIVEN: Final = "Example: "
-# Shapes that are not one whole query.
-_WHOLE: Final = {
+_EXAMPLE_HASH: Final = "sha256:a1b2c3d4"
+_EXAMPLE_PREFIX: Final = "Example: "
+# Complete queries for the examples in `suggest` that are none.
+_COMPLETE_EXAMPLES: Final = {
     "HISTORY": 'HISTORY WHERE subject = "alice" AND relation = "prefers"',
     "DESCRIBE": "DESCRIBE grain_types",
-    "LET": f"{suggest.SHAPES['LET']} RECALL events WHERE subject IN ($people)",
+    "LET": f"{suggest.EXAMPLES['LET']} RECALL events WHERE subject IN ($people)",
 }
-_OF_SHAPE: Final[Mapping[str, str]] = {
-    f"{_GIVEN}{shape}": _WHOLE.get(word, shape.replace("sha256:…", _HASH)) for word, shape in suggest.SHAPES.items()
+_EXAMPLES_BY_HINT: Final[Mapping[str, str]] = {
+    f"{_EXAMPLE_PREFIX}{shape}": _COMPLETE_EXAMPLES.get(word, shape.replace("sha256:…", _EXAMPLE_HASH))
+    for word, shape in suggest.EXAMPLES.items()
 }
-_TEMPLATE: Final = suggest.SHAPES["DEFINE"]
-_ASSEMBLE: Final = "ASSEMBLE FROM known: (RECALL beliefs), said: (RECALL events)"
-_EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
+_TEMPLATE_EXAMPLE: Final = suggest.EXAMPLES["DEFINE"]
+_ASSEMBLE_EXAMPLE: Final = "ASSEMBLE FROM known: (RECALL beliefs), said: (RECALL events)"
+_EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "CAL-E003": 'RECALL beliefs WHERE subject = "alice"',
         "CAL-E004": 'RECALL beliefs WHERE subject = "alice" AND confidence >= 0.8',
@@ -152,15 +155,15 @@ _EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "CAL-E010": "RECALL beliefs | LIMIT 1000",
         "CAL-E011": "RECALL beliefs WHERE subject IN ($people)",
         "CAL-E012": "RECALL beliefs | ORDER BY time DESC | LIMIT 10 | SELECT subject, object",
-        "CAL-E013": suggest.SHAPES["("],
+        "CAL-E013": suggest.EXAMPLES["("],
         "CAL-E014": "RECALL beliefs",
-        "CAL-E015": f"EXISTS {_HASH}",
-        **dict.fromkeys(_codes("016 017 018 050 051"), suggest.SHAPES["ADD"]),
-        "CAL-E019": _OF_SHAPE[f"{_GIVEN}{suggest.SHAPES['SUPERSEDE']}"],
+        "CAL-E015": f"EXISTS {_EXAMPLE_HASH}",
+        **dict.fromkeys(_full_codes("016 017 018 050 051"), suggest.EXAMPLES["ADD"]),
+        "CAL-E019": _EXAMPLES_BY_HINT[f"{_EXAMPLE_PREFIX}{suggest.EXAMPLES['SUPERSEDE']}"],
         "CAL-E020": 'RECALL beliefs WHERE confidence >= 0.8 AND time = "last 7 days" AND tags INCLUDE ["work"]',
         "CAL-E021": "RECALL beliefs | ORDER BY confidence DESC | SELECT subject, object",
         "CAL-E022": "RECALL beliefs | SUBJECTS",
-        "CAL-E030": f"{_ASSEMBLE} BUDGET 4000 tokens",
+        "CAL-E030": f"{_ASSEMBLE_EXAMPLE} BUDGET 4000 tokens",
         "CAL-E060": 'RECALL events ABOUT "alice" RECENT 5',
         "CAL-E061": 'RECALL goals WHERE goal_state = "active"',
         "CAL-E062": 'RECALL actions WHERE action_phase = "result"',
@@ -168,24 +171,25 @@ _EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "CAL-E064": 'RECALL consents WHERE consent_action = "grant"',
         "CAL-E065": 'RECALL WHERE recall_priority = "hot"',
         "CAL-E066": 'RECALL WHERE epistemic_status = "certain"',
-        **dict.fromkeys(_codes("077 078"), f"{_ASSEMBLE} STREAM {{ progress, chunk_size = 100 }}"),
-        **dict.fromkeys(_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE),
+        **dict.fromkeys(_full_codes("077 078"), f"{_ASSEMBLE_EXAMPLE} STREAM {{ progress, chunk_size = 100 }}"),
+        **dict.fromkeys(_full_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE_EXAMPLE),
         "CAL-E100": "CAL/1 RECALL beliefs",
     }
 )
 
 
-def _example(error: QueryError) -> str | None:
+def _find_example(error: QueryError) -> str | None:
+    """Return a query that works, for the mistake of an error."""
     suggestion = error.suggestion or ""
-    if suggestion in _OF_SHAPE:
-        return _OF_SHAPE[suggestion]
-    if suggestion.startswith(_GIVEN):
-        return suggestion.removeprefix(_GIVEN)
-    return _EXAMPLES.get(error.cal_code)
+    if suggestion in _EXAMPLES_BY_HINT:
+        return _EXAMPLES_BY_HINT[suggestion]
+    if suggestion.startswith(_EXAMPLE_PREFIX):
+        return suggestion.removeprefix(_EXAMPLE_PREFIX)
+    return _EXAMPLES_BY_CODE.get(error.cal_code)
 
 
-def _suggestion(code: str, example: str | None) -> str:
-    """For an error without a hint: section 22 wants one always."""
+def _default_suggestion(code: str, example: str | None) -> str:
+    """Return the suggestion for an error without one; section 22 always requires one."""
     if code == DISABLED:
         return "Ask the operator of this store."
-    return f"{_GIVEN}{example}" if example else "See DESCRIBE grammar."
+    return f"{_EXAMPLE_PREFIX}{example}" if example else "See DESCRIBE grammar."

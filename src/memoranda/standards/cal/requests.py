@@ -1,4 +1,7 @@
-"""What is said around a query, declared once (sections 15, 18, 26); the query itself is read by its own grammar."""
+"""The parameters around a query, such as its namespace and its cursor, declared once (sections 15, 18, 26).
+
+The text of a query is checked by the parser of the language.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from memoranda.standards.cal import limits
 from memoranda.standards.cal.token import LIFETIME_MAX_MS, LIFETIME_MS
 from memoranda.standards.oms.requests import Name
 
-# A query, fixed and sealed, may be a whole request long.
+# Characters. The token of a prepared query holds the query and its parameters, which may fill a request.
 MAX_TOKEN_CHARS: Final = 2_097_152
 
 Params = Annotated[
@@ -29,19 +32,28 @@ Cursor = Annotated[
         extra={"expected": "the next_cursor of the page before"},
     ),
 ]
-Namespace = Annotated[Name, Meta(description="Where; by default the project of the credential, else `shared`.")]
+Namespace = Annotated[Name, Meta(description="The namespace; by default the project of the credential, else `shared`.")]
+User = Annotated[
+    Name,
+    Meta(description="The user on whose behalf the query runs, for MY and $current_user_id; by default the owner."),
+]
+Owner = Annotated[
+    Name,
+    Meta(description="The owner of the memory, for a credential with access to several; by default its own."),
+]
+Agent = Annotated[Name, Meta(description="The agent that sends the query; recorded in the audit log.")]
 
 
 class TextQuery(Shape):
-    """A query and its values."""
+    """A query as text, and the values of its parameters."""
 
     query: Annotated[
         str,
         Meta(
-            description="One query. Write values as $name and give them in params, above all what a user said.",
+            description="One query. Write values as $name and pass them in params, especially text from users.",
             examples=['RECALL beliefs ABOUT "ada" WHERE confidence >= 0.8 | LIMIT 5 AS markdown'],
             extra={"expected": "the text of a query"},
-            # What is wrong with a query is said by its own reader, in CAL's words.
+            # For documentation only: the parser reports violations, with CAL's error codes.
             extra_json_schema={"minLength": 1, "maxLength": limits.QUERY_BYTES},
         ),
     ]
@@ -50,13 +62,13 @@ class TextQuery(Shape):
 
 
 class PagedTextQuery(TextQuery):
-    """A query and its values, and perhaps which page of the answer."""
+    """A query as text, its values, and the page of the answer to return."""
 
     cursor: Cursor | None = None
 
 
 class Query(Shape):
-    """A query, its values, and on whose behalf it is asked: never part of the query itself."""
+    """A query and its values, and the user on whose behalf it runs, which is never part of the query."""
 
     query: Annotated[
         str | dict[str, Any],
@@ -67,64 +79,55 @@ class Query(Shape):
     ]
     params: Params | UnsetType = UNSET
     namespace: Namespace | None = None
-    user: (
-        Annotated[Name, Meta(description="On whose behalf, for MY and $current_user_id; by default the owner.")] | None
-    ) = None
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
-    agent: Annotated[Name, Meta(description="Which agent asks; kept in the audit log.")] | None = None
-    strict: Annotated[bool, Meta(description="Refuse what is read leniently otherwise.")] = False
+    user: User | None = None
+    owner: Owner | None = None
+    agent: Agent | None = None
+    strict: Annotated[bool, Meta(description="Follow the printed specification strictly.")] = False
 
 
 class TokenRequest(Shape):
-    """How much whoever holds a token may ask, how often and for how long (section 18)."""
+    """The rights of a new capability token: namespace, operations, lifetime and uses (section 18)."""
 
     namespace: Namespace | None = None
-    user: Annotated[Name, Meta(description="On whose behalf; by default the owner.")] | None = None
-    tier1: Annotated[bool, Meta(description="Whether it may append.")] = False
-    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
-    grain_types: Annotated[tuple[Name, ...], Meta(max_length=32, description="Only these; by default all.")] = ()
+    user: Annotated[Name, Meta(description="The user on whose behalf queries run; by default the owner.")] | None = None
+    tier1: Annotated[bool, Meta(description="True if the token may append.")] = False
+    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Allowed operations; by default all.")] = ()
+    grain_types: Annotated[
+        tuple[Name, ...], Meta(max_length=32, description="Allowed grain types; by default all.")
+    ] = ()
     lifetime_ms: Annotated[int, Meta(ge=1, le=LIFETIME_MAX_MS)] = LIFETIME_MS
     uses: Annotated[int, Meta(ge=1)] = 1
     writes: Annotated[int, Meta(ge=0)] = 0
 
 
 class TemplateRequest(Shape):
-    """Which template, and where it was defined."""
+    """The name of a template, and the namespace in which it is defined."""
 
     name: Name
     namespace: Namespace | None = None
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
+    owner: Owner | None = None
 
 
 class PagedQuery(Query):
-    """The same, and perhaps which page of the answer."""
+    """A query and its values, and the page of the answer to return."""
 
     cursor: Cursor | None = None
 
 
 class ExecuteRequest(Shape):
-    """Which prepared query."""
+    """The token of a prepared query."""
 
     token: Annotated[
         str,
         Meta(
-            description="What cal.prepare gave; good for five minutes, for one execution, by you alone.",
-            extra={"expected": "what prepare gave"},
+            description="The token that cal.prepare returned: valid for five minutes, one execution, and only for you.",
+            extra={"expected": "the token that prepare returned"},
             extra_json_schema={"minLength": 1, "maxLength": MAX_TOKEN_CHARS},
         ),
     ]
 
 
 class OwnedExecuteRequest(ExecuteRequest):
-    """Which prepared query, of an owner who is named."""
+    """The token of a prepared query, and the owner of the memory."""
 
-    owner: (
-        Annotated[Name, Meta(description="Whose memory, for a credential that reaches several; by default its own.")]
-        | None
-    ) = None
+    owner: Owner | None = None

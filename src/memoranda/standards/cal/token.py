@@ -1,7 +1,7 @@
-"""Capability tokens of CAL (section 18): who may run what, in which namespace, for whom, until when.
+"""Capability tokens of CAL (section 18): the right to run certain operations in a namespace, for a user, until a time.
 
-A token is signed with HMAC-SHA256 by the host that issues it and that alone reads it again. The bytes signed are the
-members without `signature` as JSON with sorted keys and no spaces.
+A token is signed with HMAC-SHA256 by the host that issues it, and only that host reads it. The signed bytes are the
+members without `signature`, as JSON with sorted keys and no spaces.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from memoranda.standards.cal.language.syntax import (
 
 READ_OPS: Final = ("Recall", "Assemble", "Count", "Exists", "Explain", "History", "Describe", "Batch", "Coalesce")
 WRITE_OPS: Final = ("Add", "Supersede", "Revert")
+# Milliseconds that a token is valid by default.
 LIFETIME_MS: Final = 300_000
-# A host that needs longer issues another; uses and quotas are counted for as long as a token can live.
+# Milliseconds. Uses and quotas are stored for the lifetime of a token, so it is bounded.
 LIFETIME_MAX_MS: Final = 86_400_000
-# A token travels in one HTTP header; servers commonly cut headers at 8 KiB.
+# Characters. A token is sent in one HTTP header, and servers commonly reject headers above 8 KiB.
 MAX_TOKEN_CHARS: Final = 8192
 PREFIX: Final = "caltok."
 
@@ -50,12 +51,17 @@ BAD_SIGNATURE: Final = "bad_signature"
 EXPIRED: Final = "expired"
 REPLAYED: Final = "replayed"
 
+# Characters of an id, a namespace or a user.
 _TEXT_CHARS: Final = 512
+# Uses, and writes, that one token can grant.
 _MAX_COUNT: Final = 1_000_000
 
 
 class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a token, without its signature. Instants are in milliseconds. Raises ValueError."""
+    """The members of a token, without its signature; instants are in milliseconds.
+
+    Raises ValueError for members outside their range.
+    """
 
     token_id: str
     namespace: str
@@ -65,7 +71,7 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
     issued_at: int
     expires_at: int
     max_uses: int = 1
-    # Empty: no restriction.
+    # Empty means no restriction.
     allowed_grain_types: tuple[str, ...] = ()
     write_quota_remaining: int = 0
 
@@ -80,9 +86,9 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
         if self.tier not in (0, 1):
             raise ValueError("tier must be 0 or 1")
         ops = READ_OPS + WRITE_OPS if self.tier else READ_OPS
-        if not _all_among(self.allowed_ops, ops):
+        if not _are_all_in(self.allowed_ops, ops):
             raise ValueError(f"allowed_ops must be some of {', '.join(ops)}")
-        if not _all_among(self.allowed_grain_types, SINGULARS):
+        if not _are_all_in(self.allowed_grain_types, SINGULARS):
             raise ValueError("allowed_grain_types must be grain types")
         if not 0 < self.expires_at - self.issued_at <= LIFETIME_MAX_MS:
             raise ValueError("a token lives for at most a day")
@@ -91,22 +97,22 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sign(token: CapabilityToken, key: bytes) -> dict[str, Any]:
-    """The token as the document that travels."""
-    document = _document(token)
+    """Return the token as a signed document."""
+    document = _token_document(token)
     return {**document, "signature": _signature(document, key)}
 
 
 def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
-    """The token that a document is, if it holds now. Raises CAL-E044, whose reason says why not."""
+    """Return the token of a signed document. Raise CAL-E044, with a reason, if it is not valid now."""
     if not isinstance(document, Mapping) or not isinstance(document.get("signature"), str):
         refuse(BAD_SIGNATURE)
     try:
-        token = _read(document)
-        expected = _signature(_document(token), key)
+        token = _read_token(document)
+        expected_signature = _signature(_token_document(token), key)
     except ValueError:
         refuse(BAD_SIGNATURE)
-    given = document["signature"].encode("utf-8", "surrogatepass")
-    if not hmac.compare_digest(given, expected.encode("ascii")):
+    signature = document["signature"].encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(signature, expected_signature.encode("ascii")):
         refuse(BAD_SIGNATURE)
     if now_ms >= token.expires_at:
         refuse(EXPIRED)
@@ -114,12 +120,12 @@ def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
 
 
 def token_text(document: Mapping[str, Any]) -> str:
-    """A signed token in one word, for a header."""
-    return PREFIX + base64url_encode(_json(document))
+    """Return a signed token as one word, for an HTTP header."""
+    return PREFIX + base64url_encode(_signed_bytes(document))
 
 
 def token_from_text(text: str) -> dict[str, Any]:
-    """The document that a word is; whether it holds is for `open_token` to say. Raises CAL-E044."""
+    """Return the document of a token word, unverified: `open_token` verifies it. Raise CAL-E044."""
     if not text.startswith(PREFIX) or len(text) > MAX_TOKEN_CHARS:
         refuse(BAD_SIGNATURE)
     try:
@@ -132,24 +138,27 @@ def token_from_text(text: str) -> dict[str, Any]:
 
 
 def pseudonym(key: bytes, user_id: str) -> str:
-    """How an audit entry names a user: the same user gives the same name, and only the key tells whose."""
+    """Return the name of a user in audit entries: stable, but only the key can link it to the user."""
     return hmac.new(key, user_id.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def operations(query: Query) -> frozenset[str]:
-    """Which operations a token must allow for this query. Set operations need Recall, COUNT needs Count."""
+    """Return the operations that a token must allow for a query.
+
+    Set operations need Recall, and COUNT needs Count.
+    """
     lets = ("Recall",) if query.lets else ()
     return frozenset((*lets, *_operations(query.statement)))
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise CAL-E044 for a token."""
+    """Raise CAL-E044 with a reason."""
     message, suggestion = _REFUSALS[reason]
     raise QueryError(message, cal_code="CAL-E044", suggestion=suggestion, reason=reason)
 
 
 _REFUSALS: Final = {
-    BAD_SIGNATURE: ("The token does not hold here.", "Ask this server for a token, and send it as it came."),
+    BAD_SIGNATURE: ("The token is not valid here.", "Request a token from this server, and send it unchanged."),
     EXPIRED: ("The token has expired.", "Ask for a new one."),
     REPLAYED: ("The token was used already.", "Ask for a new one: a token runs one query, once."),
 }
@@ -169,6 +178,7 @@ _OPERATIONS: Final[Mapping[type, str]] = {
 
 
 def _operations(statement: Statement) -> tuple[str, ...]:
+    """Return the operations of one statement."""
     if isinstance(statement, Batch):
         return ("Batch", *(op for entry in statement.entries for op in _operations(entry.query)))
     if isinstance(statement, Recall):
@@ -177,10 +187,11 @@ def _operations(statement: Statement) -> tuple[str, ...]:
     return (_OPERATIONS[type(statement)],)
 
 
-def _read(document: Mapping[Any, Any]) -> CapabilityToken:
-    if document.keys() != _MEMBERS | {"signature"}:
+def _read_token(document: Mapping[Any, Any]) -> CapabilityToken:
+    """Read the members of a token. Raise ValueError if there are others, or some are missing."""
+    if document.keys() != _MEMBER_NAMES | {"signature"}:
         raise ValueError("these are not the members of a token")
-    members = {name: document[name] for name in _MEMBERS}
+    members = {name: document[name] for name in _MEMBER_NAMES}
     for name in ("allowed_ops", "allowed_grain_types"):
         if not isinstance(members[name], list):
             raise ValueError(f"{name} must be an array")
@@ -188,22 +199,28 @@ def _read(document: Mapping[Any, Any]) -> CapabilityToken:
     return CapabilityToken(**members)
 
 
-def _document(token: CapabilityToken) -> dict[str, Any]:
-    members = {name: getattr(token, name) for name in sorted(_MEMBERS)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in members.items()}
+def _token_document(token: CapabilityToken) -> dict[str, Any]:
+    """Return the members of a token as JSON, sorted by name."""
+    document = {}
+    for name in sorted(_MEMBER_NAMES):
+        value = getattr(token, name)
+        document[name] = list(value) if isinstance(value, tuple) else value
+    return document
 
 
 def _signature(document: Mapping[str, Any], key: bytes) -> str:
-    return hmac.new(key, _json(document), hashlib.sha256).hexdigest()
+    """Return the HMAC-SHA256 of the members."""
+    return hmac.new(key, _signed_bytes(document), hashlib.sha256).hexdigest()
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
-    # A lone surrogate has no UTF-8; UnicodeEncodeError is a ValueError.
+def _signed_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return the canonical bytes that are signed. Raise ValueError if a text is not valid Unicode."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
-def _all_among(given: object, known: tuple[str, ...]) -> bool:
-    return isinstance(given, tuple) and all(isinstance(each, str) and each in known for each in given)
+def _are_all_in(names: object, allowed: tuple[str, ...]) -> bool:
+    """Return True for a tuple whose members are all allowed names."""
+    return isinstance(names, tuple) and all(isinstance(name, str) and name in allowed for name in names)
 
 
-_MEMBERS: Final = frozenset(CapabilityToken.__struct_fields__)
+_MEMBER_NAMES: Final = frozenset(CapabilityToken.__struct_fields__)

@@ -1,7 +1,7 @@
 """ASSEMBLE after its sources have run.
 
-assembly     duplicates out, budget shared, detail chosen, text printed: `assemble`
-dedup, budget, packing                                  its duplicates, shares and choice of grains
+assembly     removes duplicates, shares the budget, chooses the detail and prints the text: `assemble`
+dedup, budget, packing                                  the three steps of it
 pipeline     the stages of a pipeline and set operations
-stream       ASSEMBLE as events: `events`, `Feed`, `sse`, `ndjson`
+stream       an ASSEMBLE as a stream of events: `stream_events`, `Feed`, `encode_sse`, `encode_ndjson`
 """

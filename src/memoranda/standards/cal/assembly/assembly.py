@@ -1,7 +1,8 @@
-"""ASSEMBLE, after its sources have run (section 8.2): duplicates out, budget shared, detail chosen, text printed.
+"""ASSEMBLE, after its sources have run (section 8.2).
 
-Values in, values out: the same statement, results and `now` give the same text. The text never has more tokens than
-the budget, counted as printed; see `packing`.
+The steps: remove duplicates, choose format and level of detail, price each grain by its printed line, select grains
+within the budget (`packing`), print. All of it is pure: the same statement, results and `now` give the same text. The
+text never has more tokens than the budget, counted as printed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import msgspec
 from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
-from memoranda.standards.cal.assembly.dedup import without_copies
-from memoranda.standards.cal.assembly.packing import Cut, Lane, Meter, Packer, Printer
+from memoranda.standards.cal.assembly.dedup import remove_duplicates
+from memoranda.standards.cal.assembly.packing import Meter, Packer, PricedGrain, Printer, SourceSelection
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (
@@ -39,22 +40,22 @@ from memoranda.standards.cal.printing.elements import Element
 from memoranda.standards.cal.printing.formats import canonical_format
 from memoranda.standards.cal.printing.printers import FormatPrinter, TemplatePrinter
 from memoranda.standards.cal.printing.projection import Level
-from memoranda.standards.cal.printing.template_render import Rendering, utilization
+from memoranda.standards.cal.printing.template_render import TemplateRenderer, utilization
 
-_NO_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
+_WITHOUT_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
-# The grammar's word for standard is headlines (cal.md, *headlines*).
-_LEVELS: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
-# Section 14.3: with a smaller budget, the summary of more grains is worth more than the detail of fewer.
+# Words of the grammar → our levels (cal.md, *headlines*).
+_LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
+# Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
 _TIGHT_TOKENS: Final = 1000
-# What a grain costs before anything is known of it (cal.md, *toon by itself*).
+# Tokens that a grain is estimated to take before it is printed (cal.md, *toon by itself*).
 _TOKENS_PER_GRAIN: Final = 40
 _PRESSURE_PERCENT: Final = 85
 _AUTO_TOON: Final = (
     "FORMAT auto-selected as toon due to budget pressure (>85% utilization estimate). "
     "Specify FORMAT explicitly to suppress this warning."
 )
-# What printing a grain can run into when its fields hold what no grain of its type does.
+# Errors that printing can raise if a grain's fields hold values that its type does not allow.
 _UNPRINTABLE: Final = (
     ArithmeticError,
     AttributeError,
@@ -66,66 +67,66 @@ _UNPRINTABLE: Final = (
 )
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source found: one for each, in the order of FROM."""
+class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one source. Results are passed in the order of FROM."""
 
     label: str
     items: tuple[Item, ...]
-    # Matches before LIMIT; None: more than these, and not counted.
+    # Matches before LIMIT; None means that there are more than `items`, and that they were not counted.
     total: int | None
     shape: Project | None = None
     error: QueryError | None = None
-    # Its own AS.
+    # The text of the source's own AS clause.
     formatted: str | None = None
     duration_ms: int = 0
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain in the text."""
+class PrintedGrain(msgspec.Struct, frozen=True, kw_only=True):
+    """A grain in the assembled text."""
 
     item: Item
     source: str
     level: Level
-    # As it stands there, with its line break.
+    # The printed line, with its line break.
     line: str
 
 
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one source."""
+    """The part that one source has in the assembled text."""
 
-    gathered: Gathered
-    # From 1.
+    result: SourceResult
+    # Rank of priority, from 1.
     priority: int
     weight: float
     allocated: int
     tokens_used: int
-    # What all of it would have cost, after duplicates.
+    # Tokens that all grains of the source would have taken, without duplicates.
     demand: int
     grain_count: int
     truncated: bool
 
     @property
     def label(self) -> str:
-        """What it is called."""
-        return self.gathered.label
+        """The label of the source."""
+        return self.result.label
 
     def document(self) -> dict[str, Any]:
-        """As it stands in the answer."""
-        found: dict[str, Any] = {
+        """Return the report as a member of the answer."""
+        document: dict[str, Any] = {
             "label": self.label,
             "priority": self.priority,
             "weight": self.weight,
             "allocated": self.allocated,
             "tokens_used": self.tokens_used,
             "grain_count": self.grain_count,
-            "total": self.gathered.total,
+            "total": self.result.total,
             "truncated": self.truncated,
         }
-        if self.gathered.formatted is not None:
-            found["formatted"] = self.gathered.formatted
-        if (error := self.gathered.error) is not None:
-            found["error"] = {"code": error.cal_code, "message": error.message}
-        return found
+        if self.result.formatted is not None:
+            document["formatted"] = self.result.formatted
+        if (error := self.result.error) is not None:
+            document["error"] = {"code": error.cal_code, "message": error.message}
+        return document
 
 
 class Assembly(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,41 +134,41 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
     statement: Assemble
     text: str
-    # A format, or the name of a template, or `template`.
+    # The name of a format or a template, or "template" for one without a name.
     format: str
-    # In the order in which the text has them.
-    items: tuple[Shown, ...]
+    # In the order of the text.
+    items: tuple[PrintedGrain, ...]
     # In the order of FROM.
     sources: tuple[SourceReport, ...]
     budget: Budget
     counter: TokenCounter
     tokens_used: int
     level: Level
-    # Grains that the text does not have, duplicates aside.
+    # Number of grains that did not fit, duplicates not counted.
     omitted: int
-    # Duplicates.
+    # Number of duplicates.
     removed: int
     warnings: tuple[dict[str, str], ...] = ()
 
     @property
     def used(self) -> int:
-        """Of the budget, in its unit."""
+        """The used amount of the budget, in its unit."""
         return self.tokens_used if self.budget.unit == "tokens" else len(self.items)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The sources that gave nothing because they failed."""
-        return tuple(source.label for source in self.sources if source.gathered.error is not None)
+        """The labels of the sources that failed."""
+        return tuple(source.label for source in self.sources if source.result.error is not None)
 
     def disclosure(self) -> dict[str, Any]:
-        """How much detail how many grains have (cal.md, *disclosure report*)."""
-        found: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
-        for shown in self.items:
-            found[shown.level] += 1
-        return found
+        """Return the number of grains per level of detail (cal.md, *disclosure report*)."""
+        report: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
+        for grain in self.items:
+            report[grain.level] += 1
+        return report
 
     def document(self) -> dict[str, Any]:
-        """What the answer has beside its results (cal.md, *answer of ASSEMBLE*)."""
+        """Return the members of the answer next to its results (cal.md, *answer of ASSEMBLE*)."""
         total, used = self.budget.amount, self.used
         return {
             "formatted_context": {"format": self.format, "text": self.text},
@@ -192,43 +193,47 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
 def assemble(
     statement: Assemble,
-    sources: Sequence[Gathered],
+    sources: Sequence[SourceResult],
     *,
     now: int,
     counter: TokenCounter = BYTES_OVER_FOUR,
-    templates: Mapping[str, DefineTemplate] = _NO_TEMPLATES,
+    templates: Mapping[str, DefineTemplate] = _WITHOUT_TEMPLATES,
     auto_toon: bool = False,
 ) -> Assembly:
-    """The text of what the sources found, and a report on it."""
+    """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed."""
     if sources and all(source.error is not None for source in sources):
         reason = sources[0].error.message if sources[0].error else ""
         raise QueryError(f"Every source failed; the first: {reason}", cal_code="CAL-E076", suggestion="Try again.")
-    return _Run(statement, sources, now, counter, templates, auto_toon).assembly()
+    return _Assembler(statement, sources, now, counter, templates, auto_toon).run()
 
 
-def order_of_priority(statement: Assemble, labels: Sequence[str]) -> list[int]:
-    """The places of the sources, the highest priority first; those that PRIORITY does not name follow as in FROM."""
+def rank_sources(statement: Assemble, labels: Sequence[str]) -> list[int]:
+    """Return the indexes of the sources, highest priority first. Sources that PRIORITY omits follow in their order."""
     ranks = {label: rank for rank, label in enumerate(statement.priority)}
-    return sorted(range(len(labels)), key=lambda place: (ranks.get(labels[place], len(ranks)), place))
+
+    def sort_key(index: int) -> tuple[int, int]:
+        return ranks.get(labels[index], len(ranks)), index
+
+    return sorted(range(len(labels)), key=sort_key)
 
 
 def budget_of(statement: Assemble) -> Budget:
-    """What it asks for, or 4000 tokens."""
+    """Return the budget of a statement, 4,000 tokens by default."""
     return statement.budget or Budget(amount=budget.DEFAULT_TOKENS, unit="tokens")
 
 
 @cache
 def weights(count: int) -> tuple[float, ...]:
-    """The shares of so many sources, as the answer writes them."""
-    return tuple(round(float(weight), 4) for weight in budget.weights(count))
+    """Return the shares of a number of sources, rounded for the answer."""
+    return tuple(round(float(share), 4) for share in budget.weights(count))
 
 
 @dataclass(slots=True)
-class _Run:
-    """One ASSEMBLE on its way; sources by rank of priority."""
+class _Assembler:
+    """The state of one running ASSEMBLE. `order` holds indexes of sources by rank of priority."""
 
     statement: Assemble
-    sources: Sequence[Gathered]
+    sources: Sequence[SourceResult]
     now: int
     counter: TokenCounter
     templates: Mapping[str, DefineTemplate]
@@ -242,123 +247,137 @@ class _Run:
     def __post_init__(self) -> None:
         self.options = {option.name: option for option in self.statement.options}
         self.budget = budget_of(self.statement)
-        self.order = order_of_priority(self.statement, [source.label for source in self.sources])
+        self.order = rank_sources(self.statement, [source.label for source in self.sources])
 
-    def assembly(self) -> Assembly:
-        kept = self._kept()
-        format_name, rendering = self._format()
+    def run(self) -> Assembly:
+        """Run all steps and return the assembly."""
+        by_rank = self._deduplicated_by_rank()
+        format_name, renderer = self._choose_format()
         meter = Meter(
             amount=self.budget.amount,
             unit=self.budget.unit,
             counter=self.counter,
-            is_template=rendering is not None,
+            is_template=renderer is not None,
         )
-        level, packer, text = self._packed(kept, format_name, rendering, meter)
-        remaining = sum(map(len, kept))
+        level, packer, text = self._pack(by_rank, format_name, renderer, meter)
+        remaining = sum(map(len, by_rank))
         return Assembly(
             statement=self.statement,
             text=text,
             format=format_name,
-            items=_in_output_order(packer.lanes, format_name),
-            sources=self._reports(packer),
+            items=_in_output_order(packer.selections, format_name),
+            sources=self._build_reports(packer),
             budget=self.budget,
             counter=self.counter,
             tokens_used=self.counter.count(text),
             level=level,
-            omitted=remaining - sum(len(lane.taken) for lane in packer.lanes),
+            omitted=remaining - sum(len(selection.chosen) for selection in packer.selections),
             removed=sum(len(source.items) for source in self.sources if source.error is None) - remaining,
             warnings=(*self.warnings, *self.unprintable.values()),
         )
 
-    def _kept(self) -> list[Sequence[Item]]:
-        """The grains of each source, without copies if that is asked for."""
-        found: list[Sequence[Item]] = [
-            () if self.sources[place].error is not None else self.sources[place].items for place in self.order
-        ]
+    def _deduplicated_by_rank(self) -> list[Sequence[Item]]:
+        """Return the grains of each source by rank, without duplicates if `WITH dedup` requests that."""
+        by_rank: list[Sequence[Item]] = []
+        for index in self.order:
+            source = self.sources[index]
+            by_rank.append(source.items if source.error is None else ())
         dedup = self.options.get("dedup")
-        return found if dedup is None or dedup.word is None else without_copies(found, dedup.word)
+        return by_rank if dedup is None or dedup.word is None else remove_duplicates(by_rank, dedup.word)
 
-    def _format(self) -> tuple[str, Rendering | None]:
-        wanted = self.statement.format
-        if isinstance(wanted, Template):
-            return self._template(wanted)
-        if wanted is None and self.auto_toon and is_pressed(self.statement):
+    def _choose_format(self) -> tuple[str, TemplateRenderer | None]:
+        """Return the name of the format, and the renderer if it is a template."""
+        requested = self.statement.format
+        if isinstance(requested, Template):
+            return self._find_template(requested)
+        if requested is None and self.auto_toon and should_use_toon(self.statement):
             self.warnings.append({"code": "CAL-W005", "message": _AUTO_TOON})
             return "toon", None
-        return canonical_format(wanted or _DEFAULT_FORMAT), None
+        return canonical_format(requested or _DEFAULT_FORMAT), None
 
-    def _template(self, wanted: Template) -> tuple[str, Rendering]:
-        if wanted.sections is not None:
-            return "template", Rendering(wanted.sections)
-        name = wanted.name or ""
-        found = self.templates.get(name)
-        if found is None:
+    def _find_template(self, requested: Template) -> tuple[str, TemplateRenderer]:
+        """Return name and renderer of a template. Raise QueryError if none has this name."""
+        if requested.sections is not None:
+            return "template", TemplateRenderer(requested.sections)
+        name = requested.name or ""
+        definition = self.templates.get(name)
+        if definition is None:
             hint = suggest.did_you_mean(name, sorted(self.templates)) or "Define it first: DEFINE TEMPLATE …"
             raise QueryError(f'There is no template "{name[:80]}".', cal_code="CAL-E085", suggestion=hint)
-        return name, Rendering(found.sections, found.extends)
+        return name, TemplateRenderer(definition.sections, definition.extends)
 
-    def _packed(
-        self, kept: Sequence[Sequence[Item]], format_name: str, rendering: Rendering | None, meter: Meter
+    def _pack(
+        self, by_rank: Sequence[Sequence[Item]], format_name: str, renderer: TemplateRenderer | None, meter: Meter
     ) -> tuple[Level, Packer, str]:
+        """Choose the level of detail and select the grains; return the level, the packer and the text."""
         option = self.options.get("progressive_disclosure")
-        is_open = option is not None and option.word is None
-        if not is_open:
-            level: Level = _LEVELS.get(option.word, "standard") if option is not None else "standard"
+        chooses_level = option is not None and option.word is None
+        if not chooses_level:
+            level: Level = _LEVEL_BY_WORD.get(option.word, "standard") if option is not None else "standard"
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
         else:
-            # Everything in full, if it all fits so (cal.md, *levels of disclosure*).
-            printer = self._printer(format_name, rendering, "full")
-            packer = Packer(self._lanes(kept, printer, meter, "full", only_if_all_fit=True), printer, meter)
-            if len(packer.lanes) == len(kept) and packer.may_hold_all():
+            # Print every grain in full detail if all of them fit (cal.md, *levels of disclosure*).
+            printer = self._make_printer(format_name, renderer, "full")
+            packer = Packer(
+                self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True), printer, meter
+            )
+            if len(packer.selections) == len(by_rank) and packer.may_fit_all():
                 text = packer.pack()
-                if not any(lane.truncated for lane in packer.lanes):
+                if not any(selection.truncated for selection in packer.selections):
                     return "full", packer, text
             self.unprintable.clear()
             level = "standard"
-        printer = self._printer(format_name, rendering, level)
+        printer = self._make_printer(format_name, renderer, level)
 
-        def shorten(cut: Cut) -> Cut | None:
-            return self._cut(replace(cut.element, level="summary"), printer, meter)
+        def shorten(grain: PricedGrain) -> PricedGrain | None:
+            return self._price_element(replace(grain.element, level="summary"), printer, meter)
 
-        may_shorten = is_open and level != "summary" and self.budget.unit == "tokens"
-        packer = Packer(self._lanes(kept, printer, meter, level), printer, meter, shorten if may_shorten else None)
+        may_shorten = chooses_level and level != "summary" and self.budget.unit == "tokens"
+        packer = Packer(
+            self._build_selections(by_rank, printer, meter, level), printer, meter, shorten if may_shorten else None
+        )
         return level, packer, packer.pack()
 
-    def _printer(self, format_name: str, rendering: Rendering | None, level: Level) -> Printer:
-        iso = "iso_timestamps" in self.options
+    def _make_printer(self, format_name: str, renderer: TemplateRenderer | None, level: Level) -> Printer:
+        """Return the printer for a format or a template."""
+        iso_times = "iso_timestamps" in self.options
         name, intent = self.statement.name, self.statement.intent
-        if rendering is None:
-            return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso)
-        places = {self.sources[place].label: (place, rank) for rank, place in enumerate(self.order, start=1)}
-        return TemplatePrinter(rendering, level, places, name, intent, self.budget, self.counter, self.now, iso)
+        if renderer is None:
+            return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso_times)
+        positions = {self.sources[index].label: (index, rank) for rank, index in enumerate(self.order, start=1)}
+        return TemplatePrinter(renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso_times)
 
-    def _lanes(
+    def _build_selections(
         self,
-        kept: Sequence[Sequence[Item]],
+        by_rank: Sequence[Sequence[Item]],
         printer: Printer,
         meter: Meter,
         level: Level,
         *,
         only_if_all_fit: bool = False,
-    ) -> list[Lane]:
-        """What each source offers; if all is wanted or nothing, only until it is certain that it is too much."""
-        found: list[Lane] = []
-        least = 0
-        for place, items in zip(self.order, kept, strict=True):
-            source = self.sources[place]
-            label, shape = source.label, source.shape
-            cuts = [self._cut(Element(item, level, label, shape), printer, meter) for item in items]
-            found.append(Lane(label=label, cuts=[cut for cut in cuts if cut is not None]))
-            # Together they may cost up to one less each.
-            least += sum(cut.cost - 1 for cut in found[-1].cuts)
-            if only_if_all_fit and least > self.budget.amount:
-                break
-        return found
+    ) -> list[SourceSelection]:
+        """Return the priced grains of each source by rank.
 
-    def _cut(self, element: Element, printer: Printer, meter: Meter) -> Cut | None:
+        With `only_if_all_fit`, stop at the first source with which the budget is certainly exceeded.
+        """
+        selections: list[SourceSelection] = []
+        least_cost = 0
+        for index, items in zip(self.order, by_rank, strict=True):
+            source = self.sources[index]
+            label, shape = source.label, source.shape
+            grains = [self._price_element(Element(item, level, label, shape), printer, meter) for item in items]
+            selections.append(SourceSelection(label=label, candidates=[grain for grain in grains if grain is not None]))
+            # Costs are rounded up, so joined lines may cost up to one unit less per grain.
+            least_cost += sum(grain.cost - 1 for grain in selections[-1].candidates)
+            if only_if_all_fit and least_cost > self.budget.amount:
+                break
+        return selections
+
+    def _price_element(self, element: Element, printer: Printer, meter: Meter) -> PricedGrain | None:
+        """Return a grain with its line and cost; record a warning and return None if it cannot be printed."""
         try:
-            return meter.cut(element, printer.line(element))
+            return meter.price(element, printer.print_line(element))
         except _UNPRINTABLE:
             message = f"The grain {element.item.hash} of {element.source} cannot be formatted."
             self.unprintable[element.source + element.item.address] = {
@@ -368,48 +387,54 @@ class _Run:
             }
             return None
 
-    def _reports(self, packer: Packer) -> tuple[SourceReport, ...]:
-        found: dict[int, SourceReport] = {}
+    def _build_reports(self, packer: Packer) -> tuple[SourceReport, ...]:
+        """Return the report of each source, in the order of FROM."""
+        reports: dict[int, SourceReport] = {}
         shares = weights(len(self.order))
-        for rank, (place, lane) in enumerate(zip(self.order, packer.lanes, strict=True)):
-            found[place] = SourceReport(
-                gathered=self.sources[place],
+        for rank, (index, selection) in enumerate(zip(self.order, packer.selections, strict=True)):
+            reports[index] = SourceReport(
+                result=self.sources[index],
                 priority=rank + 1,
                 weight=shares[rank],
                 allocated=packer.allocations[rank],
-                tokens_used=sum(cut.tokens for cut in lane.taken.values()),
-                demand=sum(cut.tokens for cut in lane.cuts),
-                grain_count=len(lane.taken),
-                truncated=lane.truncated,
+                tokens_used=sum(grain.tokens for grain in selection.chosen.values()),
+                demand=sum(grain.tokens for grain in selection.candidates),
+                grain_count=len(selection.chosen),
+                truncated=selection.truncated,
             )
-        return tuple(found[place] for place in sorted(found))
+        return tuple(reports[index] for index in sorted(reports))
 
 
-def _in_output_order(lanes: Sequence[Lane], format_name: str) -> tuple[Shown, ...]:
-    cuts = [cut for lane in lanes for cut in lane.shown()]
+def _in_output_order(selections: Sequence[SourceSelection], format_name: str) -> tuple[PrintedGrain, ...]:
+    """Return the selected grains in the order in which the format prints them."""
+    grains = [grain for selection in selections for grain in selection.in_order()]
     if format_name == "toon":
         # One table for each type, where the type first occurs (cal.md, *tables of toon*).
-        types = {cut.element.item.grain_type: None for cut in cuts}
+        types = {grain.element.item.grain_type: None for grain in grains}
         ranks = {grain_type: rank for rank, grain_type in enumerate(types)}
-        cuts.sort(key=lambda cut: ranks[cut.element.item.grain_type])
+        grains.sort(key=lambda grain: ranks[grain.element.item.grain_type])
     return tuple(
-        Shown(item=cut.element.item, source=cut.element.source, level=cut.element.level, line=cut.line) for cut in cuts
+        PrintedGrain(item=grain.element.item, source=grain.element.source, level=grain.element.level, line=grain.line)
+        for grain in grains
     )
 
 
-def is_pressed(statement: Assemble) -> bool:
-    """Whether toon may be chosen: a short budget, and sources of one type each (cal.md, *toon by itself*)."""
+def should_use_toon(statement: Assemble) -> bool:
+    """Return True if the format toon may be chosen without being requested (cal.md, *toon by itself*).
+
+    That needs a tight budget in tokens, and sources of one declared type each.
+    """
     if statement.budget is None or statement.budget.unit != "tokens":
         return False
     queries = [source.query for source in statement.sources]
     if not all(isinstance(query, Recall) and query.grain_type is not None for query in queries):
         return False
-    expected = _TOKENS_PER_GRAIN * sum(_most(query) for query in queries if isinstance(query, Recall))
+    expected = _TOKENS_PER_GRAIN * sum(_max_grains(query) for query in queries if isinstance(query, Recall))
     return expected * 100 > statement.budget.amount * _PRESSURE_PERCENT
 
 
-def _most(query: Recall) -> int:
-    """How many grains a query may yield."""
+def _max_grains(query: Recall) -> int:
+    """Return the most grains that a query can return."""
     counts = [stage.count for stage in query.stages if isinstance(stage, Limit)]
     if query.recent is not None:
         counts.append(query.recent)

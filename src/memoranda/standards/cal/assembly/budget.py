@@ -1,7 +1,8 @@
-"""How ASSEMBLE shares its budget among its sources (section 8.2).
+"""Sharing of the budget of ASSEMBLE among its sources (section 8.2).
 
-Weights fall with priority; what a source does not need goes to the others; what one grain is too large for goes to the
-next. All in whole units, with exact fractions, so that the same input always gives the same shares.
+Weights fall with priority. A share that a source does not need goes to the other sources, and the room in which one
+grain does not fit is offered to the next grain. All amounts are whole units and all weights exact fractions, so the
+same input always gives the same shares.
 """
 
 from __future__ import annotations
@@ -12,81 +13,89 @@ from typing import Final
 
 import msgspec
 
+# Tokens of an ASSEMBLE without BUDGET.
 DEFAULT_TOKENS: Final = 4000
-# By rank of priority, for one to four sources, in hundredths.
+# Percent by rank of priority, for one to four sources.
 _WEIGHTS: Final = ((100,), (65, 35), (50, 30, 20), (40, 28, 20, 12))
 
 
 def weights(count: int) -> tuple[Fraction, ...]:
-    """The share of each of so many sources, the highest priority first; they add up to one."""
-    parts = _parts(count)
-    whole = sum(parts)
-    return tuple(Fraction(part, whole) for part in parts)
+    """Return the shares for a number of sources, highest priority first. They add up to one."""
+    parts = _weight_parts(count)
+    total = sum(parts)
+    return tuple(Fraction(part, total) for part in parts)
 
 
-def _parts(count: int) -> tuple[int, ...]:
+def _weight_parts(count: int) -> tuple[int, ...]:
+    """Return the shares as whole numbers of a common unit."""
     if 1 <= count <= len(_WEIGHTS):
         return _WEIGHTS[count - 1]
-    # More sources go on falling as the row of four does: by 7/10 each.
+    # For more than four sources, each share is 7/10 of the previous one, as in the row for four.
     return tuple(7**rank * 10 ** (count - 1 - rank) for rank in range(count))
 
 
 def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
-    """Water filling: a source gets what it needs if its share holds it, and the rest is shared again."""
-    # Shares that add up to all of the total cannot all be too small for demands that do not.
+    """Return the units that each source gets, by water filling.
+
+    A source whose share covers its demand gets its demand; the remainder is shared among the other sources again.
+    """
+    # If all demands fit, each source gets its demand, whatever the weights are.
     if sum(demands) <= total:
         return tuple(demands)
-    parts = _parts(len(demands))
-    given = dict.fromkeys(range(len(demands)), 0)
-    pool, still_open = total, list(given)
+    parts = _weight_parts(len(demands))
+    allocations = dict.fromkeys(range(len(demands)), 0)
+    pool, still_open = total, list(allocations)
     while still_open:
-        whole = sum(parts[rank] for rank in still_open)
-        shares = {rank: pool * parts[rank] // whole for rank in still_open}
+        open_parts = sum(parts[rank] for rank in still_open)
+        shares = {rank: pool * parts[rank] // open_parts for rank in still_open}
         filled = [rank for rank in still_open if demands[rank] <= shares[rank]]
         if not filled:
-            # What rounding left goes to the highest priority.
+            # The units lost by rounding down go to the highest priority.
             shares[still_open[0]] += pool - sum(shares.values())
-            given |= shares
+            allocations |= shares
             break
         for rank in filled:
-            given[rank] = demands[rank]
+            allocations[rank] = demands[rank]
             pool -= demands[rank]
         still_open = [rank for rank in still_open if rank not in filled]
-    return tuple(given.values())
+    return tuple(allocations.values())
 
 
-class Filling(msgspec.Struct, frozen=True, kw_only=True):
-    """What was chosen of each source, by place in its results, and what that costs in all."""
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The selected grains of each source, as indexes in its results, and the units that they take in all."""
 
     chosen: tuple[tuple[int, ...], ...]
     allocations: tuple[int, ...]
     used: int
 
 
-def fill(total: int, costs: Sequence[Sequence[int]]) -> Filling:
-    """Choose grains by their costs, source by source in order of priority; never more than the total.
+def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
+    """Select grains by cost, source by source in order of priority; never more than the total.
 
-    A grain that does not fit is skipped, not the end of its source; what is left over in the end is offered to the
-    skipped ones.
+    A grain that does not fit is skipped, and smaller ones after it may still fit. The units that remain in the end are
+    offered to the skipped grains.
     """
     allocations = allocate(total, [sum(source) for source in costs])
     chosen: list[set[int]] = []
-    left = total
+    remaining = total
     for source, room in zip(costs, allocations, strict=True):
-        taken = _fitting(source, room, set())
-        chosen.append(taken)
-        left -= sum(source[place] for place in taken)
-    for source, taken in zip(costs, chosen, strict=True):
-        more = _fitting(source, left, taken)
-        left -= sum(source[place] for place in more)
-        taken |= more
-    return Filling(chosen=tuple(tuple(sorted(taken)) for taken in chosen), allocations=allocations, used=total - left)
+        indexes = _pick_fitting(source, room, set())
+        chosen.append(indexes)
+        remaining -= sum(source[index] for index in indexes)
+    for source, indexes in zip(costs, chosen, strict=True):
+        extra = _pick_fitting(source, remaining, indexes)
+        remaining -= sum(source[index] for index in extra)
+        indexes |= extra
+    return Selection(
+        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen), allocations=allocations, used=total - remaining
+    )
 
 
-def _fitting(costs: Sequence[int], room: int, taken: set[int]) -> set[int]:
-    found = set()
-    for place, cost in enumerate(costs):
-        if place not in taken and cost <= room:
-            found.add(place)
+def _pick_fitting(costs: Sequence[int], room: int, excluded: set[int]) -> set[int]:
+    """Return the indexes of the costs that fit into the room, first come first served, without the excluded ones."""
+    fitting = set()
+    for index, cost in enumerate(costs):
+        if index not in excluded and cost <= room:
+            fitting.add(index)
             room -= cost
-    return found
+    return fitting

@@ -1,29 +1,34 @@
-"""WITH dedup(field): what several sources found is said once (section 8.2)."""
+"""WITH dedup(field): removes duplicates that several sources returned (section 8.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
 from memoranda.standards.cal.item import Item, value_of
-from memoranda.standards.cal.printing.plain import compact
+from memoranda.standards.cal.printing.plain import compact_json
 
 
-def without_copies(by_rank: Sequence[Sequence[Item]], field: str) -> list[Sequence[Item]]:
-    """Of copies in several sources, all those of the source with the highest priority stay (cal.md, *copies*)."""
+def remove_duplicates(by_rank: Sequence[Sequence[Item]], field: str) -> list[Sequence[Item]]:
+    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *copies*)."""
+    # Key of a grain → rank of the first source that returned it.
     owners: dict[Hashable, int] = {}
-    return [
-        [item for item in items if owners.setdefault(_key(item, field), rank) == rank]
-        for rank, items in enumerate(by_rank)
-    ]
+    unique: list[Sequence[Item]] = []
+    for rank, items in enumerate(by_rank):
+        own = [item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank]
+        unique.append(own)
+    return unique
 
 
-def _key(item: Item, field: str) -> Hashable:
-    """Copies have the same type and the same value; without a value, only the same grain is a copy."""
+def _duplicate_key(item: Item, field: str) -> Hashable:
+    """Return a key that is equal for duplicates: grains of one type with the same value of the field.
+
+    Grains without a value are duplicates only if they are the same grain.
+    """
     try:
         value = value_of(item, field)
     except (LookupError, TypeError, ValueError, OverflowError):
-        # A grain with broken times has none.
+        # Malformed times and similar values count as missing.
         value = None
     if value is None:
         return item.address
-    return item.grain_type, value if type(value) is str else (compact(value),)
+    return item.grain_type, value if type(value) is str else (compact_json(value),)

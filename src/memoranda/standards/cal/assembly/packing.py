@@ -1,8 +1,9 @@
-"""Which grains an ASSEMBLE prints, so that the text as printed keeps to the budget (sections 8.2, 14.3).
+"""Selection of the grains that an ASSEMBLE prints, so that the printed text fits the budget (sections 8.2, 14.3).
 
-The budget is shared by what each grain's line costs. Lines are not the text: counts round, groups have titles. So the
-text is printed and measured, what is over is dropped from the end, and what is left is offered to the next grains
-that fit; a few times at most. What is returned was measured, whatever printer and counter there are.
+Theory of operation. The budget is shared by the cost of each grain's line. The text is not just the sum of its lines:
+counts are rounded, and groups have titles. So the text is printed and measured; grains beyond the budget are dropped
+from the end, and free room is offered to the next grains that fit, in at most `_PRINT_ROUNDS` rounds. Only a text that
+was measured is returned, so the budget holds for any printer and counter.
 """
 
 from __future__ import annotations
@@ -16,56 +17,56 @@ from memoranda.standards.cal.assembly import budget
 from memoranda.standards.cal.printing.counter import TokenCounter
 from memoranda.standards.cal.printing.elements import Element
 
-# How often a text is printed to come close to its budget.
-_ROUNDS: Final = 5
-# Not worth another print: less than one in fifty of the budget is left.
-_CLOSE: Final = 50
-# How many short forms are made: a text has room for few of them once the grains that fit are in.
-_SHORTENED: Final = 500
+# Rounds of printing and measuring until the text is close to its budget.
+_PRINT_ROUNDS: Final = 5
+# With less than one fiftieth of the budget free, another round is not worth its time.
+_CLOSE_ENOUGH_DIVISOR: Final = 50
+# Grains that are printed in short form at most: the room that remains holds few of them.
+_MAX_SHORTENED: Final = 500
 # Section 10.6: the output of a template has at most two characters for each token, or this many for a budget in grains.
 _TEMPLATE_CHARS_PER_TOKEN: Final = 2
 _TEMPLATE_CHARS: Final = 32_000
 
 
-class Cut(NamedTuple):
-    """A grain as it would be printed."""
+class PricedGrain(NamedTuple):
+    """A grain with its printed line and its cost."""
 
     element: Element
     line: str
-    # Of the budget, in its unit.
+    # In the unit of the budget.
     cost: int
     tokens: int
 
 
-class Lane(msgspec.Struct, kw_only=True):
-    """What one source offers, in order, and what is taken of it, by place."""
+class SourceSelection(msgspec.Struct, kw_only=True):
+    """The candidates of one source in order, and the chosen ones by index."""
 
     label: str
-    cuts: list[Cut]
-    taken: dict[int, Cut] = msgspec.field(default_factory=dict)
+    candidates: list[PricedGrain]
+    chosen: dict[int, PricedGrain] = msgspec.field(default_factory=dict)
 
     @property
     def truncated(self) -> bool:
-        """Whether the budget left something out."""
-        return len(self.taken) < len(self.cuts)
+        """True if some candidates were not chosen."""
+        return len(self.chosen) < len(self.candidates)
 
-    def shown(self) -> list[Cut]:
-        """What is printed, in the order of the results."""
-        return [self.taken[place] for place in sorted(self.taken)]
+    def in_order(self) -> list[PricedGrain]:
+        """Return the chosen grains in the order of the results."""
+        return [self.chosen[index] for index in sorted(self.chosen)]
 
 
 class Printer(Protocol):
-    """Makes the text."""
+    """Prints lines and whole texts in one format."""
 
-    def line(self, element: Element) -> str:
-        """One grain, with its line break."""
+    def print_line(self, element: Element) -> str:
+        """Return the line of one grain, with its line break."""
 
-    def text(self, lanes: Sequence[Lane]) -> str:
-        """All that is taken, with everything around it."""
+    def print_text(self, selections: Sequence[SourceSelection]) -> str:
+        """Return the text of all chosen grains, with headings and envelope."""
 
 
 class Meter(msgspec.Struct, frozen=True, kw_only=True):
-    """The budget, and how a text is measured against it."""
+    """The budget, and the measure of a text against it."""
 
     amount: int
     unit: str
@@ -74,163 +75,185 @@ class Meter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limit(self) -> int | None:
-        """What `size` may not exceed; None: texts are not measured."""
+        """The greatest allowed result of `measure`, or None if texts are not measured."""
         if self.unit == "tokens":
             return self.amount
         return _TEMPLATE_CHARS if self.is_template else None
 
-    def size(self, text: str) -> int:
-        """A text in units of the limit."""
+    def measure(self, text: str) -> int:
+        """Return the size of a text in the unit of the limit."""
         if self.unit != "tokens":
             return len(text)
         tokens = self.counter.count(text)
-        return max(tokens, -(-len(text) // _TEMPLATE_CHARS_PER_TOKEN)) if self.is_template else tokens
+        if not self.is_template:
+            return tokens
+        # Rounded up.
+        tokens_by_length = -(-len(text) // _TEMPLATE_CHARS_PER_TOKEN)
+        return max(tokens, tokens_by_length)
 
-    def cut(self, element: Element, line: str) -> Cut:
-        """A grain with what it costs."""
+    def price(self, element: Element, line: str) -> PricedGrain:
+        """Return a grain with its cost: its size in tokens, or 1 for a budget in grains."""
         tokens = self.counter.count(line)
         if self.unit != "tokens":
-            return Cut(element, line, 1, tokens)
-        return Cut(element, line, self.size(line) if self.is_template else tokens, tokens)
+            return PricedGrain(element, line, 1, tokens)
+        cost = self.measure(line) if self.is_template else tokens
+        return PricedGrain(element, line, cost, tokens)
 
 
 class Packer:
-    """Takes grains out of lanes, the lane of the highest priority first."""
+    """Selects grains from the candidates of all sources, highest priority first."""
 
-    __slots__ = ("_dropped", "_meter", "_printer", "_shorten", "_shortened", "allocations", "lanes")
+    __slots__ = ("_dropped_ids", "_meter", "_printer", "_shorten", "_shortened", "allocations", "selections")
 
     def __init__(
-        self, lanes: Sequence[Lane], printer: Printer, meter: Meter, shorten: Callable[[Cut], Cut | None] | None = None
+        self,
+        selections: Sequence[SourceSelection],
+        printer: Printer,
+        meter: Meter,
+        shorten: Callable[[PricedGrain], PricedGrain | None] | None = None,
     ) -> None:
-        self.lanes = lanes
+        self.selections = selections
         self.allocations: tuple[int, ...] = ()
         self._printer = printer
         self._meter = meter
-        # Makes the short form of a grain that does not fit as it is.
+        # Returns the short form of a grain that does not fit.
         self._shorten = shorten
-        self._shortened: dict[tuple[str, int], Cut | None] = {}
-        # What had to go once is not offered again as it was.
-        self._dropped: set[int] = set()
+        self._shortened: dict[tuple[str, int], PricedGrain | None] = {}
+        # Identities of the grains that were dropped; they are not offered again in the same form.
+        self._dropped_ids: set[int] = set()
 
     def pack(self) -> str:
-        """The text; the lanes then know what is in it."""
+        """Select grains and return the text; `selections` then hold the grains that it contains."""
         if self._meter.unit != "tokens":
             self._fill(self._meter.amount)
             limit = self._meter.limit
-            return self._printer.text(self.lanes) if limit is None else self._settle(limit, may_offer=False)
+            if limit is None:
+                return self._printer.print_text(self.selections)
+            return self._print_to_fit(limit, may_add=False)
         limit = self._meter.amount
-        around = self._around()
-        if around >= limit:
-            around = min(limit, self._meter.size(self._printer.text(self._empty())))
-        self._fill(limit - around)
-        # Lines that stand together cost less than the sum of their costs, each rounded up.
-        while (room := limit - around - self._lines()) > 0 and self._offer(room):
+        overhead = self._measure_overhead()
+        if overhead >= limit:
+            empty_text = self._printer.print_text(self._empty_selections())
+            overhead = min(limit, self._meter.measure(empty_text))
+        self._fill(limit - overhead)
+        # Joined lines cost less than the sum of their costs, each of which is rounded up, so more grains may fit.
+        while (room := limit - overhead - self._measure_lines()) > 0 and self._add_fitting(room):
             pass
-        return self._settle(limit, around=around)
+        return self._print_to_fit(limit, overhead=overhead)
 
-    def may_hold_all(self) -> bool:
-        """Whether everything may fit; a guess that is rarely wrong, and cheap."""
+    def may_fit_all(self) -> bool:
+        """Return True if all candidates probably fit; a cheap estimate."""
         if self._meter.unit != "tokens":
-            return sum(len(lane.cuts) for lane in self.lanes) <= self._meter.amount
-        lines = self._meter.size("".join(cut.line for lane in self.lanes for cut in lane.cuts))
-        return lines <= self._meter.amount and self._around() + lines <= self._meter.amount
+            return sum(len(selection.candidates) for selection in self.selections) <= self._meter.amount
+        line_size = self._meter.measure(
+            "".join(grain.line for selection in self.selections for grain in selection.candidates)
+        )
+        return line_size <= self._meter.amount and self._measure_overhead() + line_size <= self._meter.amount
 
     def _fill(self, room: int) -> None:
-        filling = budget.fill(room, [[cut.cost for cut in lane.cuts] for lane in self.lanes])
-        self.allocations = filling.allocations
-        for lane, places in zip(self.lanes, filling.chosen, strict=True):
-            lane.taken = {place: lane.cuts[place] for place in places}
+        """Select grains whose costs fit into the room."""
+        costs = [[grain.cost for grain in selection.candidates] for selection in self.selections]
+        selected = budget.select(room, costs)
+        self.allocations = selected.allocations
+        for selection, indexes in zip(self.selections, selected.chosen, strict=True):
+            selection.chosen = {index: selection.candidates[index] for index in indexes}
 
-    def _empty(self) -> list[Lane]:
-        return [Lane(label=lane.label, cuts=[]) for lane in self.lanes]
+    def _empty_selections(self) -> list[SourceSelection]:
+        """Return a selection without candidates for each source."""
+        return [SourceSelection(label=selection.label, candidates=[]) for selection in self.selections]
 
-    def _around(self) -> int:
-        """What the text costs beside its lines: the envelope, and the title of each group."""
-        heads = self._empty()
-        for head, lane in zip(heads, self.lanes, strict=True):
-            first = {cut.element.item.grain_type: cut for cut in reversed(lane.cuts)}
-            head.cuts = list(first.values())
-            head.taken = dict(enumerate(head.cuts))
-        lines = self._meter.size("".join(cut.line for head in heads for cut in head.cuts))
-        return max(0, self._meter.size(self._printer.text(heads)) - lines)
+    def _measure_overhead(self) -> int:
+        """Return the size of the text without its lines: the envelope, and the title of each group."""
+        headings = self._empty_selections()
+        for heading, selection in zip(headings, self.selections, strict=True):
+            first_by_type = {grain.element.item.grain_type: grain for grain in reversed(selection.candidates)}
+            heading.candidates = list(first_by_type.values())
+            heading.chosen = dict(enumerate(heading.candidates))
+        line_size = self._meter.measure("".join(grain.line for heading in headings for grain in heading.candidates))
+        return max(0, self._meter.measure(self._printer.print_text(headings)) - line_size)
 
-    def _lines(self) -> int:
-        return self._meter.size("".join(cut.line for lane in self.lanes for cut in lane.taken.values()))
+    def _measure_lines(self) -> int:
+        """Return the size of the lines of all chosen grains."""
+        return self._meter.measure(
+            "".join(grain.line for selection in self.selections for grain in selection.chosen.values())
+        )
 
-    def _settle(self, limit: int, *, around: int = 0, may_offer: bool = True) -> str:
-        """Print and measure until it fits and little is left."""
-        best: tuple[list[dict[int, Cut]], str] | None = None
-        may_share_again = may_offer
-        for _ in range(_ROUNDS):
-            text = self._printer.text(self.lanes)
-            over = self._meter.size(text) - limit
-            if over <= 0:
-                best = [dict(lane.taken) for lane in self.lanes], text
-                if not may_offer or -over * _CLOSE < limit or not self._offer(-over):
+    def _print_to_fit(self, limit: int, *, overhead: int = 0, may_add: bool = True) -> str:
+        """Print, measure and adjust the selection until the text fits and little room is free."""
+        best: tuple[list[dict[int, PricedGrain]], str] | None = None
+        may_share_again = may_add
+        for _ in range(_PRINT_ROUNDS):
+            text = self._printer.print_text(self.selections)
+            excess = self._meter.measure(text) - limit
+            if excess <= 0:
+                best = [dict(selection.chosen) for selection in self.selections], text
+                if not may_add or -excess * _CLOSE_ENOUGH_DIVISOR < limit or not self._add_fitting(-excess):
                     break
-            elif may_share_again and over * _CLOSE > limit:
-                # Far more stands around the lines than was thought: share what is really there for them.
+            elif may_share_again and excess * _CLOSE_ENOUGH_DIVISOR > limit:
+                # The overhead is much greater than estimated: select again, with the room that really remains.
                 may_share_again = False
-                self._fill(max(0, limit - max(around, limit + over - self._lines())))
-            elif not self._drop(over):
+                self._fill(max(0, limit - max(overhead, limit + excess - self._measure_lines())))
+            elif not self._drop_last(excess):
                 break
         if best is None:
-            return self._last_resort(limit)
-        for lane, taken in zip(self.lanes, best[0], strict=True):
-            lane.taken = taken
+            return self._halve_until_fit(limit)
+        for selection, chosen in zip(self.selections, best[0], strict=True):
+            selection.chosen = chosen
         return best[1]
 
-    def _offer(self, room: int) -> bool:
-        """Take what fits into the room, by priority, short if it must be; whether anything was taken."""
-        found = False
-        for lane in self.lanes:
-            if not lane.truncated:
+    def _add_fitting(self, room: int) -> bool:
+        """Choose further candidates that fit, in short form if necessary. Return True if any was added."""
+        has_added = False
+        for selection in self.selections:
+            if not selection.truncated:
                 continue
-            for place, cut in enumerate(lane.cuts):
-                if place in lane.taken:
+            for index, grain in enumerate(selection.candidates):
+                if index in selection.chosen:
                     continue
-                fitting = cut if self._fits(cut, room) else self._short(lane, place)
+                fitting = grain if self._fits(grain, room) else self._shorten_candidate(selection, index)
                 if fitting is not None and self._fits(fitting, room):
-                    lane.taken[place] = fitting
+                    selection.chosen[index] = fitting
                     room -= fitting.cost
-                    found = True
-        return found
+                    has_added = True
+        return has_added
 
-    def _fits(self, cut: Cut, room: int) -> bool:
-        return cut.cost <= room and id(cut) not in self._dropped
+    def _fits(self, grain: PricedGrain, room: int) -> bool:
+        """Return True if a grain fits and was not dropped before."""
+        return grain.cost <= room and id(grain) not in self._dropped_ids
 
-    def _short(self, lane: Lane, place: int) -> Cut | None:
+    def _shorten_candidate(self, selection: SourceSelection, index: int) -> PricedGrain | None:
+        """Return a candidate in short form, or None if there is none."""
         if self._shorten is None:
             return None
-        key = lane.label, place
-        if key not in self._shortened and len(self._shortened) < _SHORTENED:
-            self._shortened[key] = self._shorten(lane.cuts[place])
+        key = selection.label, index
+        if key not in self._shortened and len(self._shortened) < _MAX_SHORTENED:
+            self._shortened[key] = self._shorten(selection.candidates[index])
         return self._shortened.get(key)
 
-    def _drop(self, over: int) -> bool:
-        """Give up the last of the lowest priority until as much is gained; whether anything was there to give."""
-        found = False
-        for lane in reversed(self.lanes):
-            for place in sorted(lane.taken, reverse=True):
-                cut = lane.taken.pop(place)
-                self._dropped.add(id(cut))
-                found = True
-                # Its cost was rounded up.
-                over -= max(len(cut.line) if self._meter.unit != "tokens" else cut.cost - 1, 0)
-                if over <= 0:
+    def _drop_last(self, excess: int) -> bool:
+        """Drop the last grains of the lowest priority until the excess is gone. Return True if any was dropped."""
+        has_dropped = False
+        for selection in reversed(self.selections):
+            for index in sorted(selection.chosen, reverse=True):
+                grain = selection.chosen.pop(index)
+                self._dropped_ids.add(id(grain))
+                has_dropped = True
+                # Its cost was rounded up, so it frees at least one unit less.
+                excess -= max(len(grain.line) if self._meter.unit != "tokens" else grain.cost - 1, 0)
+                if excess <= 0:
                     return True
-        return found
+        return has_dropped
 
-    def _last_resort(self, limit: int) -> str:
-        """Half as much until it fits; nothing at all if even the envelope does not."""
-        while left := sum(len(lane.taken) for lane in self.lanes):
-            excess = left - left // 2
-            for lane in reversed(self.lanes):
-                for place in sorted(lane.taken, reverse=True)[:excess]:
-                    del lane.taken[place]
+    def _halve_until_fit(self, limit: int) -> str:
+        """Drop half of the selection until the text fits; return an empty text if not even the envelope fits."""
+        while chosen_count := sum(len(selection.chosen) for selection in self.selections):
+            excess = chosen_count - chosen_count // 2
+            for selection in reversed(self.selections):
+                for index in sorted(selection.chosen, reverse=True)[:excess]:
+                    del selection.chosen[index]
                     excess -= 1
-            text = self._printer.text(self.lanes)
-            if self._meter.size(text) <= limit:
+            text = self._printer.print_text(self.selections)
+            if self._meter.measure(text) <= limit:
                 return text
-        text = self._printer.text(self.lanes)
-        return text if self._meter.size(text) <= limit else ""
+        text = self._printer.print_text(self.selections)
+        return text if self._meter.measure(text) <= limit else ""

@@ -1,6 +1,6 @@
-"""Stages of a pipeline over grains already retrieved (section 8.1.1), set operations, and what WITH does to results.
+"""Pipeline stages over retrieved grains (section 8.1.1), set operations, and the options of WITH that change results.
 
-Pure: lists in, lists out. The same input always gives the same order; ties are broken by content address.
+Pure functions from lists to lists. The same input always gives the same order; ties are broken by content address.
 """
 
 from __future__ import annotations
@@ -16,261 +16,306 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.cal.item import Item, value_of
 from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
 
-# How many grains a group shows.
-GROUP_SAMPLE: Final = 5
+# Grains that each group returns as a sample.
+GROUP_SAMPLE_GRAINS: Final = 5
+# Weight of relevance against diversity in `diversify`, from 0 to 1.
 DEFAULT_LAMBDA: Final = 0.7
 
 
 class Grains(msgspec.Struct, frozen=True):
+    """A result of grains."""
+
     items: Sequence[Item]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The selected fields of one grain."""
+    """The selected fields of one grain, and the grain itself."""
 
     fields: dict[str, Any]
     item: Item
 
 
 class Rows(msgspec.Struct, frozen=True):
+    """A result of SELECT."""
+
     items: Sequence[Row]
 
 
 class Values(msgspec.Struct, frozen=True):
+    """A result of SUBJECTS, OBJECTS or HASHES."""
+
     items: Sequence[Any]
 
 
 class Group(msgspec.Struct, frozen=True):
+    """A value of the grouped field, the number of its grains, and a sample of them."""
+
     key: Any
     count: int
     sample: Sequence[Item]
 
 
 class Groups(msgspec.Struct, frozen=True):
+    """A result of GROUP BY."""
+
     items: Sequence[Group]
 
 
-class Counted(msgspec.Struct, frozen=True):
+class Total(msgspec.Struct, frozen=True):
+    """A result of COUNT."""
+
     count: int
 
 
-Outcome: TypeAlias = Grains | Rows | Values | Groups | Counted
+Outcome: TypeAlias = Grains | Rows | Values | Groups | Total
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A LIMIT, an OFFSET, or both."""
+    """A LIMIT, an OFFSET, or both, where the offset is applied first."""
 
     offset: int = 0
     limit: int | None = None
 
 
-def paired(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
-    """The stages with every LIMIT and OFFSET side by side, in either order, as one: skip first, then take."""
-    found: list[Stage | Slice] = []
-    half: Limit | Offset | None = None
+def merge_slices(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
+    """Merge each LIMIT with an adjacent OFFSET, in either order, into one slice that skips first."""
+    merged: list[Stage | Slice] = []
+    unpaired: Limit | Offset | None = None
     for stage in stages:
         if not isinstance(stage, Limit | Offset):
-            found.append(stage)
-            half = None
-        elif half is None or type(half) is type(stage):
-            found.append(_slice(stage))
-            half = stage
+            merged.append(stage)
+            unpaired = None
+        elif unpaired is None or type(unpaired) is type(stage):
+            merged.append(_to_slice(stage))
+            unpaired = stage
         else:
-            skip, take = (half, stage) if isinstance(stage, Limit) else (stage, half)
-            found[-1] = Slice(_slice(skip).offset, _slice(take).limit)
-            half = None
-    return found
+            skip, take = (unpaired, stage) if isinstance(stage, Limit) else (stage, unpaired)
+            merged[-1] = Slice(_to_slice(skip).offset, _to_slice(take).limit)
+            unpaired = None
+    return merged
 
 
-def _slice(stage: Limit | Offset) -> Slice:
+def _to_slice(stage: Limit | Offset) -> Slice:
+    """Return a LIMIT or an OFFSET as a slice."""
     assert isinstance(stage.count, int)
     return Slice(limit=stage.count) if isinstance(stage, Limit) else Slice(offset=stage.count)
 
 
-def run(stages: Iterable[Stage | Slice], outcome: Outcome) -> Outcome:
-    """Run stages in the order written."""
-    for stage in paired(stages):
-        outcome = _apply(stage, outcome)
+def run_stages(stages: Iterable[Stage | Slice], outcome: Outcome) -> Outcome:
+    """Run the stages in order."""
+    for stage in merge_slices(stages):
+        outcome = _apply_stage(stage, outcome)
     return outcome
 
 
-def _apply(stage: Stage | Slice, outcome: Outcome) -> Outcome:
+def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
+    """Run one stage."""
     if isinstance(stage, Slice):
-        return _sliced(outcome, stage.offset, stage.limit)
+        return _apply_slice(outcome, stage.offset, stage.limit)
     if isinstance(stage, OrderBy):
-        return _ordered(stage, outcome)
+        return _apply_order(stage, outcome)
     if isinstance(stage, Reduce):
-        return _reduced(stage, outcome)
+        return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
         assert isinstance(outcome, Grains)
-        return Rows([Row({name: value_of(item, name) for name in stage.fields}, item) for item in outcome.items])
+        return Rows([_select_fields(item, stage.fields) for item in outcome.items])
     if isinstance(stage, GroupBy):
         assert isinstance(outcome, Grains)
-        return _grouped(stage.field, outcome.items)
+        return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
 
 
-def _sliced(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
-    assert not isinstance(outcome, Counted)
+def _select_fields(item: Item, names: Sequence[str]) -> Row:
+    """Return the selected fields of a grain as a row."""
+    return Row({name: value_of(item, name) for name in names}, item)
+
+
+def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
+    """Return the part of a result that a slice selects."""
+    assert not isinstance(outcome, Total)
     end = None if limit is None else offset + limit
-    kept: Sequence[Any] = outcome.items[offset:end]
-    return type(outcome)(kept)
+    items: Sequence[Any] = outcome.items[offset:end]
+    return type(outcome)(items)
 
 
-def _ordered(stage: OrderBy, outcome: Outcome) -> Outcome:
+def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
+    """Return the grains or rows of a result in the order of a field."""
     if isinstance(outcome, Rows):
-        rows = _sorted(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
+        rows = _sort_by(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
         return Rows(rows)
     assert isinstance(outcome, Grains)
-    return Grains(order(outcome.items, stage))
+    return Grains(sort_items(outcome.items, stage))
 
 
-def order(items: Sequence[Item], by: OrderBy) -> list[Item]:
-    """Sorted by a field: missing values last in both directions, ties by address."""
-    return _sorted(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
+def sort_items(items: Sequence[Item], by: OrderBy) -> list[Item]:
+    """Return the items ordered by a field: missing values last in both directions, ties by address."""
+    return _sort_by(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
 
 
-def _sorted(
+def _sort_by(
     items: Sequence[Any], value: Callable[[Any], Any], item: Callable[[Any], Item], descending: bool
 ) -> list[Any]:
-    by_address = sorted(items, key=lambda each: item(each).address)
-    present = [each for each in by_address if value(each) is not None]
-    missing = [each for each in by_address if value(each) is None]
-    # A stable sort keeps equal ones by address; reversed order must not reverse them.
-    return [*sorted(present, key=lambda each: _rank(value(each)), reverse=descending), *missing]
+    """Return the entries ordered by a value; `item` returns the grain of an entry."""
+    by_address = sorted(items, key=lambda entry: item(entry).address)
+    with_value = [entry for entry in by_address if value(entry) is not None]
+    without_value = [entry for entry in by_address if value(entry) is None]
+    # The sort is stable, also with reverse=True, so ties stay ordered by address.
+    return [*sorted(with_value, key=lambda entry: _sort_key(value(entry)), reverse=descending), *without_value]
 
 
-def _rank(value: Any) -> tuple[int, Any]:
-    """Something that can always be compared: numbers before texts, anything else by its spelling."""
+def _sort_key(value: Any) -> tuple[int, Any]:
+    """Return a key that is comparable for all values: booleans, numbers, then texts and other values as text."""
     if isinstance(value, bool):
         return 0, int(value)
     if isinstance(value, int | float):
         return 1, value
-    return 2, value if isinstance(value, str) else compact(value)
+    return 2, value if isinstance(value, str) else value_text(value)
 
 
-def compact(value: Any) -> str:
-    """A value that is not text, spelt."""
+def value_text(value: Any) -> str:
+    """Return a value that is no text as canonical JSON."""
     try:
         return canonical_json(value).decode("utf-8")
     except InvalidInput:
         return str(value)
 
 
-def _reduced(stage: Reduce, outcome: Outcome) -> Outcome:
-    assert not isinstance(outcome, Counted)
+def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
+    """Return the result of COUNT, FIRST, SUBJECTS, OBJECTS or HASHES. Values are listed once each."""
+    assert not isinstance(outcome, Total)
     if stage.to == "count":
-        return Counted(len(outcome.items))
+        return Total(len(outcome.items))
     if stage.to == "first":
-        return _sliced(outcome, 0, 1)
+        return _apply_slice(outcome, 0, 1)
     assert isinstance(outcome, Grains)
     if stage.to == "hashes":
         return Values([item.hash for item in outcome.items])
     name = "subject" if stage.to == "subjects" else "object"
-    found = (value_of(item, name) for item in outcome.items)
-    texts = (value if isinstance(value, str) else compact(value) for value in found if value is not None)
-    return Values(list(dict.fromkeys(texts)))
+    values = (value_of(item, name) for item in outcome.items)
+    texts: dict[str, None] = {}
+    for value in values:
+        if value is not None:
+            texts[value if isinstance(value, str) else value_text(value)] = None
+    return Values(list(texts))
 
 
-def _grouped(field: str, items: Sequence[Item]) -> Groups:
+def _group_by(field: str, items: Sequence[Item]) -> Groups:
+    """Return the grains grouped by a field: the largest groups first, then by value."""
     members: dict[tuple[int, Any], list[Item]] = {}
     keys: dict[tuple[int, Any], Any] = {}
     for item in items:
         value = value_of(item, field)
-        place = place_of(value)
-        members.setdefault(place, []).append(item)
-        keys.setdefault(place, value)
-    found = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return Groups([Group(keys[place], len(held), held[:GROUP_SAMPLE]) for place, held in found])
+        rank = group_rank(value)
+        members.setdefault(rank, []).append(item)
+        keys.setdefault(rank, value)
+    ranked = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return Groups(
+        [Group(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS]) for rank, group_items in ranked]
+    )
 
 
-def place_of(value: Any) -> tuple[int, Any]:
-    """Where the group of a value stands among groups as large."""
-    return (3, "") if value is None else _rank(value)
+def group_rank(value: Any) -> tuple[int, Any]:
+    """Return the key that orders groups of equal size; None comes last."""
+    return (3, "") if value is None else _sort_key(value)
 
 
-# --- what WITH does --------------------------------------------------------------------------------------
+# --- options of WITH -------------------------------------------------------------------------------------
 
 
-def deduplicated(items: Sequence[Item], field: str) -> list[Item]:
-    """The first grain of each value of a field; one without the field stands for itself."""
+def deduplicate(items: Sequence[Item], field: str) -> list[Item]:
+    """Keep the first grain for each value of a field, and all grains without the field."""
     seen: set[tuple[int, Any]] = set()
-    kept = []
+    unique = []
     for item in items:
         value = value_of(item, field)
-        place = (3, item.address) if value is None else _rank(value if not isinstance(value, list) else compact(value))
-        if place not in seen:
-            seen.add(place)
-            kept.append(item)
-    return kept
+        if value is None:
+            key: tuple[int, Any] = (3, item.address)
+        else:
+            key = _sort_key(value_text(value) if isinstance(value, list) else value)
+        if key not in seen:
+            seen.add(key)
+            unique.append(item)
+    return unique
 
 
 Similarity: TypeAlias = Callable[[Item, Item], float]
 
 
-def diverse(
-    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, enough: int | None = None
+def diversify(
+    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, limit: int | None = None
 ) -> list[Item]:
-    """Maximal marginal relevance: each next grain is good, and unlike those before it. `weight` is relevance's.
+    """Order items by maximal marginal relevance: each next one is relevant, and unlike those before it.
 
-    All of them, or the first that are enough.
+    `weight` is the weight of relevance, and 1 - `weight` that of diversity. Stops after `limit` items.
     """
-    rest = list(items)
-    nearest = [0.0] * len(rest)
+    candidates = list(items)
+    greatest_similarities = [0.0] * len(candidates)
     chosen: list[Item] = []
-    while rest:
-        gains = [weight * item.score - (1.0 - weight) * near for item, near in zip(rest, nearest, strict=True)]
-        best = max(range(len(rest)), key=lambda place: (gains[place], -place))
-        taken = rest.pop(best)
-        nearest.pop(best)
-        chosen.append(taken)
-        if len(chosen) == enough:
+    while candidates:
+        gains = [
+            weight * item.score - (1.0 - weight) * greatest_similarity
+            for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
+        ]
+        best = max(range(len(candidates)), key=lambda index: (gains[index], -index))
+        selected = candidates.pop(best)
+        greatest_similarities.pop(best)
+        chosen.append(selected)
+        if len(chosen) == limit:
             break
-        nearest = [max(near, similarity(item, taken)) for item, near in zip(rest, nearest, strict=True)]
+        greatest_similarities = [
+            max(greatest_similarity, similarity(item, selected))
+            for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
+        ]
     return chosen
 
 
-def unlike(items: Sequence[Item], similarity: Similarity, threshold: float, *, enough: int | None = None) -> list[Item]:
-    """Without those that are as similar as the threshold to one before them: all the others, or enough of them."""
-    kept: list[Item] = []
+def drop_similar(
+    items: Sequence[Item], similarity: Similarity, threshold: float, *, limit: int | None = None
+) -> list[Item]:
+    """Drop items whose similarity to an earlier one reaches the threshold. Stops after `limit` items."""
+    selected: list[Item] = []
     for item in items:
-        if len(kept) == enough:
+        if len(selected) == limit:
             break
-        if all(similarity(item, other) < threshold for other in kept):
-            kept.append(item)
-    return kept
+        if all(similarity(item, other) < threshold for other in selected):
+            selected.append(item)
+    return selected
 
 
-def contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Current beliefs of one subject and relation that do not say the same."""
-    said: dict[tuple[str, str], list[Item]] = {}
+def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
+    """Return groups of current beliefs that have one subject and relation, but different objects."""
+    by_relation: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
         if item.grain_type == "belief" and is_current and subject and relation:
-            said.setdefault((subject, relation), []).append(item)
-    return [
-        {"subject": subject, "relation": relation, "grains": [item.hash for item in held]}
-        for (subject, relation), held in said.items()
-        if len({compact(value_of(item, "object")) for item in held}) > 1
-    ]
+            by_relation.setdefault((subject, relation), []).append(item)
+    contradictions = []
+    for (subject, relation), beliefs in by_relation.items():
+        objects = {value_text(value_of(item, "object")) for item in beliefs}
+        if len(objects) > 1:
+            hashes = [item.hash for item in beliefs]
+            contradictions.append({"subject": subject, "relation": relation, "grains": hashes})
+    return contradictions
 
 
 # --- sets ------------------------------------------------------------------------------------------------
 
 
-def combine(operator: str, left: Sequence[Item], right: Sequence[Item]) -> list[Item]:
-    """Two lists of grains as one: best first, then by address."""
-    ours, theirs = {item.address: item for item in left}, {item.address: item for item in right}
+def combine_sets(operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]) -> list[Item]:
+    """Combine two lists of grains by UNION, INTERSECT or EXCEPT: best score first, then by address."""
+    left_items = {item.address: item for item in left_grains}
+    right_items = {item.address: item for item in right_grains}
     if operator == "union":
-        found = {**theirs, **ours}
-        both = ours.keys() & theirs.keys()
-        scores = {address: max(ours[address].score, theirs[address].score) for address in both}
+        combined = {**right_items, **left_items}
+        both = left_items.keys() & right_items.keys()
+        scores = {address: max(left_items[address].score, right_items[address].score) for address in both}
     elif operator == "intersect":
-        found = {address: item for address, item in ours.items() if address in theirs}
-        scores = {address: min(item.score, theirs[address].score) for address, item in found.items()}
+        combined = {address: item for address, item in left_items.items() if address in right_items}
+        scores = {address: min(item.score, right_items[address].score) for address, item in combined.items()}
     else:
-        found, scores = {address: item for address, item in ours.items() if address not in theirs}, {}
-    scored = [replace(item, score=scores.get(address, item.score)) for address, item in found.items()]
+        combined = {address: item for address, item in left_items.items() if address not in right_items}
+        scores = {}
+    scored = [replace(item, score=scores.get(address, item.score)) for address, item in combined.items()]
     return sorted(scored, key=lambda item: (-item.score, item.address))

@@ -1,7 +1,8 @@
-"""An ASSEMBLE as events (section 11): what happens, in causal order, and the text in chunks.
+"""An ASSEMBLE as a stream of events (section 11): progress in causal order, and the text in chunks.
 
-Builders make one event each, without its number. A `Feed` numbers them and passes on those that STREAM asks for; who
-runs the sources may so send events as they happen, and `outcome` once the text is there. `events` does it all.
+Each builder function returns one event without its number. A `Feed` numbers the events and drops those that STREAM does
+not request. The runner of the sources can so send events as they happen, and `outcome_events` once the text is there;
+`stream_events` returns the whole stream of an ASSEMBLE that has already run.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from memoranda.encoding import json_text
 from memoranda.encoding.event_stream import frame
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, SourceReport, budget_of, weights
+from memoranda.standards.cal.assembly.assembly import Assembly, SourceReport, SourceResult, budget_of, weights
 from memoranda.standards.cal.language.syntax import Assemble, Stream
 
 Event: TypeAlias = dict[str, Any]
 
+# Tokens per chunk without chunk_size.
 DEFAULT_CHUNK_TOKENS: Final = 100
 _PROGRESS: Final = frozenset(("assembly_started", "source_started", "source_completed", "assembly_completed"))
 _BUDGET: Final = frozenset(("dedup_completed", "budget_allocated", "disclosure_decided"))
 _CHUNKS: Final = frozenset(("chunk",))
-# Section 11.2: sent whatever is asked for.
+# Section 11.2: sent with any options.
 _ALWAYS: Final = frozenset(("error", "cancelled"))
 _OPTIONS: Final = {"progress": _PROGRESS, "budget": _BUDGET, "chunks": _CHUNKS, "all": _PROGRESS | _BUDGET | _CHUNKS}
 
 
 class Feed:
-    """Numbers the events of one stream, and leaves out those that are not asked for."""
+    """Numbers the events of one stream, and drops those that its options do not request."""
 
     __slots__ = ("_assembly_id", "_seq", "_wanted")
 
@@ -38,63 +40,67 @@ class Feed:
         self._seq = 0
 
     def __call__(self, *events: Event) -> Iterator[Event]:
+        """Yield the requested events with their number and the id of the assembly."""
         for event in events:
-            if (kind := event["type"]) in self._wanted:
-                numbered = {"type": kind, "assembly_id": self._assembly_id, "seq": self._seq} | event
+            if (event_type := event["type"]) in self._wanted:
+                numbered = {"type": event_type, "assembly_id": self._assembly_id, "seq": self._seq} | event
                 self._seq += 1
                 yield numbered
 
 
-def events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
-    """The whole stream of an ASSEMBLE that has run. Closing it is cancelling it (cal.md, *cancelling a stream*)."""
+def stream_events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
+    """Yield the whole stream of an ASSEMBLE that has run.
+
+    Closing the iterator cancels the stream (cal.md, *cancelling a stream*).
+    """
     feed = Feed(stream, assembly_id)
     yield from feed(assembly_started(assembly.statement))
     for index, source in enumerate(assembly.sources):
         yield from feed(source_started(source.label, index))
-        yield from feed(*source_ended(source.gathered, source.demand))
-    for event in outcome(assembly, chunk_size_of(stream)):
+        yield from feed(*source_ended(source.result, source.demand))
+    for event in outcome_events(assembly, chunk_size_of(stream)):
         yield from feed(event)
 
 
-def outcome(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
-    """What there is to say once all sources are back."""
+def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
+    """Yield the events that follow once all sources have returned."""
     yield dedup_completed(assembly)
     if assembly.failed:
-        # Section 11.4: what was meant for all, then how the share of those that failed was given to the others.
+        # Section 11.4: first the planned shares, then those after the share of failed sources went to the others.
         yield budget_allocated(assembly, before_failures=True)
     yield budget_allocated(assembly)
     if any(option.name == "progressive_disclosure" for option in assembly.statement.options):
         yield disclosure_decided(assembly)
     for warning in assembly.warnings:
         if warning["code"].startswith("CAL-E"):
-            yield grain_error(warning)
+            yield grain_error_event(warning)
     sent = 0
-    for event in chunks(assembly, chunk_size):
+    for event in chunk_events(assembly, chunk_size):
         sent += 1
         yield event
     yield assembly_completed(assembly, sent)
 
 
 def chunk_size_of(stream: Stream | None) -> int:
-    """The tokens that a chunk should have."""
+    """Return the tokens per chunk."""
     return (stream.chunk_size if stream else None) or DEFAULT_CHUNK_TOKENS
 
 
-def sse(event: Event) -> bytes:
-    """An event for text/event-stream."""
+def encode_sse(event: Event) -> bytes:
+    """Encode an event for text/event-stream."""
     return frame(event["type"], json_text.dump(event))
 
 
-def ndjson(event: Event) -> bytes:
-    """An event for application/x-ndjson."""
+def encode_ndjson(event: Event) -> bytes:
+    """Encode an event for application/x-ndjson."""
     return json_text.dump(event) + b"\n"
 
 
-# --- one event each -----------------------------------------------------------------------------------------
+# --- builders of events -------------------------------------------------------------------------------------
 
 
 def assembly_started(statement: Assemble) -> Event:
-    """It begins."""
+    """Build the event that the assembly starts."""
     budget = budget_of(statement)
     return {
         "type": "assembly_started",
@@ -106,60 +112,61 @@ def assembly_started(statement: Assemble) -> Event:
 
 
 def source_started(label: str, index: int) -> Event:
-    """A source runs."""
+    """Build the event that a source starts."""
     return {"type": "source_started", "source": label, "index": index}
 
 
-def source_ended(gathered: Gathered, estimated_tokens: int) -> tuple[Event, ...]:
-    """A source is back; if it failed, that is an error of its own too, which no option leaves out."""
-    label = gathered.label
-    if gathered.error is not None:
-        problem = {"code": gathered.error.cal_code, "message": gathered.error.message}
+def source_ended(result: SourceResult, estimated_tokens: int) -> tuple[Event, ...]:
+    """Build the event that a source has returned; if it failed, also an error, which no option suppresses."""
+    label = result.label
+    if result.error is not None:
+        problem = {"code": result.error.cal_code, "message": result.error.message}
         return (
-            {"type": "source_completed", "source": label, "duration_ms": gathered.duration_ms, "error": problem},
-            error(gathered.error, source=label, fatal=False),
+            {"type": "source_completed", "source": label, "duration_ms": result.duration_ms, "error": problem},
+            error_event(result.error, source=label, fatal=False),
         )
     completed = {
         "type": "source_completed",
         "source": label,
-        "grain_count": len(gathered.items),
-        "total": gathered.total,
+        "grain_count": len(result.items),
+        "total": result.total,
         "estimated_tokens": estimated_tokens,
-        "duration_ms": gathered.duration_ms,
+        "duration_ms": result.duration_ms,
     }
     return (completed,)
 
 
 def dedup_completed(assembly: Assembly) -> Event:
-    """Duplicates are out."""
+    """Build the event that duplicates were removed."""
     remaining = len(assembly.items) + assembly.omitted
     return {"type": "dedup_completed", "removed": assembly.removed, "remaining": remaining}
 
 
 def budget_allocated(assembly: Assembly, *, before_failures: bool = False) -> Event:
-    """Which source gets how much."""
+    """Build the event with the share of each source."""
     by_rank = sorted(assembly.sources, key=lambda source: source.priority)
     return {
         "type": "budget_allocated",
-        "allocations": [_allocation(assembly, source, nominal=before_failures) for source in by_rank],
+        "allocations": [_allocation_row(assembly, source, nominal=before_failures) for source in by_rank],
         "revised": bool(assembly.failed) and not before_failures,
     }
 
 
-def _allocation(assembly: Assembly, source: SourceReport, *, nominal: bool) -> Event:
+def _allocation_row(assembly: Assembly, source: SourceReport, *, nominal: bool) -> Event:
+    """Return the share of one source; with `nominal`, its part of the whole budget by weight alone."""
     share = weights(len(assembly.sources))[source.priority - 1]
     allocated = int(assembly.budget.amount * share) if nominal else source.allocated
     return {"source": source.label, "weight": share, "allocated": allocated}
 
 
 def disclosure_decided(assembly: Assembly) -> Event:
-    """How much detail there is."""
+    """Build the event with the levels of detail."""
     counts = assembly.disclosure()
     return {"type": "disclosure_decided", "level": counts.pop("level"), "counts": counts}
 
 
 def assembly_completed(assembly: Assembly, chunk_count: int) -> Event:
-    """It is done."""
+    """Build the event that the assembly is complete."""
     budget = assembly.document()["assembly"]["budget"]
     return {
         "type": "assembly_completed",
@@ -176,28 +183,28 @@ def assembly_completed(assembly: Assembly, chunk_count: int) -> Event:
     }
 
 
-def error(problem: QueryError, *, source: str | None = None, fatal: bool = True) -> Event:
-    """Something went wrong; fatal: nothing follows."""
-    found: Event = {
+def error_event(problem: QueryError, *, source: str | None = None, fatal: bool = True) -> Event:
+    """Build the event of an error; after a fatal one, no event follows."""
+    event: Event = {
         "type": "error",
         "code": problem.cal_code,
         "message": problem.message,
         "suggestion": problem.suggestion,
         "fatal": fatal,
     }
-    return found if source is None else found | {"source": source}
+    return event if source is None else event | {"source": source}
 
 
-def grain_error(warning: dict[str, str]) -> Event:
-    """One grain could not be formatted; the rest was."""
+def grain_error_event(warning: dict[str, str]) -> Event:
+    """Build the event that one grain could not be formatted; the others were."""
     problem = QueryError(
         warning["message"], cal_code=warning["code"], suggestion="Look at the grain itself: RECALL WHERE hash = …"
     )
-    return error(problem, source=warning.get("source"), fatal=False)
+    return error_event(problem, source=warning.get("source"), fatal=False)
 
 
-def cancelled(reason: str) -> Event:
-    """Somebody stopped it; what was sent is valid."""
+def cancelled_event(reason: str) -> Event:
+    """Build the event that the stream was cancelled; the chunks sent before are valid."""
     return {"type": "cancelled", "reason": reason}
 
 
@@ -205,18 +212,18 @@ def cancelled(reason: str) -> Event:
 
 
 class _Piece(NamedTuple):
-    """What is never taken apart."""
+    """A part of the text that is never split, its source, and the number of grains in it."""
 
     text: str
     source: str | None
     grains: int
 
 
-def chunks(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
-    """The text in order; together exactly the text (cal.md, *chunks of a stream*)."""
+def chunk_events(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
+    """Yield the text in chunks; joined, they are exactly the text (cal.md, *chunks of a stream*)."""
     budget = assembly.budget
     sent_chars = sent_grains = 0
-    for index, chunk in enumerate(_joined(assembly, chunk_size)):
+    for index, chunk in enumerate(_join_pieces(assembly, chunk_size)):
         sent_chars += len(chunk.text)
         sent_grains += chunk.grains
         if sent_chars == len(assembly.text):
@@ -234,11 +241,11 @@ def chunks(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
         }
 
 
-def _joined(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
-    """Pieces of one source together, as many as make up a chunk."""
+def _join_pieces(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
+    """Join adjacent pieces of one source up to the chunk size."""
     parts: list[str] = []
     source, grains, size = None, 0, 0
-    for piece in _pieces(assembly):
+    for piece in _split_pieces(assembly):
         tokens = assembly.counter.count(piece.text)
         if parts and (piece.source != source or size + tokens > chunk_size):
             yield _Piece("".join(parts), source, grains)
@@ -251,34 +258,35 @@ def _joined(assembly: Assembly, chunk_size: int) -> Iterator[_Piece]:
         yield _Piece("".join(parts), source, grains)
 
 
-def _pieces(assembly: Assembly) -> Iterator[_Piece]:
-    """Each grain with what stands before it; the end of the text with the last."""
-    text, at = assembly.text, 0
+def _split_pieces(assembly: Assembly) -> Iterator[_Piece]:
+    """Yield each grain with the text before it; the end of the text belongs to the last one."""
+    text, position = assembly.text, 0
     ends: list[tuple[int, str]] = []
-    for shown in assembly.items:
-        core = shown.line.strip("\n,") if assembly.format == "json" else shown.line.strip("\n")
-        start = text.find(core, at)
+    for grain in assembly.items:
+        line = grain.line.strip("\n,") if assembly.format == "json" else grain.line.strip("\n")
+        start = text.find(line, position)
         if start < 0:
-            # It is written otherwise beside its neighbours, and goes with the next that is found.
+            # In this text it is printed in another form; it becomes part of the next grain's piece.
             continue
-        at = _end_of(text, start + len(core), assembly.format)
-        ends.append((at, shown.source))
+        position = _find_grain_end(text, start + len(line), assembly.format)
+        ends.append((position, grain.source))
     if ends:
         ends[-1] = (len(text), ends[-1][1])
     elif text:
         yield _Piece(text, None, 0)
     begin = 0
     for number, (end, source) in enumerate(ends):
-        # What stands before the first grain goes with it; elsewhere lines may part.
+        # The heading stays with the first grain; before other grains, each line can be a piece of its own.
         lines = [text[begin:end]] if number == 0 else text[begin:end].splitlines(keepends=True)
-        for line in lines[:-1]:
-            yield _Piece(line, source, 0)
+        for heading in lines[:-1]:
+            yield _Piece(heading, source, 0)
         yield _Piece(lines[-1], source, 1)
         begin = end
 
 
-def _end_of(text: str, at: int, format_name: str) -> int:
+def _find_grain_end(text: str, position: int, format_name: str) -> int:
+    """Return the position after a grain's line: after its line break, or in JSON after its comma."""
     if format_name == "json":
-        return at + 1 if text[at : at + 1] == "," else at
-    line_end = text.find("\n", at)
+        return position + 1 if text[position : position + 1] == "," else position
+    line_end = text.find("\n", position)
     return len(text) if line_end < 0 else line_end + 1

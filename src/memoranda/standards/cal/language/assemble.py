@@ -1,4 +1,4 @@
-"""ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2)."""
+"""Parser of ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2)."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from memoranda.standards.cal.language.recall import CLAUSE_WORDS
 from memoranda.standards.cal.language.syntax import Assemble, Budget, Option, Param, Recall, Source, Stream, Template
 from memoranda.standards.cal.language.template_parser import TemplateParser
 
-TRAILING: Final = ("BUDGET", "PRIORITY", "FORMAT", "STREAM", "WITH")
+TRAILING_CLAUSES: Final = ("BUDGET", "PRIORITY", "FORMAT", "STREAM", "WITH")
 
 
 class AssembleParser(TemplateParser):
-    """Reads one ASSEMBLE."""
+    """Parser of one ASSEMBLE."""
 
     __slots__ = ()
 
-    def must_yield_grains(self, what: str, at: int) -> None:
-        """Whether the RECALL just read yields grains."""
-        if self.yields != "grains":
-            message = f"{what} works on grains, and this query yields {self.yields}."
-            raise self.problem("CAL-E021", message, "Leave out the last stage.", at=at)
+    def require_grains(self, consumer: str, position: int) -> None:
+        """Raise unless the RECALL parsed last returns grains; `consumer` names what needs them."""
+        if self.result_kind != "grains":
+            message = f"{consumer} works on grains, and this query yields {self.result_kind}."
+            raise self.new_error("CAL-E021", message, "Leave out the last stage.", position=position)
 
-    def assemble(self) -> Assemble:
-        """assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;"""
-        self.keyword("ASSEMBLE")
-        name = None if self.word() in ("FOR", "FROM") else self.name("the name of a context")
-        intent = self.intent() if self.word() == "FOR" else None
-        self.keyword("FROM")
-        sources = self.sources()
+    def parse_assemble(self) -> Assemble:
+        """Parse `assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;`."""
+        self.expect_keyword("ASSEMBLE")
+        name = None if self.peek_keyword() in ("FOR", "FROM") else self.parse_name("the name of a context")
+        intent = self.parse_intent() if self.peek_keyword() == "FOR" else None
+        self.expect_keyword("FROM")
+        sources = self.parse_sources()
         trailing: dict[str, object] = {}
-        while (word := self.word()) in TRAILING:
+        while (word := self.peek_keyword()) in TRAILING_CLAUSES:
             if word in trailing:
-                raise self.problem("CAL-E002", f"{word} is given twice.", "Give each clause once.")
-            # C20: in the letter of the grammar these come in this order.
-            if self.strict and any(TRAILING.index(other) > TRAILING.index(word) for other in trailing):
-                self.unexpected("the end of the query")
-            trailing[word] = self._trailing(word, sources)
+                raise self.new_error("CAL-E002", f"{word} occurs twice.", "Use each clause once.")
+            # C20: the printed grammar requires this order.
+            if self.strict and any(TRAILING_CLAUSES.index(other) > TRAILING_CLAUSES.index(word) for other in trailing):
+                self.raise_unexpected("the end of the query")
+            trailing[word] = self._parse_trailing(word, sources)
         return Assemble(
             name=name,
             intent=intent,
@@ -50,159 +50,161 @@ class AssembleParser(TemplateParser):
             options=cast(tuple[Option, ...], trailing.get("WITH", ())),
         )
 
-    def _trailing(self, word: str, sources: tuple[Source, ...]) -> object:
+    def _parse_trailing(self, word: str, sources: tuple[Source, ...]) -> object:
+        """Parse the clause after FROM that begins with the keyword."""
         if word == "BUDGET":
-            return self.budget()
+            return self.parse_budget()
         if word == "PRIORITY":
-            return self.priority(sources)
+            return self.parse_priority(sources)
         if word == "FORMAT":
-            return self.format_spec()
+            return self.parse_format_spec()
         if word == "STREAM":
-            return self.stream()
-        return self.options(None)
+            return self.parse_stream()
+        return self.parse_options(None)
 
-    def intent(self) -> str:
-        """FOR STR"""
-        self.at += 1
-        place = self.at
-        found = self.string()
-        if len(found) > limits.INTENT_CHARS:
+    def parse_intent(self) -> str:
+        """Parse `FOR STR`."""
+        self.position += 1
+        start = self.position
+        intent = self.parse_string()
+        if len(intent) > limits.INTENT_CHARS:
             message = f"The text after FOR has at most {limits.INTENT_CHARS} characters."
-            raise self.problem("CAL-E002", message, "Shorten it.", at=place)
-        return found
+            raise self.new_error("CAL-E002", message, "Shorten it.", position=start)
+        return intent
 
-    def sources(self) -> tuple[Source, ...]:
-        """source { ',' source }"""
-        found: list[Source] = []
+    def parse_sources(self) -> tuple[Source, ...]:
+        """Parse `source { ',' source }`."""
+        sources: list[Source] = []
         labels: set[str] = set()
         while True:
-            place = self.at
-            if len(found) == limits.SOURCES:
-                raise self.problem("CAL-E002", f"ASSEMBLE has at most {limits.SOURCES} sources.", "Leave one out.")
-            source = self.source()
-            label = label_of(source, len(found))
+            start = self.position
+            if len(sources) == limits.SOURCES:
+                raise self.new_error("CAL-E002", f"ASSEMBLE has at most {limits.SOURCES} sources.", "Leave one out.")
+            source = self.parse_source()
+            label = label_of(source, len(sources))
             if label in labels:
-                raise self.problem("CAL-E002", f"The label {label} is given twice.", "Rename one.", at=place)
+                raise self.new_error("CAL-E002", f"The label {label} occurs twice.", "Rename one.", position=start)
             labels.add(label)
-            found.append(source)
-            if self.tokens[self.at] != ",":
-                return tuple(found)
-            self.at += 1
+            sources.append(source)
+            if self.tokens[self.position] != ",":
+                return tuple(sources)
+            self.position += 1
 
-    def source(self) -> Source:
-        """source = [ label ':' ] ( '(' recall ')' | PARAM | '(' PARAM ')' (*C6*) ) ;"""
-        label = self.label() if self.is_label() else None
-        if self.tokens[self.at][:1] == "$":
-            return Source(label=label, query=self.let_source())
-        if self.tokens[self.at] != "(":
-            self.unexpected("(", "a LET such as $name", *(() if label else ("a label",)))
-        self.at += 1
-        place = self.at
-        if self.tokens[place][:1] == "$":
-            query: Recall | Param = self.let_source()
+    def parse_source(self) -> Source:
+        """Parse `source = [ label ':' ] ( '(' recall ')' | PARAM | '(' PARAM ')' (*C6*) ) ;`."""
+        label = self.parse_label() if self.is_at_label() else None
+        if self.tokens[self.position][:1] == "$":
+            return Source(label=label, query=self.parse_let_source())
+        if self.tokens[self.position] != "(":
+            self.raise_unexpected("(", "a LET such as $name", *(() if label else ("a label",)))
+        self.position += 1
+        start = self.position
+        if self.tokens[start][:1] == "$":
+            query: Recall | Param = self.parse_let_source()
         else:
-            query = self.recall()
-            self.must_yield_grains("A source", place)
-        if self.tokens[self.at] != ")":
-            self.unexpected(")", *CLAUSE_WORDS)
-        self.at += 1
+            query = self.parse_recall()
+            self.require_grains("A source", start)
+        if self.tokens[self.position] != ")":
+            self.raise_unexpected(")", *CLAUSE_WORDS)
+        self.position += 1
         return Source(label=label, query=query)
 
-    def let_source(self) -> Param:
-        """PARAM that a LET bound to grains"""
-        place = self.at
-        name = self.tokens[place][1:]
-        if lexer.IDENTIFIER.fullmatch(name) and name not in self.lets:
-            raise self.problem("CAL-E008", f"${name} is not bound by a LET.", "Bind it first: LET $x = RECALL …;")
-        found = self.parameter()
-        if self.lets[name] != "grains":
-            raise self.problem(
+    def parse_let_source(self) -> Param:
+        """Parse `PARAM`, the name of a LET that returns grains."""
+        start = self.position
+        name = self.tokens[start][1:]
+        if lexer.IDENTIFIER.fullmatch(name) and name not in self.let_kinds:
+            raise self.new_error("CAL-E008", f"${name} is not bound by a LET.", "Bind it first: LET $x = RECALL …;")
+        parameter = self.parse_parameter()
+        if self.let_kinds[name] != "grains":
+            raise self.new_error(
                 "CAL-E021",
-                f"A source works on grains, and ${name} yields {self.lets[name]}.",
+                f"A source works on grains, and ${name} yields {self.let_kinds[name]}.",
                 "Leave out the last stage of the LET.",
-                at=place,
+                position=start,
             )
-        return found
+        return parameter
 
-    def budget(self) -> Budget:
-        """BUDGET INT ( 'tokens' | 'grains' )"""
-        self.at += 1
-        place = self.at
-        amount = self.integer()
-        unit = self.choice(words.BUDGET_UNITS)
+    def parse_budget(self) -> Budget:
+        """Parse `BUDGET INT ( 'tokens' | 'grains' )`."""
+        self.position += 1
+        start = self.position
+        amount = self.parse_integer()
+        unit = self.parse_choice(words.BUDGET_UNITS)
         if amount > limits.BUDGET[unit]:
             message = f"A budget is at most {limits.BUDGET[unit]} {unit}."
-            raise self.problem("CAL-E030", message, "Ask for less.", at=place)
+            raise self.new_error("CAL-E030", message, "Ask for less.", position=start)
         return Budget(amount=amount, unit=cast(Literal["tokens", "grains"], unit))
 
-    def priority(self, sources: tuple[Source, ...]) -> tuple[str, ...]:
-        """PRIORITY label { '>' label }"""
-        known = [label_of(source, index) for index, source in enumerate(sources)]
-        found: list[str] = []
-        while not found or self.tokens[self.at] == ">":
-            self.at += 1
-            place = self.at
-            label = self.label_word()
-            if label not in known or label in found:
-                message = f"No source is labelled {label}." if label not in known else f"{label} is given twice."
-                hint = f"The labels are {', '.join(known)}."
-                raise self.problem("CAL-E002", message, hint, at=place)
-            found.append(label)
-        return tuple(found)
+    def parse_priority(self, sources: tuple[Source, ...]) -> tuple[str, ...]:
+        """Parse `PRIORITY label { '>' label }`."""
+        labels = [label_of(source, index) for index, source in enumerate(sources)]
+        priority: list[str] = []
+        while not priority or self.tokens[self.position] == ">":
+            self.position += 1
+            start = self.position
+            label = self.parse_label_word()
+            if label not in labels or label in priority:
+                message = f"No source is labelled {label}." if label not in labels else f"{label} occurs twice."
+                hint = f"The labels are {', '.join(labels)}."
+                raise self.new_error("CAL-E002", message, hint, position=start)
+            priority.append(label)
+        return tuple(priority)
 
-    def format_spec(self) -> str | Template:
-        """format_spec = format_name | TEMPLATE ID | TEMPLATE '{' section { section } '}' ;"""
-        self.at += 1
-        if self.word() != "TEMPLATE":
-            return self.choice((*words.FORMATS, *words.PRESETS))
-        self.at += 1
-        if self.tokens[self.at] != "{":
-            return Template(name=self.name("the name of a template"))
-        self.at += 1
-        sections = self.sections()
-        self.take("}")
+    def parse_format_spec(self) -> str | Template:
+        """Parse `format_spec = format_name | TEMPLATE ID | TEMPLATE '{' section { section } '}' ;`."""
+        self.position += 1
+        if self.peek_keyword() != "TEMPLATE":
+            return self.parse_choice((*words.FORMATS, *words.PRESETS))
+        self.position += 1
+        if self.tokens[self.position] != "{":
+            return Template(name=self.parse_name("the name of a template"))
+        self.position += 1
+        sections = self.parse_sections()
+        self.expect("}")
         return Template(sections=sections)
 
-    def stream(self) -> Stream:
-        """stream = STREAM [ '{' sopt { ',' sopt } '}' ] ;"""
-        self.at += 1
-        if self.tokens[self.at] != "{":
+    def parse_stream(self) -> Stream:
+        """Parse `stream = STREAM [ '{' sopt { ',' sopt } '}' ] ;`."""
+        self.position += 1
+        if self.tokens[self.position] != "{":
             return Stream()
         options: dict[str, None] = {}
         chunk_size: int | None = None
-        while not (options or chunk_size) or self.tokens[self.at] == ",":
-            self.at += 1
+        while not (options or chunk_size) or self.tokens[self.position] == ",":
+            self.position += 1
             # sopt = 'progress' | 'budget' | 'chunks' | 'all' | 'chunk_size' '=' INT ;
-            name = self.tokens[self.at].lower()
+            name = self.tokens[self.position].lower()
             if name == "chunk_size":
-                chunk_size = self.chunk_size()
+                chunk_size = self.parse_chunk_size()
                 continue
             if name not in words.STREAM_OPTIONS:
-                self._not_a_stream_option(name)
-            self.at += 1
+                self._raise_unknown_stream_option(name)
+            self.position += 1
             options[name] = None
-        self.take("}")
+        self.expect("}")
         return Stream(options=tuple(options) or ("all",), chunk_size=chunk_size)
 
-    def _not_a_stream_option(self, name: str) -> None:
-        known = (*words.STREAM_OPTIONS, "chunk_size")
-        if lexer.kind_of(name) is not lexer.Kind.WORD or name.upper() in words.REFUSED:
-            self.unexpected(*known)
-        hint = suggest.did_you_mean(name, known) or f"The options are {', '.join(known)}."
-        raise self.problem("CAL-E077", f"{lexer.shown(name)} is not an option of STREAM.", hint)
+    def _raise_unknown_stream_option(self, name: str) -> None:
+        """Raise the error for a name that is no option of STREAM."""
+        options = (*words.STREAM_OPTIONS, "chunk_size")
+        if lexer.classify_token(name) is not lexer.TokenKind.WORD or name.upper() in words.REFUSED_WORDS:
+            self.raise_unexpected(*options)
+        hint = suggest.did_you_mean(name, options) or f"The options are {', '.join(options)}."
+        raise self.new_error("CAL-E077", f"{lexer.quote_token(name)} is not an option of STREAM.", hint)
 
-    def chunk_size(self) -> int:
-        """'chunk_size' '=' INT"""
-        self.at += 1
-        self.take("=")
-        place = self.at
-        found = self.integer()
-        if not limits.CHUNK_MIN <= found <= limits.CHUNK_MAX:
+    def parse_chunk_size(self) -> int:
+        """Parse `'chunk_size' '=' INT`."""
+        self.position += 1
+        self.expect("=")
+        start = self.position
+        size = self.parse_integer()
+        if not limits.CHUNK_MIN <= size <= limits.CHUNK_MAX:
             message = f"chunk_size is from {limits.CHUNK_MIN} to {limits.CHUNK_MAX}."
-            raise self.problem("CAL-E078", message, "Leave it out for 100.", at=place)
-        return found
+            raise self.new_error("CAL-E078", message, "Leave it out for 100.", position=start)
+        return size
 
 
 def label_of(source: Source, index: int) -> str:
-    """A source without a label is called by its place, from 1."""
+    """Return the label of a source; without one, `source_` and its number in FROM, from 1."""
     return source.label or f"source_{index + 1}"

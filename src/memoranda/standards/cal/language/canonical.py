@@ -1,7 +1,7 @@
-"""The one spelling of a query, and its hash. The specification leaves both open: docs/standards/cal.md says what we do.
+"""The canonical text of a query, and its hash. The specification leaves both open; docs/standards/cal.md defines ours.
 
-Keywords in capitals, single spaces, clauses in the printed order, every stage with its pipe. What is read back from it
-is the same query.
+Keywords are in capitals, separated by single spaces, clauses in the order of the grammar, every stage with its pipe.
+Parsing the canonical text gives the same query again.
 """
 
 from __future__ import annotations
@@ -54,74 +54,77 @@ from memoranda.standards.cal.language.syntax import (
 
 
 def canonical(query: Query) -> str:
-    """The canonical text; of a query with bound parameters, the text as it was written."""
-    query = query.written or query
-    lets = [f"LET ${each.name} = {_recall(each.query)} ;" for each in query.lets]
+    """Return the canonical text; for a query with bound parameters, that of the query before binding."""
+    query = query.original or query
+    lets = [f"LET ${let.name} = {_recall_text(let.query)} ;" for let in query.lets]
     return " ".join(("CAL/1", *lets, statement_text(query.statement)))
 
 
 def query_hash(query: Query) -> str:
-    """`sha256:` and the hash of the canonical text. Values of parameters are no part of it."""
+    """Return `sha256:` and the hash of the canonical text. Values of parameters do not change it."""
     return f"sha256:{hashlib.sha256(canonical(query).encode()).hexdigest()}"
 
 
 def statement_text(statement: Statement) -> str:
-    """The canonical text of one statement."""
-    return _STATEMENTS[type(statement)](statement)
+    """Return the canonical text of one statement."""
+    return _STATEMENT_WRITERS[type(statement)](statement)
 
 
 # --- values ----------------------------------------------------------------------------------------------
 
 
 def value_text(value: Value) -> str:
-    """A literal."""
+    """Return the canonical text of a literal."""
     if isinstance(value, str):
-        return _string(value)
+        return _quote_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        # Shortest digits that read back the same, and never an exponent.
+        # The shortest digits that parse to the same float, without an exponent.
         return format(Decimal(repr(value)), "f")
     if isinstance(value, Param):
         return f"${value.name}"
     if isinstance(value, Hash):
         return value.text
-    return f"[{_listed(value)}]"
+    return f"[{_join_values(value)}]"
 
 
-def _string(text: str) -> str:
+def _quote_text(text: str) -> str:
+    """Return a string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _listed(values: tuple[Value, ...]) -> str:
-    return ", ".join(value_text(each) for each in values)
+def _join_values(values: tuple[Value, ...]) -> str:
+    """Return the texts of values, separated by commas."""
+    return ", ".join(value_text(value) for value in values)
 
 
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall(recall: Recall) -> str:
+def _recall_text(recall: Recall) -> str:
+    """Return `RECALL [MY] [type] clause … | stage …`."""
     parts = ["RECALL"]
     if recall.my:
         parts.append("MY")
     if recall.grain_type is not None:
         parts.append(fields.PLURAL_OF[recall.grain_type])
     if recall.namespace is not None:
-        parts.append(_namespace(recall.namespace))
+        parts.append(_namespace_text(recall.namespace))
     for word, text in (("ABOUT", recall.about), ("LIKE", recall.like), ("SINCE", recall.since)):
         if text is not None:
             parts.append(f"{word} {value_text(text)}")
     if recall.between is not None:
         parts.append(f"BETWEEN {value_text(recall.between.low)} AND {value_text(recall.between.high)}")
     if recall.thread is not None:
-        parts.append(_thread(recall.thread))
+        parts.append(_thread_text(recall.thread))
     if recall.where:
-        parts.append(f"WHERE {' AND '.join(condition_text(each) for each in recall.where)}")
-    parts += _options(recall.options)
-    parts += [f"| {_STAGES[type(stage)](stage)}" for stage in recall.stages]
+        parts.append("WHERE " + " AND ".join(condition_text(condition) for condition in recall.where))
+    parts += _options_text(recall.options)
+    parts += [f"| {_STAGE_WRITERS[type(stage)](stage)}" for stage in recall.stages]
     if recall.recent is not None:
         parts.append(f"RECENT {value_text(recall.recent)}")
     if recall.contradictions:
@@ -131,11 +134,14 @@ def _recall(recall: Recall) -> str:
     return " ".join(parts)
 
 
-def _namespace(namespace: Namespace) -> str:
-    return f"IN {'SCOPE ' if namespace.scoped else ''}{_string(namespace.name)}"
+def _namespace_text(namespace: Namespace) -> str:
+    """Return `IN "name"` or `IN SCOPE "name"`."""
+    name = _quote_text(namespace.name)
+    return f"IN SCOPE {name}" if namespace.scoped else f"IN {name}"
 
 
-def _thread(thread: Thread) -> str:
+def _thread_text(thread: Thread) -> str:
+    """Return `THREAD "session"` or `THREAD FROM hash`."""
     if thread.message is not None:
         return f"THREAD FROM {value_text(thread.message)}"
     assert thread.session is not None
@@ -143,13 +149,13 @@ def _thread(thread: Thread) -> str:
 
 
 def condition_text(condition: Condition) -> str:
-    """One condition."""
+    """Return the canonical text of one condition."""
     value = condition.value
     if isinstance(value, Subquery):
-        operand = f"({_recall(value.query)})"
+        operand = f"({_recall_text(value.query)})"
     elif condition.operator == "IN":
         assert isinstance(value, tuple)
-        operand = f"({_listed(value)})"
+        operand = f"({_join_values(value)})"
     elif condition.operator == "BETWEEN":
         assert isinstance(value, tuple)
         operand = f"{value_text(value[0])} AND {value_text(value[1])}"
@@ -160,36 +166,46 @@ def condition_text(condition: Condition) -> str:
     return f"{condition.field} {condition.operator} {operand}"
 
 
-def _options(options: tuple[Option, ...]) -> list[str]:
-    return [f"WITH {', '.join(_option(each) for each in options)}"] if options else []
+def _options_text(options: tuple[Option, ...]) -> list[str]:
+    """Return `WITH option, …` as the only member of a list, or an empty list without options."""
+    if not options:
+        return []
+    return ["WITH " + ", ".join(map(_option_text, options))]
 
 
-def _option(option: Option) -> str:
+def _option_text(option: Option) -> str:
+    """Return one option with its word, value or arguments."""
     if option.arguments:
-        return f"{option.name}({_listed(option.arguments)})"
+        return f"{option.name}({_join_values(option.arguments)})"
     if option.word is None and option.value is None:
         return option.name
     value = "" if option.value is None else value_text(option.value)
     if option.word is None:
-        return f"{option.name}({'ttl = ' if option.name == 'cache' else ''}{value})"
+        prefix = "ttl = " if option.name == "cache" else ""
+        return f"{option.name}({prefix}{value})"
     if not value:
         return f"{option.name}({option.word})"
-    inner = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
-    return f"{option.name}({option.word}{inner})"
+    suffix = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
+    return f"{option.name}({option.word}{suffix})"
 
 
-def _project(stage: Project) -> str:
+def _project_text(stage: Project) -> str:
+    """Return `PROJECT content(field, …), attr(field, …)`."""
     specs = (("content", stage.content), ("attr", stage.attributes))
-    return "PROJECT " + ", ".join(f"{name}({', '.join(names)})" for name, names in specs if names is not None)
+    parts = []
+    for name, fields_of_part in specs:
+        if fields_of_part is not None:
+            parts.append(f"{name}({', '.join(fields_of_part)})")
+    return "PROJECT " + ", ".join(parts)
 
 
-_STAGES: Final[Mapping[type[Stage], Callable[[Any], str]]] = {
+_STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], str]]] = {
     Select: lambda stage: f"SELECT {', '.join(stage.fields)}",
-    OrderBy: lambda stage: f"ORDER BY {stage.field} {'DESC' if stage.descending else 'ASC'}",
+    OrderBy: lambda stage: f"ORDER BY {stage.field} " + ("DESC" if stage.descending else "ASC"),
     Limit: lambda stage: f"LIMIT {value_text(stage.count)}",
     Offset: lambda stage: f"OFFSET {value_text(stage.count)}",
     GroupBy: lambda stage: f"GROUP BY {stage.field}",
-    Project: _project,
+    Project: _project_text,
     Reduce: lambda stage: stage.to.upper(),
 }
 
@@ -197,34 +213,37 @@ _STAGES: Final[Mapping[type[Stage], Callable[[Any], str]]] = {
 # --- the other statements --------------------------------------------------------------------------------
 
 
-def _assemble(statement: Assemble) -> str:
+def _assemble_text(statement: Assemble) -> str:
+    """Return `ASSEMBLE [name] [FOR "intent"] FROM source, … clause …`."""
     parts = ["ASSEMBLE"]
     if statement.name is not None:
         parts.append(statement.name)
     if statement.intent is not None:
-        parts.append(f"FOR {_string(statement.intent)}")
-    parts.append(f"FROM {', '.join(_source(each) for each in statement.sources)}")
+        parts.append(f"FOR {_quote_text(statement.intent)}")
+    parts.append("FROM " + ", ".join(map(_source_text, statement.sources)))
     if statement.budget is not None:
         parts.append(f"BUDGET {statement.budget.amount} {statement.budget.unit}")
     if statement.priority:
         parts.append(f"PRIORITY {' > '.join(statement.priority)}")
     if isinstance(statement.format, Template):
-        parts.append(f"FORMAT TEMPLATE {_template(statement.format)}")
+        parts.append(f"FORMAT TEMPLATE {_template_text(statement.format)}")
     elif statement.format is not None:
         parts.append(f"FORMAT {statement.format}")
     if statement.stream is not None:
-        parts.append(_stream(statement.stream))
-    parts += _options(statement.options)
+        parts.append(_stream_text(statement.stream))
+    parts += _options_text(statement.options)
     return " ".join(parts)
 
 
-def _source(source: Source) -> str:
+def _source_text(source: Source) -> str:
+    """Return `[label: ](RECALL …)` or `[label: ]$name`."""
     label = "" if source.label is None else f"{source.label}: "
-    query = f"${source.query.name}" if isinstance(source.query, Param) else f"({_recall(source.query)})"
+    query = f"${source.query.name}" if isinstance(source.query, Param) else f"({_recall_text(source.query)})"
     return label + query
 
 
-def _template(spec: Template) -> str:
+def _template_text(spec: Template) -> str:
+    """Return the name of a template, or its sections in braces."""
     if spec.name is not None:
         return spec.name
     assert spec.sections is not None
@@ -232,82 +251,102 @@ def _template(spec: Template) -> str:
 
 
 def sections_text(sections: Sections) -> str:
-    """The sections of a template, each in braces that `trim` takes away again."""
+    """Return the sections of a template, each in braces that `trim_section` removes again."""
     names = Sections.__struct_fields__
     texts = ((name, getattr(sections, name)) for name in names)
-    return " ".join(f"{name.upper()} {template.braced(text)}" for name, text in texts if text is not None)
+    return " ".join(f"{name.upper()} {template.wrap_in_braces(text)}" for name, text in texts if text is not None)
 
 
-def _stream(stream: Stream) -> str:
+def _stream_text(stream: Stream) -> str:
+    """Return `STREAM { option, … }`."""
     options = [*stream.options]
     if stream.chunk_size is not None:
         options.append(f"chunk_size = {stream.chunk_size}")
     return f"STREAM {{ {', '.join(options)} }}"
 
 
-def _set(statement: SetOp) -> str:
-    left = _set(statement.left) if isinstance(statement.left, SetOp) else f"({statement_text(statement.left)})"
-    return f"{left} {statement.operator.upper()} ({statement_text(statement.right)})"
+def _set_text(statement: SetOp) -> str:
+    """Return `(a) UNION (b) …`. A chain associates to the left, so its left operand needs no parentheses."""
+    left_text = (
+        _set_text(statement.left_operand)
+        if isinstance(statement.left_operand, SetOp)
+        else f"({statement_text(statement.left_operand)})"
+    )
+    return f"{left_text} {statement.operator.upper()} ({statement_text(statement.right_operand)})"
 
 
-def _history(statement: History) -> str:
+def _history_text(statement: History) -> str:
+    """Return `HISTORY hash [DIFF hash]` or `HISTORY [IN …] WHERE subject = … AND relation = … [AS OF …]`."""
     if statement.hash is not None:
         diff = "" if statement.diff is None else f" DIFF {value_text(statement.diff)}"
         return f"HISTORY {value_text(statement.hash)}{diff}"
     assert statement.subject is not None
     assert statement.relation is not None
-    namespace = "" if statement.namespace is None else f" {_namespace(statement.namespace)}"
+    namespace = "" if statement.namespace is None else f" {_namespace_text(statement.namespace)}"
     as_of = "" if statement.as_of is None else f" AS OF {value_text(statement.as_of)}"
     subject, relation = value_text(statement.subject), value_text(statement.relation)
     return f"HISTORY{namespace} WHERE subject = {subject} AND relation = {relation}{as_of}"
 
 
-def _describe(statement: Describe) -> str:
-    return " ".join(("DESCRIBE", statement.target, *((statement.grain_type,) if statement.grain_type else ())))
+def _describe_text(statement: Describe) -> str:
+    """Return `DESCRIBE target [type]`."""
+    grain_type = f" {statement.grain_type}" if statement.grain_type else ""
+    return f"DESCRIBE {statement.target}{grain_type}"
 
 
-def _batch(statement: Batch) -> str:
-    return f"BATCH {{ {', '.join(f'{each.label}: {statement_text(each.query)}' for each in statement.entries)} }}"
+def _batch_text(statement: Batch) -> str:
+    """Return `BATCH { label: query, … }`."""
+    entries = ", ".join(f"{entry.label}: {statement_text(entry.query)}" for entry in statement.entries)
+    return f"BATCH {{ {entries} }}"
 
 
-def _coalesce(statement: Coalesce) -> str:
-    return f"COALESCE({', '.join(_recall(each) for each in statement.branches)})"
+def _coalesce_text(statement: Coalesce) -> str:
+    """Return `COALESCE(RECALL …, RECALL …)`."""
+    branches = ", ".join(map(_recall_text, statement.branches))
+    return f"COALESCE({branches})"
 
 
-def _assignments(assignments: tuple[Assignment, ...]) -> str:
-    return "".join(f"SET {each.field} = {value_text(each.value)} " for each in assignments)
+def _assignments_text(assignments: tuple[Assignment, ...]) -> str:
+    """Return `SET field = value` for each assignment, with a space after each."""
+    return "".join(f"SET {assignment.field} = {value_text(assignment.value)} " for assignment in assignments)
 
 
-def _add(statement: Add) -> str:
-    return f"ADD {statement.grain_type} {_assignments(statement.assignments)}REASON {_string(statement.reason)}"
+def _add_text(statement: Add) -> str:
+    """Return `ADD type SET … REASON "…"`."""
+    return (
+        f"ADD {statement.grain_type} {_assignments_text(statement.assignments)}REASON {_quote_text(statement.reason)}"
+    )
 
 
-def _supersede(statement: Supersede) -> str:
-    target, changes = value_text(statement.hash), _assignments(statement.assignments)
-    return f"SUPERSEDE {target} {changes}REASON {_string(statement.reason)}"
+def _supersede_text(statement: Supersede) -> str:
+    """Return `SUPERSEDE hash SET … REASON "…"`."""
+    target, changes = value_text(statement.hash), _assignments_text(statement.assignments)
+    return f"SUPERSEDE {target} {changes}REASON {_quote_text(statement.reason)}"
 
 
-def _revert(statement: Revert) -> str:
-    return f"REVERT {value_text(statement.hash)} REASON {_string(statement.reason)}"
+def _revert_text(statement: Revert) -> str:
+    """Return `REVERT hash REASON "…"`."""
+    return f"REVERT {value_text(statement.hash)} REASON {_quote_text(statement.reason)}"
 
 
-def _define(statement: DefineTemplate) -> str:
+def _define_text(statement: DefineTemplate) -> str:
+    """Return `DEFINE TEMPLATE name [EXTENDS parent] section …`."""
     extends = "" if statement.extends is None else f" EXTENDS {statement.extends}"
     return f"DEFINE TEMPLATE {statement.name}{extends} {sections_text(statement.sections)}"
 
 
-_STATEMENTS: Final[Mapping[type[Statement], Callable[[Any], str]]] = {
-    Recall: _recall,
-    Assemble: _assemble,
-    SetOp: _set,
+_STATEMENT_WRITERS: Final[Mapping[type[Statement], Callable[[Any], str]]] = {
+    Recall: _recall_text,
+    Assemble: _assemble_text,
+    SetOp: _set_text,
     Exists: lambda statement: f"EXISTS {value_text(statement.hash)}",
-    History: _history,
+    History: _history_text,
     Explain: lambda statement: f"EXPLAIN {statement_text(statement.query)}",
-    Describe: _describe,
-    Batch: _batch,
-    Coalesce: _coalesce,
-    Add: _add,
-    Supersede: _supersede,
-    Revert: _revert,
-    DefineTemplate: _define,
+    Describe: _describe_text,
+    Batch: _batch_text,
+    Coalesce: _coalesce_text,
+    Add: _add_text,
+    Supersede: _supersede_text,
+    Revert: _revert_text,
+    DefineTemplate: _define_text,
 }

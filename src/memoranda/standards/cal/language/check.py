@@ -1,4 +1,4 @@
-"""Checking without running: verdict, warnings, and how heavy a query is."""
+"""Checks that need no store: walking a query, warnings, and complexity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memoranda.standards.oms.registry import MG_RELATIONS
 
 
 class ErrorDocument(TypedDict):
-    """An error as `--check` and `/cal/check` print it."""
+    """An error as `cal --check` and `/cal/check` return it."""
 
     code: str
     line: int
@@ -37,21 +37,21 @@ class ErrorDocument(TypedDict):
 
 
 class CheckResult(TypedDict):
-    """Whether a text is a query, and if not, the first thing wrong with it."""
+    """The result of a check: valid, or the first error."""
 
     valid: bool
     error: ErrorDocument | None
 
 
 class Warning(NamedTuple):  # noqa: A001 - the specification's word
-    """Something that does not fail a query and is said with its answer."""
+    """A note that is returned with an answer and does not fail the query."""
 
     code: str
     message: str
 
 
 def error_document(error: QueryError) -> ErrorDocument:
-    """An error as a document."""
+    """Return an error as a document."""
     return {
         "code": error.cal_code,
         "line": error.line,
@@ -64,38 +64,40 @@ def error_document(error: QueryError) -> ErrorDocument:
 # --- walking ---------------------------------------------------------------------------------------------
 
 
-def recalls(query: Query) -> Iterator[Recall]:
-    """Every RECALL of a query, subqueries and LETs included."""
-    for each in query.lets:
-        yield from _inner(each.query)
-    yield from _recalls(query.statement)
+def walk_recalls(query: Query) -> Iterator[Recall]:
+    """Yield every RECALL of a query, subqueries and LETs included."""
+    for let in query.lets:
+        yield from _walk_recall(let.query)
+    yield from _walk_statement(query.statement)
 
 
-def _recalls(statement: Statement) -> Iterator[Recall]:
+def _walk_statement(statement: Statement) -> Iterator[Recall]:
+    """Yield every RECALL of a statement."""
     if isinstance(statement, Recall):
-        yield from _inner(statement)
+        yield from _walk_recall(statement)
     elif isinstance(statement, Explain):
-        yield from _recalls(statement.query)
+        yield from _walk_statement(statement.query)
     elif isinstance(statement, SetOp):
-        yield from _recalls(statement.left)
-        yield from _recalls(statement.right)
+        yield from _walk_statement(statement.left_operand)
+        yield from _walk_statement(statement.right_operand)
     elif isinstance(statement, Coalesce):
         for branch in statement.branches:
-            yield from _inner(branch)
+            yield from _walk_recall(branch)
     elif isinstance(statement, Batch):
         for entry in statement.entries:
-            yield from _recalls(entry.query)
+            yield from _walk_statement(entry.query)
     elif isinstance(statement, Assemble):
         for source in statement.sources:
             if not isinstance(source.query, Param):
-                yield from _inner(source.query)
+                yield from _walk_recall(source.query)
 
 
-def _inner(recall: Recall) -> Iterator[Recall]:
+def _walk_recall(recall: Recall) -> Iterator[Recall]:
+    """Yield a RECALL, then those in its subqueries."""
     yield recall
     for condition in recall.where:
         if isinstance(condition.value, Subquery):
-            yield from _inner(condition.value.query)
+            yield from _walk_recall(condition.value.query)
 
 
 # --- warnings --------------------------------------------------------------------------------------------
@@ -104,21 +106,25 @@ _IGNORED_OPTIONS: Final = frozenset(("summarize",))
 _OWN_OPTIONS: Final = (times.VALID_AT, times.KNOWN_AT)
 
 
-def warnings(query: Query) -> tuple[Warning, ...]:
-    """What can be said before running: unknown relations, domain fields, and options without effect; each once."""
-    found: dict[Warning, None] = {}
-    for recall in recalls(query):
-        found |= dict.fromkeys(_recall_warnings(recall))
+def find_warnings(query: Query) -> tuple[Warning, ...]:
+    """Return the warnings that follow from the query alone, each once.
+
+    They concern unknown relations, domain fields without their profile, and options without effect.
+    """
+    unique_warnings: dict[Warning, None] = {}
+    for recall in walk_recalls(query):
+        unique_warnings |= dict.fromkeys(_check_recall(recall))
     statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
     if isinstance(statement, Assemble):
-        found |= dict.fromkeys(_option_warnings(statement.options))
+        unique_warnings |= dict.fromkeys(_check_options(statement.options))
     elif isinstance(statement, Add | Supersede):
-        given = (each.value for each in statement.assignments if each.field == "relation")
-        found |= dict.fromkeys(_relation_warnings(given))
-    return tuple(found)
+        relations = (assignment.value for assignment in statement.assignments if assignment.field == "relation")
+        unique_warnings |= dict.fromkeys(_check_relations(relations))
+    return tuple(unique_warnings)
 
 
-def _recall_warnings(recall: Recall) -> Iterator[Warning]:
+def _check_recall(recall: Recall) -> Iterator[Warning]:
+    """Yield the warnings of one RECALL."""
     tags: set[object] = set()
     for condition in recall.where:
         if condition.field == "tags" and condition.operator == "INCLUDE" and isinstance(condition.value, tuple):
@@ -126,7 +132,7 @@ def _recall_warnings(recall: Recall) -> Iterator[Warning]:
     for condition in recall.where:
         if condition.field == "relation" and condition.operator != "IS":
             value = condition.value
-            yield from _relation_warnings(value if isinstance(value, tuple) else (value,))
+            yield from _check_relations(value if isinstance(value, tuple) else (value,))
         prefix, colon, _ = condition.field.partition(":")
         if not colon:
             continue
@@ -134,18 +140,22 @@ def _recall_warnings(recall: Recall) -> Iterator[Warning]:
         if profile is None:
             yield Warning("CAL-W003", f"{prefix}: is not the prefix of a known domain profile.")
         elif f"profile:{profile}" not in tags:
-            yield Warning("CAL-W002", f'{condition.field} is asked without tags INCLUDE ["profile:{profile}"].')
-    yield from _option_warnings(recall.options)
+            yield Warning(
+                "CAL-W002", f'{condition.field} is used without the condition tags INCLUDE ["profile:{profile}"].'
+            )
+    yield from _check_options(recall.options)
 
 
-def _relation_warnings(values: object) -> Iterator[Warning]:
+def _check_relations(values: object) -> Iterator[Warning]:
+    """Yield a warning for each `mg:` relation that the registry does not have."""
     assert hasattr(values, "__iter__")
     for value in values:
         if isinstance(value, str) and value.startswith("mg:") and value not in MG_RELATIONS:
             yield Warning("CAL-W001", f"{value[:80]} is not one of the mg: relations.")
 
 
-def _option_warnings(options: tuple[Option, ...]) -> Iterator[Warning]:
+def _check_options(options: tuple[Option, ...]) -> Iterator[Warning]:
+    """Yield a warning for each option that has no effect."""
     for option in options:
         is_unknown = option.name.startswith(words.EXTENSION_PREFIX) and option.name not in _OWN_OPTIONS
         if option.name in _IGNORED_OPTIONS or is_unknown:
@@ -155,20 +165,26 @@ def _option_warnings(options: tuple[Option, ...]) -> Iterator[Warning]:
 # --- weight ----------------------------------------------------------------------------------------------
 
 
-def is_by_text(recall: Recall) -> bool:
-    """Whether a RECALL looks for a text: LIKE, or the condition it stands for."""
-    return recall.like is not None or any(each.field == "query" for each in recall.where)
+def has_text_search(recall: Recall) -> bool:
+    """Return True if a RECALL searches for a text, by LIKE or by the condition on `query` that it stands for."""
+    return recall.like is not None or any(condition.field == "query" for condition in recall.where)
 
 
-def complexity(query: Query) -> int:
-    """What a firewall weighs (section 20): each of the conditions 1, subqueries and sources 5, search texts 10 each."""
-    total = 0
-    for recall in recalls(query):
-        total += len(recall.where)
-        total += 5 * sum(isinstance(each.value, Subquery) for each in recall.where)
-        total += 10 * (recall.like is not None) + 10 * sum(each.field == "query" for each in recall.where)
+def measure_complexity(query: Query) -> int:
+    """Return the complexity of a query (section 20).
+
+    A condition counts 1, a subquery 5, a source of ASSEMBLE 5, and a search text 10.
+    """
+    complexity = 0
+    for recall in walk_recalls(query):
+        complexity += len(recall.where)
+        complexity += 5 * sum(isinstance(condition.value, Subquery) for condition in recall.where)
+        complexity += 10 * (recall.like is not None) + 10 * sum(
+            condition.field == "query" for condition in recall.where
+        )
     statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
-    return total + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
+    return complexity + (5 * len(statement.sources) if isinstance(statement, Assemble) else 0)
 
 
+# Section 20: points of `measure_complexity`; queries with more are refused before they run (one condition = 1 point).
 MAX_COMPLEXITY: Final = 200

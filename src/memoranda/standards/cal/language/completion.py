@@ -1,7 +1,8 @@
-"""What may come next in a query, and whether it has come to its end: both are asked of the parser itself.
+"""Completions of an unfinished query, and a test whether it is finished. Both ask the parser itself.
 
-Every word there is gets put where the next one would stand; those that the parser passes are offered. So what is
-offered cannot drift from the grammar, and knows of declared types, of clauses given already, and of closed values.
+Each known word is appended to the text; those that the parser accepts are offered. So completions cannot drift from
+the grammar, and take into account the declared type, the clauses present and the closed values of fields. Each
+candidate costs one parse of the text.
 """
 
 from __future__ import annotations
@@ -18,86 +19,101 @@ from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.problem import expected_of
 
 FORMATS = (*words.FORMATS, *words.PRESETS)
-# It begins where a word does, so that a long one is read once.
+# The word, parameter or open string at the end. The look-behind keeps the search linear for long words.
 _LAST_WORD = re.compile(r'(?:["$]|(?<!\w))\w*\Z')
-# Where these pass, anything does: a name to be made up, or a text.
+# A word and a text that no table holds. Where the parser accepts them, it accepts any word or any text.
 _NO_WORD, _NO_TEXT = "zzzz", '"zzzz"'
-# No rule begins with it.
+# A token that no grammar rule accepts.
 _NO_TOKEN = "@"  # noqa: S105 - a token of the language
-# A RECALL inside IN yields values, or is refused at its first word.
+# A RECALL inside IN must return values, otherwise it is refused at its first word.
 _RECALL, _RECALL_IN = "RECALL", "RECALL | HASHES"
-# An open string, or an open section of a template.
+# Error codes of an open string and of an open template section.
 _UNCLOSED = ("CAL-E005", "CAL-E091")
 
 
 def is_unfinished(text: str) -> bool:
-    """Whether a query fails only because it ends too early; an empty last line says that it does end."""
+    """Return True if a query fails only because it ends too early. An empty last line marks the end."""
     if not text.rpartition("\n")[2].strip():
         return False
-    inner = _innermost(text)
-    error = _error(inner)
+    inner = _open_subquery(text)
+    error = _parse_error(inner)
     if error is None:
         return inner != text
     return error.start >= len(inner) or error.cal_code in _UNCLOSED
 
 
-def completions(text: str, parameters: Iterable[str] = ()) -> tuple[str, list[str]]:
-    """The word that ends the text, perhaps empty, and what it may become."""
+def find_completions(text: str, parameters: Iterable[str] = ()) -> tuple[str, list[str]]:
+    """Return the last word of the text, which may be empty, and the words that may replace it."""
     match = _LAST_WORD.search(text)
     word = match[0] if match else ""
     before = text[: len(text) - len(word)]
-    names = [*_names(before), *(f"${name}" for name in parameters)]
-    before = _innermost(before)
-    expected = _expected(before)
+    names = [*_names_in(before), *(f"${name}" for name in parameters)]
+    before = _open_subquery(before)
+    expected = _expected_after(before)
     if not expected:
         return word, []
-    said = (each for each in expected if each.isidentifier())
-    pool = {each.lower(): each for each in reversed((*_vocabulary(), *said, *names))}
-    likely = [each for each in reversed(pool.values()) if each.lower().startswith(word.lower()) and each != word]
-    return word, [each for each in _allowed(before, expected, likely) if _passes(before, each)]
+    expected_words = [term for term in expected if term.isidentifier()]
+    # The first spelling of a word wins, and the order is kept.
+    known_words = reversed((*_vocabulary(), *expected_words, *names))
+    by_lower_case = {candidate.lower(): candidate for candidate in known_words}
+    prefix = word.lower()
+    candidates = [
+        candidate for key, candidate in reversed(by_lower_case.items()) if key.startswith(prefix) and candidate != word
+    ]
+    filtered = _filter_candidates(before, expected, candidates)
+    return word, [candidate for candidate in filtered if _accepts(before, candidate)]
 
 
-def _expected(before: str) -> tuple[str, ...]:
-    """What the parser says may stand here; nothing if the text before is wrong, or inside a string or comment."""
-    error = _error(before + _NO_TOKEN)
+def _expected_after(before: str) -> tuple[str, ...]:
+    """Return what the parser expects after the text.
+
+    Empty if the text has an error before its end, or if it ends inside a string or comment.
+    """
+    error = _parse_error(before + _NO_TOKEN)
     return expected_of(error) if error is not None and error.start == len(before) else ()
 
 
-def _innermost(before: str) -> str:
-    """The RECALL that is open in `IN (`, if there is one: until it yields values, it is refused as a whole."""
+def _open_subquery(before: str) -> str:
+    """Return the text from the innermost open `IN (RECALL` on, or the whole text if there is none.
+
+    An unfinished subquery is refused as a whole until it returns values, so it is completed as a query of its own.
+    """
     tokens = lexer.tokenize(before)
-    opened: list[int] = []
-    for place, token in enumerate(tokens):
+    open_parentheses: list[int] = []
+    for index, token in enumerate(tokens):
         if token.text == "(":
-            opened.append(place)
-        elif token.text == ")" and opened:
-            opened.pop()
-    for place in reversed(opened):
-        if [each.text.upper() for each in tokens[place - 1 : place + 2]] == ["IN", "(", _RECALL]:
-            return before[tokens[place].span.end :]
+            open_parentheses.append(index)
+        elif token.text == ")" and open_parentheses:
+            open_parentheses.pop()
+    for index in reversed(open_parentheses):
+        around = [token.text.upper() for token in tokens[index - 1 : index + 2]]
+        if around == ["IN", "(", _RECALL]:
+            return before[tokens[index].span.end :]
     return before
 
 
-def _allowed(before: str, expected: tuple[str, ...], likely: list[str]) -> Iterator[str]:
-    """Without words that would pass only because any word does."""
-    takes_any_word, takes_any_text = _passes(before, _NO_WORD), _passes(before, _NO_TEXT)
-    for each in likely:
-        if each.startswith('"'):
+def _filter_candidates(before: str, expected: tuple[str, ...], candidates: list[str]) -> Iterator[str]:
+    """Drop candidates that the parser would accept only because it accepts any word there."""
+    takes_any_word, takes_any_text = _accepts(before, _NO_WORD), _accepts(before, _NO_TEXT)
+    may_be_keyword = "a label" not in expected
+    for candidate in candidates:
+        if candidate.startswith('"'):
             if not takes_any_text:
-                yield each
-        elif each.startswith("$") or not takes_any_word or (each in words.KEYWORDS and "a label" not in expected):
-            yield each
+                yield candidate
+        elif candidate.startswith("$") or not takes_any_word or (may_be_keyword and candidate in words.KEYWORDS):
+            yield candidate
 
 
-def _passes(before: str, word: str) -> bool:
-    """Whether the parser gets beyond this word."""
-    error = _error(before + word)
+def _accepts(before: str, word: str) -> bool:
+    """Return True if the parser gets past this word."""
+    error = _parse_error(before + word)
     if error is not None and error.start == len(before) and word == _RECALL:
-        error = _error(before + _RECALL_IN)
+        error = _parse_error(before + _RECALL_IN)
     return error is None or error.start > len(before)
 
 
-def _error(text: str) -> QueryError | None:
+def _parse_error(text: str) -> QueryError | None:
+    """Return the error that the parser raises for the text, or None."""
     try:
         parse(text)
     except QueryError as error:
@@ -105,16 +121,17 @@ def _error(text: str) -> QueryError | None:
     return None
 
 
-def _names(before: str) -> list[str]:
-    """The labels and parameters that the text has so far."""
-    tokens = [token for token in lexer.split(before) if token]
+def _names_in(before: str) -> list[str]:
+    """Return the labels and parameters that occur in the text."""
+    tokens = [token for token in lexer.split_tokens(before) if token]
     labels = [first for first, second in pairwise(tokens) if second == ":"]
     return [*labels, *(token for token in tokens if token.startswith("$"))]
 
 
 @cache
 def _vocabulary() -> tuple[str, ...]:
-    tables = (fields.COMMON, *(fields.fields_of(name) for name in fields.SINGULARS))
+    """Return every word, field name, grain type and closed value of the language."""
+    tables = (fields.COMMON_FIELDS, *(fields.fields_of(name) for name in fields.SINGULARS))
     names = [name for table in tables for name in table]
     closed = [f'"{word}"' for table in tables for field in table.values() for word in field.words]
     projected = sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)

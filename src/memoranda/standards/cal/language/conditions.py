@@ -1,4 +1,4 @@
-"""Conditions and the fields they name (sections 6, 7, 8.1)."""
+"""Parser of conditions and of the fields they name (sections 6, 7, 8.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import codes, fields, limits
-from memoranda.standards.cal.fields import Field, Kind
+from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.cursor import Cursor
 from memoranda.standards.cal.language.draft import CONFLICTS, Draft
@@ -19,190 +19,199 @@ _COMPARATORS: Final = words.COMPARATORS
 
 
 class ConditionParser(Cursor, ABC):
-    """Reads the conditions of a RECALL."""
+    """Parser of the conditions of a RECALL."""
 
     __slots__ = ()
 
     @abstractmethod
-    def recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
-        """The whole RECALL; a condition may hold one."""
+    def parse_recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
+        """Parse a complete RECALL; conditions need it for subqueries, a subclass implements it."""
 
-    def alone(self, draft: Draft, name: str, at: int | None = None) -> None:
-        """Section 9.8: two shortcuts for the same thing are ambiguous."""
+    def register_clause(self, draft: Draft, name: str, position: int | None = None) -> None:
+        """Record a clause or a condition, and refuse it beside one that means the same (section 9.8)."""
         for other in CONFLICTS.get(name, ()):
             # C8: section 8.13 prints ABOUT with LIKE in a branch of COALESCE.
-            if other in draft.seen and not (draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}):
-                message = (
-                    f"{name} cannot stand beside {other}: both say the same."
-                    if name != other
-                    else (f"{name} can be asked once.")
-                )
+            if other in draft.seen_clauses and not (draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}):
+                if name == other:
+                    message = f"{name} can be used only once."
+                else:
+                    message = f"{name} cannot be combined with {other}: both set the same thing."
                 problem = Problem("CAL-E060", message, f"Keep {name} or {other}, not both.", codes.AMBIGUOUS_SHORTCUT)
-                raise self.error(problem, at)
-        draft.seen.add(name)
+                raise self.error_from(problem, position)
+        draft.seen_clauses.add(name)
 
-    def condition(self, draft: Draft) -> Condition:
-        """condition = field cmp value | field IN … | field BETWEEN … | field ( INCLUDE | EXCLUDE ) array
-        | 'relation' IS category ;"""
-        place = self.at
+    def parse_condition(self, draft: Draft) -> Condition:
+        """Parse `condition = field cmp value | field IN … | field BETWEEN …
+        | field ( INCLUDE | EXCLUDE ) array | 'relation' IS category ;`.
+        """
+        start = self.position
         tokens = self.tokens
-        name = tokens[place].lower()
+        name = tokens[start].lower()
         field = draft.fields.get(name)
         if field is None:
-            field = self.domain_field(draft, name)
-        self.at = place + 1
-        operator = tokens[place + 1].upper()
+            field = self.require_domain_field(draft, name)
+        self.position = start + 1
+        operator = tokens[start + 1].upper()
         if operator not in field.operators:
             if operator in words.OPERATORS:
-                raise self.error(rules.operator_problem(field, name, operator))
-            self.unexpected(*sorted(field.operators), "an operator")
+                raise self.error_from(rules.operator_problem(field, name, operator))
+            self.raise_unexpected(*sorted(field.operators), "an operator")
         if name in CONFLICTS:
-            self.alone(draft, name, place)
-        self.at = place + 2
+            self.register_clause(draft, name, start)
+        self.position = start + 2
         if operator in _COMPARATORS:
-            return Condition(field=name, operator=operator, value=self.checked_value(field))
-        return Condition(field=name, operator=operator, value=_OPERANDS[operator](self, field, draft))
+            return Condition(field=name, operator=operator, value=self.parse_checked_value(field))
+        return Condition(field=name, operator=operator, value=_OPERAND_PARSERS[operator](self, field, draft))
 
-    def domain_field(self, draft: Draft, name: str) -> Field:
-        """field = … | domain_prefix ':' ID ;  (*C19: an unknown prefix is a warning*)"""
-        # `sha256:` begins a hash, good or bad, and never a field.
+    def require_domain_field(self, draft: Draft, name: str) -> Field:
+        """Return the field of a domain prefix, or raise if the name is no such field.
+
+        Grammar: `field = … | domain_prefix ':' ID ;` (*C19: an unknown prefix is a warning*)
+        """
+        # `sha256:` always begins a hash, well formed or not, and never a field.
         is_domain = lexer.DOMAIN_FIELD.fullmatch(name) and not name.startswith("sha256:")
-        if is_domain and name.partition(":")[0].upper() not in words.REFUSED:
-            return fields.DOMAIN
-        raise self.no_field(draft.grain_type)
+        if is_domain and name.partition(":")[0].upper() not in words.REFUSED_WORDS:
+            return fields.DOMAIN_FIELD
+        raise self.unknown_field_error(draft.grain_type)
 
-    def no_field(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
-        """The next token is no field: a name that is unknown here, or no name at all."""
-        token = self.tokens[self.at]
-        upper = token.upper()
-        known = token.lower() in fields.TYPES_WITH or upper not in words.KEYWORDS
-        if lexer.kind_of(token) is not lexer.Kind.WORD or upper in words.REFUSED or not known:
-            self.unexpected("a field")
-        return self.error(rules.unknown_field(token.lower(), grain_type, strict=self.strict, extra=extra))
+    def unknown_field_error(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
+        """Return the error for the next token: an unknown field; raise if it is no name at all."""
+        token = self.tokens[self.position]
+        keyword = token.upper()
+        may_be_field = token.lower() in fields.TYPES_WITH or keyword not in words.KEYWORDS
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or keyword in words.REFUSED_WORDS
+            or not may_be_field
+        ):
+            self.raise_unexpected("a field")
+        return self.error_from(rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra))
 
-    def stage_field(self, draft: Draft | None) -> Field:
-        """sfield = common_field | type_field ;"""
-        name = self.tokens[self.at].lower()
+    def parse_stage_field(self, draft: Draft | None) -> Field:
+        """Parse `sfield = common_field | type_field ;`."""
+        name = self.tokens[self.position].lower()
         grain_type = draft.grain_type if draft else None
-        found = fields.fields_of(grain_type, strict=self.strict).get(name)
-        if found is None:
-            raise self.no_field(grain_type)
-        self.at += 1
-        return found
+        field = fields.fields_of(grain_type, strict=self.strict).get(name)
+        if field is None:
+            raise self.unknown_field_error(grain_type)
+        self.position += 1
+        return field
 
-    def used_field(self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]) -> str:
-        """C4: which fields may stand in a stage is in the field tables."""
-        place = self.at
-        found = self.stage_field(draft)
-        if not getattr(found, use):
-            raise self.problem("CAL-E021", f"{found.name} is not {use}.", f"Choose one that is {use}.", at=place)
-        return found.name
+    def parse_field_for(self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]) -> str:
+        """Parse a field that a stage can use; the field tables list which can (*C4*)."""
+        start = self.position
+        field = self.parse_stage_field(draft)
+        if not getattr(field, use):
+            raise self.new_error(
+                "CAL-E021", f"{field.name} is not {use}.", f"Choose one that is {use}.", position=start
+            )
+        return field.name
 
-    def checked_value(self, field: Field) -> Value:
-        """A value that fits the field."""
-        place = self.at
-        value = self.value()
-        if type(value) is str and field.kind is Kind.STRING:
+    def parse_checked_value(self, field: Field) -> Value:
+        """Parse a value that fits the field."""
+        start = self.position
+        value = self.parse_value()
+        if type(value) is str and field.kind is FieldKind.STRING:
             return value
-        if problem := rules.scalar_problem(field, value):
-            raise self.error(problem, place)
+        if problem := rules.check_scalar(field, value):
+            raise self.error_from(problem, start)
         return value
 
-    def range(self, field: Field) -> tuple[Value, Value]:
-        """value AND value"""
-        place = self.at
-        low = self.value()
-        if problem := rules.value_problem(field, "BETWEEN", (low,)):
-            raise self.error(problem, place)
-        self.keyword("AND")
-        place = self.at
-        high = self.value()
-        if problem := rules.value_problem(field, "BETWEEN", (high,)):
-            raise self.error(problem, place)
+    def parse_range(self, field: Field) -> tuple[Value, Value]:
+        """Parse `value AND value`, the operands of BETWEEN."""
+        start = self.position
+        low = self.parse_value()
+        if problem := rules.check_value(field, "BETWEEN", (low,)):
+            raise self.error_from(problem, start)
+        self.expect_keyword("AND")
+        start = self.position
+        high = self.parse_value()
+        if problem := rules.check_value(field, "BETWEEN", (high,)):
+            raise self.error_from(problem, start)
         return low, high
 
-    def members(self, field: Field) -> Value:
-        """( INCLUDE | EXCLUDE ) array"""
-        place = self.at
-        value = self.value()
-        if problem := rules.value_problem(field, "INCLUDE", value):
-            raise self.error(problem, place)
+    def parse_members(self, field: Field) -> Value:
+        """Parse the array of INCLUDE or EXCLUDE."""
+        start = self.position
+        value = self.parse_value()
+        if problem := rules.check_value(field, "INCLUDE", value):
+            raise self.error_from(problem, start)
         return value
 
-    def category(self) -> Value:
-        """category = PREFERENCE | KNOWLEDGE | PERMISSION | INTERACTION | AGENCY | LIFECYCLE | OBSERVATION ;"""
-        category = self.word()
+    def parse_category(self) -> Value:
+        """Parse `category = PREFERENCE | KNOWLEDGE | PERMISSION | INTERACTION | AGENCY | LIFECYCLE | OBSERVATION ;`."""
+        category = self.peek_keyword()
         if category not in words.CATEGORIES:
-            self.unexpected(*words.CATEGORIES)
-        self.at += 1
+            self.raise_unexpected(*words.CATEGORIES)
+        self.position += 1
         return category
 
-    def _in(self, field: Field, draft: Draft) -> Value | Subquery:
-        """field IN '(' ( value { ',' value } | recall ) ')'"""
-        self.take("(")
-        if self.word() == "RECALL":
-            return self.subquery(draft)
+    def _parse_in(self, field: Field, draft: Draft) -> Value | Subquery:
+        """Parse `'(' ( value { ',' value } | recall ) ')'`, the operand of IN."""
+        self.expect("(")
+        if self.peek_keyword() == "RECALL":
+            return self.parse_subquery(draft)
         values: list[Value] = []
-        strings = field.kind is Kind.STRING or field.kind is Kind.ANY
+        takes_strings = field.kind is FieldKind.STRING or field.kind is FieldKind.ANY
         while True:
-            token = self.tokens[self.at]
+            token = self.tokens[self.position]
             if len(values) == limits.IN_VALUES and token:
-                raise self.problem(
+                raise self.new_error(
                     "CAL-E011", f"IN takes at most {limits.IN_VALUES} values.", "Pass them as one array parameter."
                 )
-            if strings and token[:1] == '"' and len(token) > 1:
-                self.at += 1
-                values.append(lexer.string_of(token))
+            if takes_strings and token[:1] == '"' and len(token) > 1:
+                self.position += 1
+                values.append(lexer.unquote(token))
             elif token[:1] == "$":
-                values.append(self.member_parameter())
+                values.append(self.parse_member_parameter())
             else:
-                values.append(self.checked_value(field))
-            if self.tokens[self.at] != ",":
+                values.append(self.parse_checked_value(field))
+            if self.tokens[self.position] != ",":
                 break
-            self.at += 1
-        if self.tokens[self.at] != ")":
-            self.unexpected(")", ",")
-        self.at += 1
+            self.position += 1
+        if self.tokens[self.position] != ")":
+            self.raise_unexpected(")", ",")
+        self.position += 1
         return tuple(values)
 
-    def member_parameter(self) -> Param:
-        """A parameter in IN: a value, an array, or the values of a LET."""
-        place = self.at
-        found = self.parameter()
-        if self.lets.get(found.name, "values") != "values":
-            raise self.problem(
+    def parse_member_parameter(self) -> Param:
+        """Parse a parameter inside IN: a value, an array, or the values of a LET."""
+        start = self.position
+        parameter = self.parse_parameter()
+        if self.let_kinds.get(parameter.name, "values") != "values":
+            raise self.new_error(
                 "CAL-E021",
-                f"${found.name} holds grains, and IN takes values.",
+                f"${parameter.name} holds grains, and IN takes values.",
                 "End the LET with | SUBJECTS, | OBJECTS or | HASHES.",
-                at=place,
+                position=start,
             )
-        return found
+        return parameter
 
-    def subquery(self, draft: Draft) -> Subquery:
-        """recall inside IN: it must end in an extractor; at most three levels."""
-        place = self.at
+    def parse_subquery(self, draft: Draft) -> Subquery:
+        """Parse a RECALL inside IN; it must end in SUBJECTS, OBJECTS or HASHES, and nests at most three levels."""
+        start = self.position
         if draft.depth == limits.SUBQUERY_DEPTH:
-            raise self.problem(
+            raise self.new_error(
                 "CAL-E007", f"Subqueries nest at most {limits.SUBQUERY_DEPTH} deep.", "Use LET for the inner ones."
             )
-        mode, yields, self.mode = self.mode, self.yields, ""
-        query = self.recall(draft.depth + 1)
-        if self.yields != "values":
-            raise self.problem(
+        outer_list_kind, outer_result_kind, self.list_kind = self.list_kind, self.result_kind, ""
+        query = self.parse_recall(draft.depth + 1)
+        if self.result_kind != "values":
+            raise self.new_error(
                 "CAL-E021",
-                f"The subquery yields {self.yields}, and IN takes values.",
+                f"The subquery yields {self.result_kind}, and IN takes values.",
                 "End it with | SUBJECTS, | OBJECTS or | HASHES.",
-                at=place,
+                position=start,
             )
-        self.mode, self.yields = mode, yields
-        self.take(")")
+        self.list_kind, self.result_kind = outer_list_kind, outer_result_kind
+        self.expect(")")
         return Subquery(query=query)
 
 
-_OPERANDS: Final[Mapping[str, Callable[[ConditionParser, Field, Draft], Value | Subquery]]] = {
-    "IN": ConditionParser._in,
-    "BETWEEN": lambda parser, field, _: parser.range(field),
-    "INCLUDE": lambda parser, field, _: parser.members(field),
-    "EXCLUDE": lambda parser, field, _: parser.members(field),
-    "IS": lambda parser, *_: parser.category(),
+_OPERAND_PARSERS: Final[Mapping[str, Callable[[ConditionParser, Field, Draft], Value | Subquery]]] = {
+    "IN": ConditionParser._parse_in,
+    "BETWEEN": lambda parser, field, _: parser.parse_range(field),
+    "INCLUDE": lambda parser, field, _: parser.parse_members(field),
+    "EXCLUDE": lambda parser, field, _: parser.parse_members(field),
+    "IS": lambda parser, *_: parser.parse_category(),
 }

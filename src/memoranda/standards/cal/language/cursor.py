@@ -1,4 +1,8 @@
-"""A place in the tokens of a query: what stands here, what was expected, and the error that says so."""
+"""The base of the parser: a position in the token list, literals, and errors with their place in the text.
+
+Each `parse_…` method reads one construct at the current position, moves past it and returns its value. It raises
+QueryError for the first token that does not fit; the parser never moves back over a token to try another rule.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,19 @@ from memoranda.standards.cal.language.lexer import Flaw, Span
 from memoranda.standards.cal.language.rules import Problem
 from memoranda.standards.cal.language.syntax import Count, Hash, HashOrParam, Param, Text, Value
 
+# Digits. Every whole number with up to 18 digits fits into 63 bits.
 _DIGITS_OF_INTEGERS: Final = 18
 _BEGINS_NUMBER: Final = "0123456789-"
 _BOOLEANS: Final = {"TRUE": True, "FALSE": False}
 
 
-def flaw_error(text: str, flaw: Flaw) -> QueryError:
-    """The error for something wrong with the text as a whole."""
+def error_from_flaw(text: str, flaw: Flaw) -> QueryError:
+    """Return the error for a fault of the text as a whole."""
     return error_at(text, flaw.span, Problem(flaw.code, flaw.message, flaw.suggestion))
 
 
 def error_at(text: str, span: Span, problem: Problem) -> QueryError:
-    """The problem, with its place in the text."""
+    """Return the error for a broken rule, with its position in the text."""
     line, column = lexer.line_and_column(text, span.start)
     return QueryError(
         problem.message,
@@ -37,288 +42,317 @@ def error_at(text: str, span: Span, problem: Problem) -> QueryError:
 
 
 class Cursor:
-    """Reads tokens from the left, each only once it is next: so the first mistake in the text is the one reported."""
+    """A token list with the current position.
 
-    __slots__ = ("_base", "_splits", "at", "lets", "mode", "parameters", "shape", "strict", "text", "tokens", "yields")
+    Tokens are checked from the left, each when it is next, so the error reported is always the first one in the text.
+    """
+
+    __slots__ = (
+        "_base_offset", "_split_labels", "let_kinds", "list_kind", "parameter_positions", "position", "result_kind",
+        "statement_word", "strict", "text", "tokens",
+    )  # fmt: skip
 
     def __init__(self, text: str, *, strict: bool) -> None:
         self.text = text
         self.strict = strict
-        self.tokens: list[str] = lexer.split(text)
-        self.at = 0
-        # Where the tokens begin in the text, and which of them were split in three.
-        self._base = 0
-        self._splits: list[int] = []
-        # Each parameter and its first token; each LET and what it yields.
-        self.parameters: dict[str, int] = {}
-        self.lets: dict[str, str] = {}
-        # What may follow a comma here: "batch" a labelled entry, "coalesce" a branch, "" neither.
-        self.mode = ""
-        # What the RECALL just read yields: grains, rows, values, groups or one of these.
-        self.yields = "grains"
-        # The statement being read, for suggestions.
-        self.shape = "RECALL"
+        self.tokens: list[str] = lexer.split_tokens(text)
+        self.position = 0
+        # Offset in the text at which the token list begins.
+        self._base_offset = 0
+        # Indexes of `label:word` tokens that were split in three.
+        self._split_labels: list[int] = []
+        # Name of each parameter → index of its first token; name of each LET → kind of its result.
+        self.parameter_positions: dict[str, int] = {}
+        self.let_kinds: dict[str, str] = {}
+        # The enclosing list, which decides how a comma is read: "batch", "coalesce" or "" for neither.
+        self.list_kind = ""
+        # Kind of result of the RECALL parsed last: grains, rows, values, groups, a count, or one of these.
+        self.result_kind = "grains"
+        # The keyword of the statement being parsed, for suggestions.
+        self.statement_word = "RECALL"
 
     # --- errors ------------------------------------------------------------------------------------------
 
-    def span(self, at: int) -> Span:
-        """Where a token stands in the text."""
-        found = lexer.spans(self.text, self._base)
-        for split in self._splits:
-            start, end = found[split]
+    def span_at(self, position: int) -> Span:
+        """Return the position of a token in the text."""
+        spans = lexer.find_spans(self.text, self._base_offset)
+        for label_index in self._split_labels:
+            start, end = spans[label_index]
             colon = self.text.index(":", start)
-            found[split : split + 1] = [Span(start, colon), Span(colon, colon + 1), Span(colon + 1, end)]
-        return found[min(at, len(found) - 1)]
+            spans[label_index : label_index + 1] = [Span(start, colon), Span(colon, colon + 1), Span(colon + 1, end)]
+        return spans[min(position, len(spans) - 1)]
 
-    def error(self, problem: Problem, at: int | None = None) -> QueryError:
-        """The problem, at a token (the next one if none is named)."""
-        return error_at(self.text, self.span(self.at if at is None else at), problem)
+    def error_from(self, problem: Problem, position: int | None = None) -> QueryError:
+        """Return the error for a broken rule at a token; by default at the next one."""
+        span = self.span_at(self.position if position is None else position)
+        return error_at(self.text, span, problem)
 
-    def problem(self, code: str, message: str, suggestion: str | None = None, *, at: int | None = None) -> QueryError:
-        """An error in words; without a suggestion, the shape of the statement is one."""
-        return self.error(Problem(code, message, suggestion or self.example()), at)
+    def new_error(
+        self, code: str, message: str, suggestion: str | None = None, *, position: int | None = None
+    ) -> QueryError:
+        """Return an error with a message; without a suggestion, it gets an example of the statement."""
+        problem = Problem(code, message, suggestion or self.example_hint())
+        return self.error_from(problem, position)
 
-    def example(self) -> str:
-        """A statement of the kind being read."""
-        return f"Example: {suggest.SHAPES[self.shape]}"
+    def example_hint(self) -> str:
+        """Return an example of the kind of statement being parsed."""
+        return f"Example: {suggest.EXAMPLES[self.statement_word]}"
 
-    def unexpected(self, *expected: str, at: int | None = None) -> NoReturn:
-        """The next token is not one that may stand here."""
-        place = self.at if at is None else at
-        token = self.tokens[place]
-        if flaw := lexer.flaw_of(token):
-            raise self.error(Problem(flaw.code, flaw.message, flaw.suggestion), place)
-        wanted = _listed(expected)
+    def raise_unexpected(self, *expected: str, position: int | None = None) -> NoReturn:
+        """Raise the error that the next token is none of the expected ones.
+
+        The text of the message is read by `problem.expected_of`, so both must change together.
+        """
+        position = self.position if position is None else position
+        token = self.tokens[position]
+        if flaw := lexer.describe_bad_token(token):
+            raise self.error_from(Problem(flaw.code, flaw.message, flaw.suggestion), position)
+        alternatives = _join_alternatives(expected)
         if not token:
-            raise self.problem("CAL-E002", f"The query ends where {wanted} is expected.", at=place)
-        hint = suggest.instead_of(token) or suggest.did_you_mean(token, [each for each in expected if " " not in each])
-        hint = hint or suggest.did_you_mean(token, suggest.KEYWORDS)
-        raise self.problem("CAL-E002", f"Unexpected {lexer.shown(token)}; expected {wanted}.", hint, at=place)
+            raise self.new_error("CAL-E002", f"The query ends where {alternatives} is expected.", position=position)
+        # Phrases such as "a string in quotes" are no candidates for a misspelt word.
+        candidates = [alternative for alternative in expected if " " not in alternative]
+        hint = (
+            suggest.suggest_replacement(token)
+            or suggest.did_you_mean(token, candidates)
+            or suggest.did_you_mean(token, suggest.KEYWORDS)
+        )
+        raise self.new_error(
+            "CAL-E002", f"Unexpected {lexer.quote_token(token)}; expected {alternatives}.", hint, position=position
+        )
 
     # --- tokens ------------------------------------------------------------------------------------------
 
-    def word(self) -> str:
-        """The next token as a keyword would be written."""
-        return self.tokens[self.at].upper()
+    def peek_keyword(self) -> str:
+        """Return the next token in upper case, as a keyword is written, without moving past it."""
+        return self.tokens[self.position].upper()
 
-    def take(self, token: str) -> None:
-        """Pass punctuation that must stand here."""
-        if self.tokens[self.at] != token:
-            self.unexpected(token)
-        self.at += 1
+    def expect(self, token: str) -> None:
+        """Move past a punctuation token that must stand here."""
+        if self.tokens[self.position] != token:
+            self.raise_unexpected(token)
+        self.position += 1
 
-    def keyword(self, word: str) -> None:
-        """Pass a keyword that must stand here."""
-        if self.tokens[self.at].upper() != word:
-            self.unexpected(word)
-        self.at += 1
+    def expect_keyword(self, word: str) -> None:
+        """Move past a keyword that must stand here."""
+        if self.tokens[self.position].upper() != word:
+            self.raise_unexpected(word)
+        self.position += 1
 
-    def choice(self, options: tuple[str, ...]) -> str:
-        """One of some words that are not keywords, in lower case."""
-        found = self.tokens[self.at].lower()
-        if found not in options:
-            self.unexpected(*options)
-        self.at += 1
-        return found
+    def parse_choice(self, options: tuple[str, ...]) -> str:
+        """Parse one of some words that are not keywords; return it in lower case."""
+        option = self.tokens[self.position].lower()
+        if option not in options:
+            self.raise_unexpected(*options)
+        self.position += 1
+        return option
 
-    def name(self, what: str) -> str:
-        """The name of a context or template: no reserved word, at most 64 characters."""
-        token = self.tokens[self.at]
-        if lexer.kind_of(token) is not lexer.Kind.WORD or token.upper() in words.REFUSED:
-            self.unexpected(what)
-        if token.upper() in words.RESERVED:
-            raise self.problem("CAL-E002", f"{token} is a reserved word and cannot be {what}.", "Choose another name.")
+    def parse_name(self, purpose: str) -> str:
+        """Parse the name of a context or template: no reserved word, at most 64 characters."""
+        token = self.tokens[self.position]
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+            self.raise_unexpected(purpose)
+        if token.upper() in words.RESERVED_WORDS:
+            raise self.new_error(
+                "CAL-E002", f"{token} is a reserved word and cannot be {purpose}.", "Choose another name."
+            )
         if len(token) > limits.NAME_CHARS:
-            raise self.problem("CAL-E002", f"A name has at most {limits.NAME_CHARS} characters.", "Shorten it.")
-        self.at += 1
+            raise self.new_error("CAL-E002", f"A name has at most {limits.NAME_CHARS} characters.", "Shorten it.")
+        self.position += 1
         return token
 
-    def is_label(self) -> bool:
-        """Whether a label and its colon are next."""
-        token = self.tokens[self.at]
+    def is_at_label(self) -> bool:
+        """Return True if a label and its colon are next."""
+        token = self.tokens[self.position]
         if ":" in token:
             return token[0].isalpha()
-        return token[:1].isalpha() and self.tokens[self.at + 1] == ":"
+        return token[:1].isalpha() and self.tokens[self.position + 1] == ":"
 
-    def label(self) -> str:
-        """label = any word (*C5*) ;  followed by its colon."""
-        token = self.tokens[self.at]
-        if ":" in token and lexer.kind_of(token) is lexer.Kind.DOMAIN_FIELD:
-            # Labels are recognised by position: `a:RECALL` is a label here, and a field elsewhere.
-            self._splits.append(self.at)
-            label, _, rest = token.partition(":")
-            self.tokens[self.at : self.at + 1] = [label, ":", rest]
-        label = self.label_word()
-        self.take(":")
+    def parse_label(self) -> str:
+        """Parse a label and its colon: `label ':'` with `label = any word (*C5*) ;`."""
+        token = self.tokens[self.position]
+        if ":" in token and lexer.classify_token(token) is lexer.TokenKind.DOMAIN_FIELD:
+            # The lexer reads `a:RECALL` as a domain field. Where a label is expected, split it into three tokens.
+            self._split_labels.append(self.position)
+            label, _, field = token.partition(":")
+            self.tokens[self.position : self.position + 1] = [label, ":", field]
+        label = self.parse_label_word()
+        self.expect(":")
         return label
 
-    def label_word(self) -> str:
-        """A label without its colon."""
-        token = self.tokens[self.at]
-        if lexer.kind_of(token) is not lexer.Kind.WORD or token.upper() in words.REFUSED:
-            self.unexpected("a label")
-        self.at += 1
+    def parse_label_word(self) -> str:
+        """Parse a label without its colon."""
+        token = self.tokens[self.position]
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+            self.raise_unexpected("a label")
+        self.position += 1
         return token
 
-    def more(self) -> bool:
-        """Pass a comma that continues a list of options or fields; leave one that begins the next entry or branch."""
-        if self.tokens[self.at] != ",":
+    def accept_comma(self) -> bool:
+        """Move past a comma and return True if it continues a list of options or fields.
+
+        Return False, and stay, if there is no comma, or if it begins the next entry of BATCH or branch of COALESCE.
+        """
+        if self.tokens[self.position] != ",":
             return False
-        self.at += 1
-        if (self.mode == "batch" and self.is_label()) or (self.mode == "coalesce" and self.word() == "RECALL"):
-            self.at -= 1
+        self.position += 1
+        begins_entry = self.list_kind == "batch" and self.is_at_label()
+        begins_branch = self.list_kind == "coalesce" and self.peek_keyword() == "RECALL"
+        if begins_entry or begins_branch:
+            self.position -= 1
             return False
         return True
 
-    def restart(self, offset: int) -> None:
-        """Go on reading at an offset in the text, after something that is not made of tokens."""
-        self.tokens = lexer.split(self.text, offset)
-        self.at = 0
-        self._base = offset
-        self._splits = []
+    def restart_at(self, offset: int) -> None:
+        """Continue at an offset in the text, after a template section, which is not made of tokens."""
+        self.tokens = lexer.split_tokens(self.text, offset)
+        self.position = 0
+        self._base_offset = offset
+        self._split_labels = []
 
     # --- literals ----------------------------------------------------------------------------------------
 
-    def string(self) -> str:
-        """STR"""
-        token = self.tokens[self.at]
+    def parse_string(self) -> str:
+        """Parse `STR`."""
+        token = self.tokens[self.position]
         if token[:1] != '"' or len(token) == 1:
-            self.unexpected("a string in quotes")
-        self.at += 1
-        return lexer.string_of(token)
+            self.raise_unexpected("a string in quotes")
+        self.position += 1
+        return lexer.unquote(token)
 
-    def string_or_parameter(self) -> Text:
-        """text = STR | PARAM (*C16*) ;"""
-        token = self.tokens[self.at]
+    def parse_string_or_parameter(self) -> Text:
+        """Parse `text = STR | PARAM (*C16*) ;`."""
+        token = self.tokens[self.position]
         if token[:1] == "$":
-            return self.value_parameter()
+            return self.parse_value_parameter()
         if token[:1] != '"' or len(token) == 1:
-            self.unexpected("a string in quotes", "a parameter")
-        self.at += 1
-        return lexer.string_of(token)
+            self.raise_unexpected("a string in quotes", "a parameter")
+        self.position += 1
+        return lexer.unquote(token)
 
-    def parameter(self) -> Param:
-        """PARAM"""
-        token = self.tokens[self.at]
+    def parse_parameter(self) -> Param:
+        """Parse `PARAM`."""
+        token = self.tokens[self.position]
         name = token[1:]
-        # One that was read before is known to be well formed.
-        if token[:1] != "$" or (name not in self.parameters and not lexer.IDENTIFIER.fullmatch(name)):
-            self.unexpected("a parameter such as $name")
-        if name not in self.parameters and name not in self.lets:
-            if len(self.parameters) == limits.PARAMETERS:
-                raise self.problem(
+        # A name that occurred before is known to be well formed.
+        if token[:1] != "$" or (name not in self.parameter_positions and not lexer.IDENTIFIER.fullmatch(name)):
+            self.raise_unexpected("a parameter such as $name")
+        if name not in self.parameter_positions and name not in self.let_kinds:
+            if len(self.parameter_positions) == limits.PARAMETERS:
+                raise self.new_error(
                     "CAL-E002", f"A query has at most {limits.PARAMETERS} parameters.", "Split the query."
                 )
-            self.parameters[name] = self.at
-        self.at += 1
+            self.parameter_positions[name] = self.position
+        self.position += 1
         return Param(name=name)
 
-    def value_parameter(self) -> Param:
-        """A parameter where one value is meant, not the values of a LET."""
-        place = self.at
-        found = self.parameter()
-        if found.name in self.lets:
-            raise self.problem(
+    def parse_value_parameter(self) -> Param:
+        """Parse a parameter that stands for one value; refuse the name of a LET, which is a list."""
+        start = self.position
+        parameter = self.parse_parameter()
+        if parameter.name in self.let_kinds:
+            raise self.new_error(
                 "CAL-E020",
-                f"${found.name} is a LET, a list of values, and cannot stand for one.",
-                f"Use it as IN (${found.name}), or as a source of ASSEMBLE.",
-                at=place,
+                f"${parameter.name} is a LET, which is a list of values; here one value is needed.",
+                f"Use it as IN (${parameter.name}), or as a source of ASSEMBLE.",
+                position=start,
             )
-        return found
+        return parameter
 
-    def hash_or_parameter(self) -> HashOrParam:
-        """hashp = HASH | PARAM ;"""
-        token = self.tokens[self.at]
+    def parse_hash_or_parameter(self) -> HashOrParam:
+        """Parse `hashp = HASH | PARAM ;`."""
+        token = self.tokens[self.position]
         if token[:1] == "$":
-            return self.value_parameter()
+            return self.parse_value_parameter()
         if token[:1] == '"' and len(token) > 1:
-            raise self.problem("CAL-E015", "A hash is not written in quotes.", "Remove the quotes: sha256:a1b2c3d4…")
-        low = token.lower()
-        if not lexer.HASH.fullmatch(low):
-            self.unexpected("a hash such as sha256:a1b2c3d4", "a parameter")
-        self.at += 1
-        return Hash(text=low)
+            raise self.new_error("CAL-E015", "A hash is not written in quotes.", "Remove the quotes: sha256:a1b2c3d4…")
+        lower_token = token.lower()
+        if not lexer.HASH.fullmatch(lower_token):
+            self.raise_unexpected("a hash such as sha256:a1b2c3d4", "a parameter")
+        self.position += 1
+        return Hash(text=lower_token)
 
-    def integer(self, *, zero: bool = False) -> int:
-        """INT: digits, and not 0 unless it is allowed."""
-        token = self.tokens[self.at]
+    def parse_integer(self, *, allows_zero: bool = False) -> int:
+        """Parse `INT`: digits, above 0 unless `allows_zero`."""
+        token = self.tokens[self.position]
         if not (token.isascii() and token.isdigit()):
             if lexer.NUMBER.fullmatch(token):
-                raise self.problem("CAL-E006", f"{token} is not a whole number above 0.", "Write digits only.")
-            self.unexpected("a whole number")
+                raise self.new_error("CAL-E006", f"{token} is not a whole number above 0.", "Write digits only.")
+            self.raise_unexpected("a whole number")
         number = int(token) if len(token) <= _DIGITS_OF_INTEGERS else limits.INTEGER_MAX
-        if number == 0 and not zero:
-            raise self.problem("CAL-E006", "0 cannot stand here.", "Write a whole number above 0.")
-        self.at += 1
+        if number == 0 and not allows_zero:
+            raise self.new_error("CAL-E006", "0 is not allowed here.", "Write a whole number above 0.")
+        self.position += 1
         return number
 
-    def integer_or_parameter(self, *, zero: bool = False) -> Count:
-        """INT | PARAM"""
-        if self.tokens[self.at][:1] == "$":
-            return self.value_parameter()
-        return self.integer(zero=zero)
+    def parse_integer_or_parameter(self, *, allows_zero: bool = False) -> Count:
+        """Parse `INT | PARAM`."""
+        if self.tokens[self.position][:1] == "$":
+            return self.parse_value_parameter()
+        return self.parse_integer(allows_zero=allows_zero)
 
-    def number(self) -> int | float:
-        """NUM"""
-        found = lexer.number_of(self.tokens[self.at])
-        if found is None:
-            if not lexer.NUMBER.fullmatch(self.tokens[self.at]):
-                self.unexpected("a number")
-            raise self.problem("CAL-E006", "The number is too large.", "Write at most 300 digits.")
-        self.at += 1
-        return found
+    def parse_number(self) -> int | float:
+        """Parse `NUM`."""
+        number = lexer.parse_number(self.tokens[self.position])
+        if number is None:
+            if not lexer.NUMBER.fullmatch(self.tokens[self.position]):
+                self.raise_unexpected("a number")
+            raise self.new_error("CAL-E006", "The number is too large.", "Write at most 300 digits.")
+        self.position += 1
+        return number
 
-    def value(self, depth: int = 0) -> Value:
-        """value = STR | NUM | true | false | PARAM | HASH | array ;"""
-        token = self.tokens[self.at]
+    def parse_value(self, depth: int = 0) -> Value:
+        """Parse `value = STR | NUM | true | false | PARAM | HASH | array ;`."""
+        token = self.tokens[self.position]
         first = token[:1]
         if first == '"' and len(token) > 1:
-            self.at += 1
-            return lexer.string_of(token)
+            self.position += 1
+            return lexer.unquote(token)
         if first in _BEGINS_NUMBER and first:
-            return self.number()
+            return self.parse_number()
         if first == "$":
-            return self.value_parameter()
+            return self.parse_value_parameter()
         if first == "[":
-            return self.array(depth)
+            return self.parse_array(depth)
         boolean = _BOOLEANS.get(token.upper())
         if boolean is not None:
-            self.at += 1
+            self.position += 1
             return boolean
         if token[:7].lower() != "sha256:":
-            self.unexpected("a value")
-        return self.hash_or_parameter()
+            self.raise_unexpected("a value")
+        return self.parse_hash_or_parameter()
 
-    def array(self, depth: int = 0) -> tuple[Value, ...]:
-        """array = '[' [ value { ',' value } ] ']' ;"""
+    def parse_array(self, depth: int = 0) -> tuple[Value, ...]:
+        """Parse `array = '[' [ value { ',' value } ] ']' ;`."""
         if depth == limits.ARRAY_DEPTH:
-            raise self.problem("CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array.")
-        self.at += 1
-        if self.tokens[self.at] == "]":
-            self.at += 1
+            raise self.new_error("CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array.")
+        self.position += 1
+        if self.tokens[self.position] == "]":
+            self.position += 1
             return ()
-        found: list[Value] = []
-        # What a token says it says again: a short text can hold thousands, and only few different ones.
-        known: dict[str, Value] = {}
+        values: list[Value] = []
+        # Equal tokens have equal values. An array of thousands of elements often has few different ones.
+        values_by_token: dict[str, Value] = {}
         while True:
-            place, token = self.at, self.tokens[self.at]
-            if token in known:
-                found.append(known[token])
-                self.at += 1
+            start, token = self.position, self.tokens[self.position]
+            if token in values_by_token:
+                values.append(values_by_token[token])
+                self.position += 1
             else:
-                found.append(self.value(depth + 1))
-                if self.at == place + 1:
-                    known[token] = found[-1]
-            if self.tokens[self.at] != ",":
+                values.append(self.parse_value(depth + 1))
+                if self.position == start + 1:
+                    values_by_token[token] = values[-1]
+            if self.tokens[self.position] != ",":
                 break
-            self.at += 1
-        if self.tokens[self.at] != "]":
-            self.unexpected("]", ",")
-        self.at += 1
-        return tuple(found)
+            self.position += 1
+        if self.tokens[self.position] != "]":
+            self.raise_unexpected("]", ",")
+        self.position += 1
+        return tuple(values)
 
 
-def _listed(expected: tuple[str, ...]) -> str:
+def _join_alternatives(expected: tuple[str, ...]) -> str:
+    """Return the alternatives as one phrase: "a, b or c"."""
     if len(expected) == 1:
         return expected[0]
     return f"{', '.join(expected[:-1])} or {expected[-1]}"

@@ -1,6 +1,6 @@
-"""Shortcuts written out: the same query in conditions, options and stages alone (section 9).
+"""Desugaring: a query with its shortcuts rewritten as conditions, options and stages (section 9).
 
-Two have no other spelling and stay: `THREAD FROM hash`, and that ABOUT falls back to a search.
+Two shortcuts have no other form and stay: `THREAD FROM hash`, and the fall-back of ABOUT to a search.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from memoranda.standards.cal.language.syntax import (
     Query,
     Recall,
     SetOp,
+    Source,
     Stage,
     Statement,
     Subquery,
 )
 
-_DETECTION = Option(name="contradiction_detection")
+_CONTRADICTION_DETECTION = Option(name="contradiction_detection")
 
 
 def desugar(query: Query) -> Query:
-    """The whole query without shortcuts."""
-    lets = tuple(replace(each, query=desugar_recall(each.query)) for each in query.lets)
-    return Query(statement=_statement(query.statement), lets=lets)
+    """Return the query without shortcuts."""
+    lets = tuple(replace(let, query=desugar_recall(let.query)) for let in query.lets)
+    return Query(statement=_desugar_statement(query.statement), lets=lets)
 
 
 def desugar_recall(recall: Recall) -> Recall:
-    """One RECALL without shortcuts: MY, ABOUT, LIKE, SINCE, BETWEEN, THREAD, WHERE, CONTRADICTIONS in this order."""
+    """Return one RECALL without shortcuts.
+
+    Conditions come in this order: MY, ABOUT, LIKE, SINCE, BETWEEN, THREAD, WHERE, CONTRADICTIONS.
+    """
     keep_thread = recall.thread is not None and recall.thread.message is not None
     return replace(
         recall,
@@ -47,34 +51,41 @@ def desugar_recall(recall: Recall) -> Recall:
         since=None,
         between=None,
         thread=recall.thread if keep_thread else None,
-        where=(*_conditions(recall), *map(_condition, recall.where), *_contradicted(recall)),
-        options=_options(recall),
-        stages=(*_stages(recall), *recall.stages),
+        where=(
+            *_shortcut_conditions(recall),
+            *map(_desugar_condition, recall.where),
+            *_contradiction_condition(recall),
+        ),
+        options=_desugar_options(recall),
+        stages=(*_shortcut_stages(recall), *recall.stages),
         recent=None,
         contradictions=False,
     )
 
 
-def _conditions(recall: Recall) -> list[Condition]:
-    found = []
+def _shortcut_conditions(recall: Recall) -> list[Condition]:
+    """Return the conditions that the shortcuts before WHERE stand for."""
+    conditions = []
     if recall.my:
-        found.append(Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER)))
+        conditions.append(Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER)))
     for name, text in (("subject", recall.about), ("query", recall.like), ("time", recall.since)):
         if text is not None:
-            found.append(Condition(field=name, operator="=", value=text))
+            conditions.append(Condition(field=name, operator="=", value=text))
     if recall.between is not None:
         ends = (recall.between.low, recall.between.high)
-        found.append(Condition(field="time", operator="BETWEEN", value=ends))
+        conditions.append(Condition(field="time", operator="BETWEEN", value=ends))
     if recall.thread is not None and recall.thread.session is not None:
-        found.append(Condition(field="session_id", operator="=", value=recall.thread.session))
-    return found
+        conditions.append(Condition(field="session_id", operator="=", value=recall.thread.session))
+    return conditions
 
 
-def _contradicted(recall: Recall) -> tuple[Condition, ...]:
+def _contradiction_condition(recall: Recall) -> tuple[Condition, ...]:
+    """Return the condition that CONTRADICTIONS stands for, if the RECALL has it."""
     return (Condition(field="contradicted", operator="=", value=True),) if recall.contradictions else ()
 
 
-def _condition(condition: Condition) -> Condition:
+def _desugar_condition(condition: Condition) -> Condition:
+    """Return a condition with IS replaced by IN, and its subquery without shortcuts."""
     if condition.operator == "IS":
         assert isinstance(condition.value, str)
         return replace(condition, operator="IN", value=words.CATEGORIES[condition.value])
@@ -83,51 +94,62 @@ def _condition(condition: Condition) -> Condition:
     return condition
 
 
-def _options(recall: Recall) -> tuple[Option, ...]:
-    if recall.contradictions and _DETECTION not in recall.options:
-        return (*recall.options, _DETECTION)
+def _desugar_options(recall: Recall) -> tuple[Option, ...]:
+    """Return the options, with contradiction detection if the RECALL has CONTRADICTIONS."""
+    if recall.contradictions and _CONTRADICTION_DETECTION not in recall.options:
+        return (*recall.options, _CONTRADICTION_DETECTION)
     return recall.options
 
 
-def _stages(recall: Recall) -> list[Stage]:
-    """THREAD sorts by time, RECENT takes the newest; both before what was written."""
-    found: list[Stage] = []
+def _shortcut_stages(recall: Recall) -> list[Stage]:
+    """Return the stages that THREAD (order by time) and RECENT (the newest) stand for; they run first."""
+    stages: list[Stage] = []
     if recall.thread is not None and recall.thread.session is not None:
-        found.append(OrderBy(field="time"))
+        stages.append(OrderBy(field="time"))
     if recall.recent is not None:
-        found += (OrderBy(field="time", descending=True), Limit(count=recall.recent))
-    return found
+        stages += (OrderBy(field="time", descending=True), Limit(count=recall.recent))
+    return stages
 
 
-def _statement(statement: Statement) -> Statement:
+def _desugar_statement(statement: Statement) -> Statement:
+    """Return a statement without shortcuts."""
     if isinstance(statement, Recall):
         return desugar_recall(statement)
     if isinstance(statement, Explain):
-        inner = _statement(statement.query)
-        assert not isinstance(inner, Explain)
-        return Explain(query=inner)
+        query = _desugar_statement(statement.query)
+        assert not isinstance(query, Explain)
+        return Explain(query=query)
     if isinstance(statement, SetOp | Coalesce):
-        return _grains(statement)
+        return _desugar_operand(statement)
     if isinstance(statement, Batch):
-        return Batch(entries=tuple(_entry(each) for each in statement.entries))
+        return Batch(entries=tuple(_desugar_entry(entry) for entry in statement.entries))
     if isinstance(statement, Assemble):
-        sources = tuple(
-            each if isinstance(each.query, Param) else replace(each, query=desugar_recall(each.query))
-            for each in statement.sources
-        )
-        return replace(statement, sources=sources)
+        return replace(statement, sources=tuple(map(_desugar_source, statement.sources)))
     return statement
 
 
-def _grains(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce | SetOp:
+def _desugar_operand(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce | SetOp:
+    """Return an operand of a set operation without shortcuts."""
     if isinstance(statement, Recall):
         return desugar_recall(statement)
     if isinstance(statement, Coalesce):
         return Coalesce(branches=tuple(map(desugar_recall, statement.branches)))
-    return replace(statement, left=_grains(statement.left), right=_grains(statement.right))
+    return replace(
+        statement,
+        left_operand=_desugar_operand(statement.left_operand),
+        right_operand=_desugar_operand(statement.right_operand),
+    )
 
 
-def _entry(entry: Entry) -> Entry:
+def _desugar_source(source: Source) -> Source:
+    """Return a source of ASSEMBLE without shortcuts. The name of a LET stays: the LET is desugared on its own."""
+    if isinstance(source.query, Param):
+        return source
+    return replace(source, query=desugar_recall(source.query))
+
+
+def _desugar_entry(entry: Entry) -> Entry:
+    """Return an entry of BATCH without shortcuts."""
     if isinstance(entry.query, Recall):
         return replace(entry, query=desugar_recall(entry.query))
     if isinstance(entry.query, Coalesce):

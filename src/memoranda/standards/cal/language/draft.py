@@ -1,4 +1,4 @@
-"""A RECALL while it is read, and what may not stand together in one."""
+"""A mutable RECALL while it is being parsed, and the table of clauses that exclude each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memoranda.standards.cal.language.syntax import (
     Thread,
 )
 
-# Section 9.8: what cannot stand together. Lower case: a condition on that field.
+# Section 9.8: clause → clauses that exclude it. Lower-case names are conditions on that field.
 CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
     "ABOUT": ("LIKE",),
     "LIKE": ("ABOUT", "query"),
@@ -34,24 +34,24 @@ CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Draft:
-    """A RECALL while it is read."""
+    """The clauses of a RECALL that have been parsed so far."""
 
     __slots__ = (
-        "about", "between", "contradictions", "depth", "extractor", "fields", "format", "grain_type", "in_coalesce",
-        "like", "my", "namespace", "options", "recent", "seen", "selected", "since", "stage_count", "stages", "thread",
-        "where",
+        "about", "between", "contradictions", "depth", "extractor_position", "fields", "format", "grain_type",
+        "in_coalesce", "like", "my", "namespace", "options", "recent", "seen_clauses", "selected_fields", "since",
+        "stage_count", "stages", "thread", "where",
     )  # fmt: skip
 
     def __init__(self, depth: int, *, in_coalesce: bool) -> None:
         self.depth = depth
         self.in_coalesce = in_coalesce
         self.fields: Mapping[str, Field] = {}
-        # Clauses and fields so far, for what may come once or not together.
-        self.seen: set[str] = set()
+        # Clauses and fields parsed so far, to refuse repeated clauses and conflicts.
+        self.seen_clauses: set[str] = set()
         self.stage_count = 0
-        self.selected: tuple[str, ...] = ()
-        # The token of the first SUBJECTS or OBJECTS.
-        self.extractor = -1
+        self.selected_fields: tuple[str, ...] = ()
+        # Index of the token of the first SUBJECTS or OBJECTS; -1 if there is none.
+        self.extractor_position = -1
         self.my = False
         self.grain_type: str | None = None
         self.namespace: Namespace | None = None
@@ -67,7 +67,8 @@ class Draft:
         self.contradictions = False
         self.format: str | None = None
 
-    def finish(self) -> Recall:
+    def to_recall(self) -> Recall:
+        """Return the finished RECALL."""
         return Recall(
             my=self.my,
             grain_type=self.grain_type,

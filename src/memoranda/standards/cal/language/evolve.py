@@ -1,4 +1,4 @@
-"""ADD, SUPERSEDE and REVERT: what appends, and nothing else does (sections 8.8 to 8.10)."""
+"""Parser of ADD, SUPERSEDE and REVERT, the only statements that append (sections 8.8 to 8.10)."""
 
 from __future__ import annotations
 
@@ -9,90 +9,92 @@ from memoranda.standards.cal.language.syntax import Add, Assignment, Revert, Sup
 
 
 class EvolveParser(AssembleParser):
-    """Reads the statements of tier 1."""
+    """Parser of the statements of tier 1."""
 
     __slots__ = ()
 
-    def type_singular(self) -> str:
-        """type_singular = 'belief' | … ;"""
-        token = self.tokens[self.at]
-        if lexer.kind_of(token) is not lexer.Kind.WORD or token.upper() in words.REFUSED:
-            self.unexpected("a grain type")
+    def parse_type_singular(self) -> str:
+        """Parse `type_singular = 'belief' | … ;`."""
+        token = self.tokens[self.position]
+        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+            self.raise_unexpected("a grain type")
         if token.lower() not in fields.SINGULARS:
-            raise self.error(rules.unknown_type(token, plural=False))
-        self.at += 1
+            raise self.error_from(rules.unknown_type_problem(token, plural=False))
+        self.position += 1
         return token.lower()
 
-    def add(self) -> Add:
-        """add = ADD type_singular { SET add_field '=' value } REASON STR ;"""
-        self.keyword("ADD")
-        place = self.at
-        grain_type = self.type_singular()
-        # C13: the README adds a reasoning.
+    def parse_add(self) -> Add:
+        """Parse `add = ADD type_singular { SET add_field '=' value } REASON STR ;`."""
+        self.expect_keyword("ADD")
+        start = self.position
+        grain_type = self.parse_type_singular()
+        # C13: the README of the specification adds a reasoning.
         if grain_type not in fields.ADDABLE or (self.strict and grain_type == "reasoning"):
             message = f"CAL does not add {fields.PLURAL_OF[grain_type]}: the system records them."
-            raise self.problem("CAL-E051", message, f"It adds {', '.join(fields.ADDABLE)}.", at=place)
-        assignments = self.assignments(fields.ADDABLE[grain_type])
-        reason = self.reason()
-        given = {each.field: each.value for each in assignments}
-        missing = [name for name in fields.ADD_REQUIRED if given.get(name, "") == ""]
-        if missing:
-            raise self.problem("CAL-E050", f"ADD needs {' and '.join(missing)}.", at=place)
+            raise self.new_error("CAL-E051", message, f"It adds {', '.join(fields.ADDABLE)}.", position=start)
+        assignments = self.parse_assignments(fields.ADDABLE[grain_type])
+        reason = self.parse_reason()
+        values = {assignment.field: assignment.value for assignment in assignments}
+        missing_fields = [name for name in fields.ADD_REQUIRED if values.get(name, "") == ""]
+        if missing_fields:
+            raise self.new_error("CAL-E050", f"ADD needs {' and '.join(missing_fields)}.", position=start)
         return Add(grain_type=grain_type, assignments=assignments, reason=reason)
 
-    def supersede(self) -> Supersede:
-        """supersede = SUPERSEDE hashp SET evolve_field '=' value { SET evolve_field '=' value } REASON STR ;"""
-        self.keyword("SUPERSEDE")
-        target = self.hash_or_parameter()
-        if self.word() in ("REASON", ""):
-            raise self.problem("CAL-E019", "SUPERSEDE needs at least one SET.")
-        if self.word() != "SET":
-            self.unexpected("SET")
-        assignments = self.assignments(fields.EVOLVABLE)
-        return Supersede(hash=target, assignments=assignments, reason=self.reason())
+    def parse_supersede(self) -> Supersede:
+        """Parse `supersede = SUPERSEDE hashp SET evolve_field '=' value { SET evolve_field '=' value }
+        REASON STR ;`.
+        """
+        self.expect_keyword("SUPERSEDE")
+        target = self.parse_hash_or_parameter()
+        if self.peek_keyword() in ("REASON", ""):
+            raise self.new_error("CAL-E019", "SUPERSEDE needs at least one SET.")
+        if self.peek_keyword() != "SET":
+            self.raise_unexpected("SET")
+        assignments = self.parse_assignments(fields.EVOLVABLE)
+        return Supersede(hash=target, assignments=assignments, reason=self.parse_reason())
 
-    def revert(self) -> Revert:
-        """revert = REVERT hashp REASON STR ;"""
-        self.keyword("REVERT")
-        return Revert(hash=self.hash_or_parameter(), reason=self.reason())
+    def parse_revert(self) -> Revert:
+        """Parse `revert = REVERT hashp REASON STR ;`."""
+        self.expect_keyword("REVERT")
+        return Revert(hash=self.parse_hash_or_parameter(), reason=self.parse_reason())
 
-    def assignments(self, allowed: frozenset[str]) -> tuple[Assignment, ...]:
-        """{ SET field '=' value }  in canonical order"""
-        found: dict[str, Assignment] = {}
-        while self.word() == "SET":
-            self.at += 1
-            place = self.at
-            token = self.tokens[place]
+    def parse_assignments(self, allowed: frozenset[str]) -> tuple[Assignment, ...]:
+        """Parse `{ SET field '=' value }`; return the assignments in canonical order."""
+        assignments: dict[str, Assignment] = {}
+        while self.peek_keyword() == "SET":
+            self.position += 1
+            start = self.position
+            token = self.tokens[start]
             name = token.lower()
             if name not in allowed:
-                if lexer.kind_of(token) is not lexer.Kind.WORD or token.upper() in words.REFUSED:
-                    self.unexpected("a field")
-                known = [each for each in fields.SETTABLE if each in allowed]
-                hint = suggest.did_you_mean(name, known) or f"The fields here are {', '.join(known)}."
-                raise self.problem("CAL-E017", f"{lexer.shown(name)} cannot be set here.", hint)
-            if name in found:
-                raise self.problem("CAL-E002", f"{name} is set twice.", "Set each field once.")
-            self.at += 1
-            self.take("=")
-            place = self.at
-            value = self.value()
-            if problem := rules.assignment_problem(fields.SETTABLE[name], value):
-                raise self.error(problem, place)
-            found[name] = Assignment(field=name, value=value)
-        return tuple(found[name] for name in fields.SETTABLE if name in found)
+                if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+                    self.raise_unexpected("a field")
+                names = [field for field in fields.SETTABLE if field in allowed]
+                hint = suggest.did_you_mean(name, names) or f"The fields here are {', '.join(names)}."
+                raise self.new_error("CAL-E017", f"{lexer.quote_token(name)} cannot be set here.", hint)
+            if name in assignments:
+                raise self.new_error("CAL-E002", f"{name} is set twice.", "Set each field once.")
+            self.position += 1
+            self.expect("=")
+            start = self.position
+            value = self.parse_value()
+            if problem := rules.check_assignment(fields.SETTABLE[name], value):
+                raise self.error_from(problem, start)
+            assignments[name] = Assignment(field=name, value=value)
+        return tuple(assignments[name] for name in fields.SETTABLE if name in assignments)
 
-    def reason(self) -> str:
-        """REASON STR"""
-        if not self.tokens[self.at]:
-            raise self.problem("CAL-E018", "A change needs a REASON.", 'End with REASON "why".')
-        if self.word() != "REASON":
-            self.unexpected("SET", "REASON")
-        self.at += 1
-        place = self.at
-        found = self.string()
-        if not found.strip():
-            raise self.problem("CAL-E018", "The REASON is empty.", 'End with REASON "why".', at=place)
-        if len(found) > limits.REASON_CHARS:
+    def parse_reason(self) -> str:
+        """Parse `REASON STR`."""
+        if not self.tokens[self.position]:
+            raise self.new_error("CAL-E018", "A change needs a REASON.", 'End with REASON "why".')
+        if self.peek_keyword() != "REASON":
+            self.raise_unexpected("SET", "REASON")
+        self.position += 1
+        start = self.position
+        reason = self.parse_string()
+        if not reason.strip():
+            raise self.new_error("CAL-E018", "The REASON is empty.", 'End with REASON "why".', position=start)
+        if len(reason) > limits.REASON_CHARS:
             message = f"A REASON has at most {limits.REASON_CHARS} characters."
-            raise self.problem("CAL-E016", message, "Shorten it.", at=place)
-        return found
+            raise self.new_error("CAL-E016", message, "Shorten it.", position=start)
+        return reason

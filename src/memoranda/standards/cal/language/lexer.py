@@ -1,8 +1,8 @@
 """Text to tokens (section 2).
 
-One regular expression finds every token, so that the work is done in C; it cannot fail: what is no token of the
-language becomes a token that no rule of the grammar accepts. Tokens are plain strings, told apart by their first
-character. Positions are found only when an error needs one, by scanning again.
+One regular expression splits the whole text, which is much faster than a loop in Python. It cannot fail: characters
+that form no token of the language become a token that no grammar rule accepts. Tokens are plain strings; their kind
+follows from their first character. Positions are computed by a second scan, and only when an error needs one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from memoranda.standards.cal import limits
 
-# Section 16.6: characters that make a text read in another order than it is stored.
+# Section 16.6: controls that display a text in another order than it is stored.
 BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 _TOKEN: Final = re.compile(
@@ -41,19 +41,19 @@ _PUNCTUATION: Final = frozenset("()[]{},:;|/=><") | {"!=", ">=", "<="}
 _NUMBER_LIKE: Final = re.compile(r"[-+]?\.?\d")
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 
-# The text of every token, the last one empty.
-split = _TOKEN.findall
+# Returns the text of every token; the last one is empty and marks the end.
+split_tokens = _TOKEN.findall
 
 
 class Span(NamedTuple):
-    """Where a token stands: offsets in characters, end exclusive."""
+    """Offsets of a token in the text, in characters; the end is exclusive."""
 
     start: int
     end: int
 
 
-class Kind(Enum):
-    """What a token is."""
+class TokenKind(Enum):
+    """Kinds of tokens."""
 
     STRING = "string"
     NUMBER = "number"
@@ -67,47 +67,52 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A token with its place, for prompts and editors; the parser works on bare texts."""
+    """A token with its kind and position, for prompts and editors; the parser works on bare texts."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     span: Span
 
 
-def spans(text: str, start: int = 0) -> list[Span]:
-    """Where the tokens of `split(text[start:])` stand in the text."""
+def find_spans(text: str, start: int = 0) -> list[Span]:
+    """Return the positions of the tokens of `split_tokens(text[start:])`, as offsets in the whole text."""
     return [Span(*match.span(1)) for match in _TOKEN.finditer(text, start)]
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens with kind and place, without the end."""
-    found = [Token(kind_of(text[a:b]), text[a:b], Span(a, b)) for a, b in spans(text)]
-    return [token for token in found if token.kind is not Kind.END]
+    """Return all tokens with kind and position, without the end marker."""
+    tokens = []
+    for span in find_spans(text):
+        token_text = text[span.start : span.end]
+        kind = classify_token(token_text)
+        if kind is not TokenKind.END:
+            tokens.append(Token(kind, token_text, span))
+    return tokens
 
 
-def kind_of(token: str) -> Kind:
-    """What a token is; BAD if it is none of the language."""
+def classify_token(token: str) -> TokenKind:
+    """Return the kind of a token; BAD if the language has no such token."""
     if not token:
-        return Kind.END
+        return TokenKind.END
     first = token[0]
     if token in _PUNCTUATION:
-        return Kind.PUNCTUATION
+        return TokenKind.PUNCTUATION
     if first == '"':
-        return Kind.STRING if len(token) > 1 else Kind.BAD
+        return TokenKind.STRING if len(token) > 1 else TokenKind.BAD
     if first == "$":
-        return Kind.PARAMETER if IDENTIFIER.fullmatch(token, 1) else Kind.BAD
+        return TokenKind.PARAMETER if IDENTIFIER.fullmatch(token, 1) else TokenKind.BAD
     if token[:7].lower() == "sha256:":
-        return Kind.HASH if HASH.fullmatch(token.lower()) else Kind.BAD
+        return TokenKind.HASH if HASH.fullmatch(token.lower()) else TokenKind.BAD
     if NUMBER.fullmatch(token):
-        return Kind.NUMBER
-    name, colon, rest = token.partition(":")
-    if not IDENTIFIER.fullmatch(name) or (colon and not IDENTIFIER.fullmatch(rest)):
-        return Kind.BAD
-    return Kind.DOMAIN_FIELD if colon else Kind.WORD
+        return TokenKind.NUMBER
+    name, colon, field = token.partition(":")
+    if not IDENTIFIER.fullmatch(name) or (colon and not IDENTIFIER.fullmatch(field)):
+        return TokenKind.BAD
+    return TokenKind.DOMAIN_FIELD if colon else TokenKind.WORD
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a token or a text, before any grammar."""
+    """A fault in a token or a text that is found before any grammar rule is applied."""
 
     code: str
     message: str
@@ -115,33 +120,39 @@ class Flaw(NamedTuple):
     span: Span = Span(0, 0)
 
 
-def flaw_of(token: str) -> Flaw | None:
-    """Why a token is BAD; None if it is not, or if no more can be said than that it is unexpected."""
-    if kind_of(token) is not Kind.BAD:
+def describe_bad_token(token: str) -> Flaw | None:
+    """Return the fault of a BAD token.
+
+    None if the token is not BAD, or if nothing more precise than "unexpected token" can be reported.
+    """
+    if classify_token(token) is not TokenKind.BAD:
         return None
     if token[0] == '"':
         return Flaw("CAL-E005", "The string is not closed.", 'Close it with ", and write \\" for a quote inside it.')
     if token[:7].lower() == "sha256:":
         return Flaw(
             "CAL-E015",
-            f"{shown(token)} is not a hash.",
+            f"{quote_token(token)} is not a hash.",
             "Write sha256: and 8 to 64 hexadecimal digits, without quotes.",
         )
     if _NUMBER_LIKE.match(token):
-        return Flaw("CAL-E006", f"{shown(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
+        return Flaw("CAL-E006", f"{quote_token(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
     if not token.isascii():
         return Flaw(
             "CAL-E002",
-            f"{shown(token)} holds characters that are not ASCII.",
+            f"{quote_token(token)} contains characters that are not ASCII.",
             "Words are written in the letters a to z; put other text in quotes.",
         )
     return None
 
 
-def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
-    """What is wrong with the text as a whole: length, encoding, direction, in this order."""
+def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
+    """Return the first fault of the text as a whole, or None: too long, not UTF-8, or with direction controls."""
     size = len(text)
-    if size > max_bytes or (not text.isascii() and (size := len(text.encode("utf-8", "surrogatepass"))) > max_bytes):
+    # A text with too many characters has too many bytes as well, so only others need to be encoded.
+    if size <= max_bytes and not text.isascii():
+        size = len(text.encode("utf-8", "surrogatepass"))
+    if size > max_bytes:
         return Flaw(
             "CAL-E001",
             f"The query has {size} bytes; at most {max_bytes} are allowed.",
@@ -152,24 +163,24 @@ def flaw_in(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        return not_utf8(error.start)
+        return utf8_flaw(error.start)
     if match := BIDI.search(text):
         return Flaw(
             "CAL-E071",
-            f"The query holds the direction control U+{ord(match[0]):04X}.",
-            "Remove it: it makes the text read differently from what it says.",
+            f"The query contains the direction control U+{ord(match[0]):04X}.",
+            "Remove it: it displays the text in another order than it is stored.",
             Span(*match.span()),
         )
     return None
 
 
-def not_utf8(place: int) -> Flaw:
-    """The flaw of bytes, or of a string with half a surrogate pair."""
-    return Flaw("CAL-E070", f"The query is not UTF-8 at position {place}.", "Send the query as UTF-8 text.")
+def utf8_flaw(offset: int) -> Flaw:
+    """Return the fault for bytes that are not UTF-8, or for a string with half a surrogate pair."""
+    return Flaw("CAL-E070", f"The query is not UTF-8 at position {offset}.", "Send the query as UTF-8 text.")
 
 
-def string_of(token: str) -> str:
-    """The text in a string token: escapes read, normalised (NFC)."""
+def unquote(token: str) -> str:
+    """Return the text of a string token: without quotes, escapes resolved, normalised to NFC."""
     text = token[1:-1]
     if "\\" in text:
         text = _ESCAPE.sub(r"\1", text)
@@ -177,30 +188,33 @@ def string_of(token: str) -> str:
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """From 1, in characters."""
+    """Return line and column of an offset; both count characters from 1."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def shown(token: str) -> str:
-    """A token in a message, cut if long."""
+def quote_token(token: str) -> str:
+    """Return a token in quotes for a message, cut after 40 characters."""
     return f'"{token}"' if len(token) <= 40 else f'"{token[:40]}…"'
 
 
-@lru_cache(maxsize=1024)  # the same few numbers stand in most queries
-def number_of(token: str) -> int | float | None:
-    """A number token's value, None if it has none: whole numbers beyond 63 bits are doubles, and those end, too."""
+@lru_cache(maxsize=1024)  # entries; most queries use the same few numbers
+def parse_number(token: str) -> int | float | None:
+    """Return the value of a number token, or None if it has none.
+
+    Integers that do not fit into 63 bits become floats, as in JSON; floats that overflow have no value.
+    """
     if not NUMBER.fullmatch(token):
         return None
-    # 308 digits are what a double holds, and far below what int() refuses to read.
+    # A double has at most 308 digits before its point. The limit also keeps int() below its own limit of digits.
     if "." not in token and len(token) <= 308:
-        whole = int(token)
-        if abs(whole) <= limits.INTEGER_MAX:
-            return whole
-    return plain_number(float(token))
+        integer = int(token)
+        if abs(integer) <= limits.INTEGER_MAX:
+            return integer
+    return normalize_number(float(token))
 
 
-def plain_number(number: float) -> int | float | None:
-    """A number as queries hold it: whole numbers as int, no infinity, no NaN, no minus zero."""
+def normalize_number(number: float) -> int | float | None:
+    """Return a number as queries hold it: whole numbers as int; None for infinity and NaN."""
     if abs(number) <= limits.INTEGER_MAX:
         return int(number) if number == int(number) else number
     try:

@@ -1,4 +1,4 @@
-"""The options of WITH (sections 8.1, 8.2, 25.2)."""
+"""Parser of the options of WITH (sections 8.1, 8.2, 25.2)."""
 
 from __future__ import annotations
 
@@ -25,120 +25,124 @@ OPTION_NAMES: Final = (
 )
 _LEVELS: Final = ("summary", "headlines", "full")
 _CONSISTENCIES: Final = ("eventual", "bounded", "linearizable")
-_FRACTION: Final = fields.COMMON["score"]
+_FRACTION: Final = fields.COMMON_FIELDS["score"]
 
 
 class OptionParser(ConditionParser):
-    """Reads the options of a RECALL or an ASSEMBLE."""
+    """Parser of the options of a RECALL or an ASSEMBLE."""
 
     __slots__ = ()
 
-    def options(self, draft: Draft | None) -> tuple[Option, ...]:
-        """with = WITH option { ',' option } ;  without a draft: of ASSEMBLE"""
-        self.keyword("WITH")
-        found: list[Option] = []
+    def parse_options(self, draft: Draft | None) -> tuple[Option, ...]:
+        """Parse `with = WITH option { ',' option } ;`. The draft is None for an ASSEMBLE."""
+        self.expect_keyword("WITH")
+        options: list[Option] = []
         while True:
-            place = self.at
-            option = self.option(draft)
-            if any(option.name == other.name for other in found):
-                raise self.problem("CAL-E002", f"{option.name} is given twice.", "Give each option once.", at=place)
-            found.append(option)
-            if not self.more():
-                return tuple(found)
+            start = self.position
+            option = self.parse_option(draft)
+            if any(option.name == earlier_option.name for earlier_option in options):
+                raise self.new_error(
+                    "CAL-E002", f"{option.name} occurs twice.", "Use each option once.", position=start
+                )
+            options.append(option)
+            if not self.accept_comma():
+                return tuple(options)
 
-    def option(self, draft: Draft | None) -> Option:
-        """option = 'superseded' | … | 'iso_timestamps' (*C18*) | x_ID [ '(' value { ',' value } ')' ] ;"""
-        token = self.tokens[self.at]
+    def parse_option(self, draft: Draft | None) -> Option:
+        """Parse `option = 'superseded' | … | 'iso_timestamps' (*C18*) | x_ID [ '(' value { ',' value } ')' ] ;`."""
+        token = self.tokens[self.position]
         name = token.lower()
         if name in _BARE_OPTIONS:
-            self.at += 1
+            self.position += 1
             return Option(name=name)
-        if token.startswith(words.EXTENSION_PREFIX) and lexer.kind_of(token) is lexer.Kind.WORD:
-            self.at += 1
-            return Option(name=token, arguments=self.arguments())
+        if token.startswith(words.EXTENSION_PREFIX) and lexer.classify_token(token) is lexer.TokenKind.WORD:
+            self.position += 1
+            return Option(name=token, arguments=self.parse_arguments())
         if name == "progressive_disclosure":
-            self.at += 1
-            return Option(name=name, word=self.level())
-        reader = _OPTIONS.get(name)
-        if reader is None:
-            self.unexpected(*OPTION_NAMES, "an x_ option")
-        self.at += 1
-        self.take("(")
-        word, value = reader(self, draft)
-        self.take(")")
+            self.position += 1
+            return Option(name=name, word=self.parse_level())
+        parser = _OPTION_PARSERS.get(name)
+        if parser is None:
+            self.raise_unexpected(*OPTION_NAMES, "an x_ option")
+        self.position += 1
+        self.expect("(")
+        word, value = parser(self, draft)
+        self.expect(")")
         return Option(name=name, word=word, value=value)
 
-    def arguments(self) -> tuple[Value, ...]:
-        """[ '(' value { ',' value } ')' ]"""
-        if self.tokens[self.at] != "(":
+    def parse_arguments(self) -> tuple[Value, ...]:
+        """Parse `[ '(' value { ',' value } ')' ]`, the arguments of an x_ option."""
+        if self.tokens[self.position] != "(":
             return ()
-        self.at += 1
-        found = [self.value()]
-        while self.tokens[self.at] == ",":
-            self.at += 1
-            found.append(self.value())
-        self.take(")")
-        return tuple(found)
+        self.position += 1
+        arguments = [self.parse_value()]
+        while self.tokens[self.position] == ",":
+            self.position += 1
+            arguments.append(self.parse_value())
+        self.expect(")")
+        return tuple(arguments)
 
-    def level(self) -> str | None:
-        """[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]"""
-        if self.tokens[self.at] != "(":
+    def parse_level(self) -> str | None:
+        """Parse the argument of progressive_disclosure: `[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]`."""
+        if self.tokens[self.position] != "(":
             return None
-        self.at += 1
-        found = self.choice(_LEVELS)
-        self.take(")")
-        return found
+        self.position += 1
+        level = self.parse_choice(_LEVELS)
+        self.expect(")")
+        return level
 
-    def _diversity(self) -> tuple[str, Value | None]:
-        """'diversity' '(' ( 'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM ) ')'"""
-        method = self.choice(("mmr", "threshold"))
-        if method == "mmr" and self.tokens[self.at] != ",":
+    def _parse_diversity(self) -> tuple[str, Value | None]:
+        """Parse the arguments of diversity: `'mmr' [ ',' 'lambda' '=' NUM ] | 'threshold' ',' NUM`."""
+        method = self.parse_choice(("mmr", "threshold"))
+        if method == "mmr" and self.tokens[self.position] != ",":
             return method, None
-        self.take(",")
+        self.expect(",")
         if method == "mmr":
-            self.choice(("lambda",))
-            self.take("=")
-        place = self.at
-        number = self.number()
-        if rules.scalar_problem(_FRACTION, number):
-            raise self.problem("CAL-E020", f"{number} is not between 0 and 1.", "Write a number from 0 to 1.", at=place)
+            self.parse_choice(("lambda",))
+            self.expect("=")
+        start = self.position
+        number = self.parse_number()
+        if rules.check_scalar(_FRACTION, number):
+            raise self.new_error(
+                "CAL-E020", f"{number} is not between 0 and 1.", "Write a number from 0 to 1.", position=start
+            )
         return method, number
 
-    def _consistency(self) -> tuple[str, Value | None]:
-        """'consistency' '(' ( 'eventual' | 'bounded' '(' NUM ')' | 'linearizable' ) ')'"""
-        level = self.choice(_CONSISTENCIES)
+    def _parse_consistency(self) -> tuple[str, Value | None]:
+        """Parse the arguments of consistency: `'eventual' | 'bounded' '(' NUM ')' | 'linearizable'`."""
+        level = self.parse_choice(_CONSISTENCIES)
         if level != "bounded":
             return level, None
-        self.take("(")
-        number = self.number()
-        self.take(")")
+        self.expect("(")
+        number = self.parse_number()
+        self.expect(")")
         return level, number
 
-    def _dedup(self, draft: Draft | None) -> tuple[str, None]:
-        """'dedup' '(' ( common_field | type_field ) ')'"""
-        name = self.tokens[self.at].lower()
-        # The sources of an ASSEMBLE are of many types: any field of any of them may be meant.
-        if draft is not None or (name not in fields.COMMON and name not in fields.TYPES_WITH):
-            self.stage_field(draft)
+    def _parse_dedup(self, draft: Draft | None) -> tuple[str, None]:
+        """Parse the argument of dedup: `common_field | type_field`."""
+        name = self.tokens[self.position].lower()
+        # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
+        if draft is not None or (name not in fields.COMMON_FIELDS and name not in fields.TYPES_WITH):
+            self.parse_stage_field(draft)
             return name, None
-        self.at += 1
+        self.position += 1
         return name, None
 
-    def _locale(self) -> tuple[None, str]:
-        """'locale' '(' STR ')'"""
-        return None, self.string()
+    def _parse_locale(self) -> tuple[None, str]:
+        """Parse the argument of locale: `STR`."""
+        return None, self.parse_string()
 
-    def _cache(self) -> tuple[None, int]:
-        """'cache' '(' 'ttl' '=' INT ')'"""
-        self.choice(("ttl",))
-        self.take("=")
-        return None, self.integer()
+    def _parse_cache(self) -> tuple[None, int]:
+        """Parse the argument of cache: `'ttl' '=' INT`; the time to live is in seconds."""
+        self.parse_choice(("ttl",))
+        self.expect("=")
+        return None, self.parse_integer()
 
 
-_OPTIONS: Final[Mapping[str, Callable[[OptionParser, Draft | None], tuple[str | None, Value | None]]]] = {
-    "diversity": lambda parser, _: parser._diversity(),
-    "consistency": lambda parser, _: parser._consistency(),
-    "dedup": OptionParser._dedup,
-    "locale": lambda parser, _: parser._locale(),
-    "cache": lambda parser, _: parser._cache(),
+_OPTION_PARSERS: Final[Mapping[str, Callable[[OptionParser, Draft | None], tuple[str | None, Value | None]]]] = {
+    "diversity": lambda parser, _: parser._parse_diversity(),
+    "consistency": lambda parser, _: parser._parse_consistency(),
+    "dedup": OptionParser._parse_dedup,
+    "locale": lambda parser, _: parser._parse_locale(),
+    "cache": lambda parser, _: parser._parse_cache(),
 }

@@ -1,8 +1,8 @@
-"""RECALL: its type and its clauses (sections 8.1, 9); conditions, options and stages have their own modules.
+"""Parser of RECALL: its type and its clauses (sections 8.1, 9). Conditions, options and stages have their own modules.
 
-One function for each rule of the grammar, with the rule as its comment. (*Cn*) marks a correction of the printed
-grammar; docs/standards/cal.md lists them. What can be said of a clause is said when it is read, so that the first
-mistake in the text is the one reported.
+There is one method per grammar rule, and its docstring quotes the rule. (*Cn*) marks a correction of the grammar as
+printed; docs/standards/cal.md lists them. A rule about a clause is checked as soon as the clause is parsed, so the
+error reported is the first one in the text.
 """
 
 from __future__ import annotations
@@ -13,162 +13,170 @@ from typing import Final
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.draft import Draft
-from memoranda.standards.cal.language.stages import STAGES, StageParser
+from memoranda.standards.cal.language.stages import STAGE_PARSERS, StageParser
 from memoranda.standards.cal.language.syntax import Between, HashOrParam, Namespace, Recall, Text, Thread
 
 
 class RecallParser(StageParser):
-    """Reads one RECALL."""
+    """Parser of one RECALL."""
 
     __slots__ = ()
 
-    def recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
-        """recall = RECALL [ MY ] [ type_plural ] { recall_clause } ;  (*C2: any order, each once, stages repeat*)"""
-        self.keyword("RECALL")
-        draft = Draft(depth, in_coalesce=in_coalesce)
-        if self.word() == "MY":
-            self.at += 1
-            draft.my = True
-            draft.seen.add("MY")
-        draft.grain_type = self.type_plural()
-        draft.fields = fields.fields_of(draft.grain_type, strict=self.strict)
-        self.yields = "grains"
-        while clause := _CLAUSES.get(self.tokens[self.at].upper()):
-            clause(self, draft)
-        found = draft.finish()
-        if draft.extractor >= 0 and (problem := rules.extractor_problem(draft.grain_type, rules.type_asked(found))):
-            raise self.error(problem, draft.extractor)
-        return found
+    def parse_recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
+        """Parse `recall = RECALL [ MY ] [ type_plural ] { recall_clause } ;`.
 
-    def type_plural(self) -> str | None:
-        """type_plural = 'beliefs' | … ;  absent when a clause or the end follows"""
-        token = self.tokens[self.at]
-        found = fields.PLURALS.get(token.lower())
-        if found:
-            self.at += 1
-            return found
-        upper = token.upper()
-        is_word = token[:1].isalpha() and upper not in words.KEYWORDS and upper not in words.REFUSED
-        if is_word and lexer.kind_of(token) is lexer.Kind.WORD:
-            raise self.error(rules.unknown_type(token, plural=True))
+        (*C2: clauses come in any order, each once; stages may repeat.*) `depth` counts the enclosing subqueries.
+        """
+        self.expect_keyword("RECALL")
+        draft = Draft(depth, in_coalesce=in_coalesce)
+        if self.peek_keyword() == "MY":
+            self.position += 1
+            draft.my = True
+            draft.seen_clauses.add("MY")
+        draft.grain_type = self.parse_type_plural()
+        draft.fields = fields.fields_of(draft.grain_type, strict=self.strict)
+        self.result_kind = "grains"
+        while clause := _CLAUSE_PARSERS.get(self.tokens[self.position].upper()):
+            clause(self, draft)
+        recall = draft.to_recall()
+        if draft.extractor_position >= 0:
+            problem = rules.check_extractor(draft.grain_type, rules.type_in_where(recall))
+            if problem is not None:
+                raise self.error_from(problem, draft.extractor_position)
+        return recall
+
+    def parse_type_plural(self) -> str | None:
+        """Parse `type_plural = 'beliefs' | … ;`; return the singular, or None if a clause or the end follows."""
+        token = self.tokens[self.position]
+        singular = fields.PLURALS.get(token.lower())
+        if singular:
+            self.position += 1
+            return singular
+        keyword = token.upper()
+        is_word = token[:1].isalpha() and keyword not in words.KEYWORDS and keyword not in words.REFUSED_WORDS
+        if is_word and lexer.classify_token(token) is lexer.TokenKind.WORD:
+            raise self.error_from(rules.unknown_type_problem(token, plural=True))
         return None
 
-    def once(self, draft: Draft, clause: str) -> None:
-        """A clause may be given once, and not beside those it is another way of saying."""
-        if clause in draft.seen:
-            raise self.problem("CAL-E002", f"{self.word()} is given twice.", "Give each clause once.")
-        self.alone(draft, clause)
-        self.at += 1
+    def begin_clause(self, draft: Draft, clause: str) -> None:
+        """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
+        if clause in draft.seen_clauses:
+            raise self.new_error("CAL-E002", f"{self.peek_keyword()} occurs twice.", "Use each clause once.")
+        self.register_clause(draft, clause)
+        self.position += 1
 
-    def in_clause(self) -> Namespace:
-        """in_clause = IN ( STR | SCOPE STR ) ;"""
-        self.keyword("IN")
-        scoped = self.word() == "SCOPE"
+    def parse_in_clause(self) -> Namespace:
+        """Parse `in_clause = IN ( STR | SCOPE STR ) ;`."""
+        self.expect_keyword("IN")
+        scoped = self.peek_keyword() == "SCOPE"
         if scoped:
-            self.at += 1
-        return Namespace(name=self.string(), scoped=scoped)
+            self.position += 1
+        return Namespace(name=self.parse_string(), scoped=scoped)
 
-    def _namespace(self, draft: Draft) -> None:
-        self.once(draft, "IN")
-        self.at -= 1
-        draft.namespace = self.in_clause()
+    def _parse_namespace(self, draft: Draft) -> None:
+        """Parse the IN clause of a RECALL."""
+        self.begin_clause(draft, "IN")
+        self.position -= 1
+        draft.namespace = self.parse_in_clause()
 
-    def _about(self, draft: Draft) -> None:
-        """ABOUT text"""
-        self.once(draft, "ABOUT")
-        draft.about = self.string_or_parameter()
+    def _parse_about(self, draft: Draft) -> None:
+        """Parse `ABOUT text`."""
+        self.begin_clause(draft, "ABOUT")
+        draft.about = self.parse_string_or_parameter()
 
-    def _like(self, draft: Draft) -> None:
-        """LIKE text"""
-        self.once(draft, "LIKE")
-        draft.like = self.string_or_parameter()
+    def _parse_like(self, draft: Draft) -> None:
+        """Parse `LIKE text`."""
+        self.begin_clause(draft, "LIKE")
+        draft.like = self.parse_string_or_parameter()
 
-    def time(self) -> Text:
-        """A text that must be a time expression."""
-        place = self.at
-        found = self.string_or_parameter()
-        if type(found) is str and (problem := rules.time_problem(found)):
-            raise self.error(problem, place)
-        return found
+    def parse_time(self) -> Text:
+        """Parse a text that must be a time expression."""
+        start = self.position
+        text = self.parse_string_or_parameter()
+        if type(text) is str and (problem := rules.check_time(text)):
+            raise self.error_from(problem, start)
+        return text
 
-    def _since(self, draft: Draft) -> None:
-        """SINCE text"""
-        self.once(draft, "SINCE")
-        draft.since = self.time()
+    def _parse_since(self, draft: Draft) -> None:
+        """Parse `SINCE text`."""
+        self.begin_clause(draft, "SINCE")
+        draft.since = self.parse_time()
 
-    def _between(self, draft: Draft) -> None:
-        """BETWEEN value AND value"""
-        self.once(draft, "BETWEEN")
-        low, high = self.range(fields.COMMON["time"])
+    def _parse_between(self, draft: Draft) -> None:
+        """Parse `BETWEEN value AND value`."""
+        self.begin_clause(draft, "BETWEEN")
+        low, high = self.parse_range(fields.COMMON_FIELDS["time"])
         draft.between = Between(low=low, high=high)
 
-    def _thread(self, draft: Draft) -> None:
-        """THREAD ( text | FROM hashp )"""
-        place = self.at
-        self.once(draft, "THREAD")
+    def _parse_thread(self, draft: Draft) -> None:
+        """Parse `THREAD ( text | FROM hashp )`."""
+        start = self.position
+        self.begin_clause(draft, "THREAD")
         if "session_id" not in draft.fields:
-            raise self.error(rules.unknown_field("session_id", draft.grain_type, strict=self.strict), place)
-        self.count_stages(draft, 1, place)
-        if self.word() == "FROM":
-            self.at += 1
-            message: HashOrParam = self.hash_or_parameter()
+            problem = rules.unknown_field_problem("session_id", draft.grain_type, strict=self.strict)
+            raise self.error_from(problem, start)
+        self.count_stages(draft, 1, start)
+        if self.peek_keyword() == "FROM":
+            self.position += 1
+            message: HashOrParam = self.parse_hash_or_parameter()
             draft.thread = Thread(message=message)
         else:
-            draft.thread = Thread(session=self.string_or_parameter())
+            draft.thread = Thread(session=self.parse_string_or_parameter())
 
-    def _recent(self, draft: Draft) -> None:
-        """RECENT ( INT | PARAM (*C16*) )"""
-        self.once(draft, "RECENT")
-        self.count_stages(draft, 2, self.at - 1)
-        draft.recent = self.limited_count("RECENT")
+    def _parse_recent(self, draft: Draft) -> None:
+        """Parse `RECENT ( INT | PARAM (*C16*) )`."""
+        self.begin_clause(draft, "RECENT")
+        self.count_stages(draft, 2, self.position - 1)
+        draft.recent = self.parse_limited_count("RECENT")
 
-    def _contradictions(self, draft: Draft) -> None:
-        """CONTRADICTIONS"""
-        self.once(draft, "CONTRADICTIONS")
+    def _parse_contradictions(self, draft: Draft) -> None:
+        """Parse `CONTRADICTIONS`."""
+        self.begin_clause(draft, "CONTRADICTIONS")
         draft.contradictions = True
 
-    def _format(self, draft: Draft) -> None:
-        """AS format_name | FORMAT format_name (*C3: same clause as AS*)"""
-        self.once(draft, "AS")
-        # C17: the letter has the presets on ASSEMBLE only.
-        draft.format = self.choice(words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS))
+    def _parse_format(self, draft: Draft) -> None:
+        """Parse `AS format_name | FORMAT format_name` (*C3: the same clause as AS*)."""
+        self.begin_clause(draft, "AS")
+        # C17: the printed grammar allows the presets on ASSEMBLE only.
+        draft.format = self.parse_choice(words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS))
 
-    def _where(self, draft: Draft) -> None:
-        """where = WHERE condition { AND condition } ;"""
-        self.once(draft, "WHERE")
-        found = [self.condition(draft)]
-        while self.tokens[self.at].upper() == "AND":
-            self.at += 1
-            if len(found) == limits.CONDITIONS:
-                # Section 20: what weighs more is refused before it is run; so much of it need not even be read.
-                raise self.problem(
+    def _parse_where(self, draft: Draft) -> None:
+        """Parse `where = WHERE condition { AND condition } ;`."""
+        self.begin_clause(draft, "WHERE")
+        conditions = [self.parse_condition(draft)]
+        while self.tokens[self.position].upper() == "AND":
+            self.position += 1
+            if len(conditions) == limits.CONDITIONS:
+                # Section 20 refuses complex queries before they run. More conditions than this would be refused anyway.
+                raise self.new_error(
                     "CAL-E012", f"A RECALL has at most {limits.CONDITIONS} conditions.", "Ask in several queries."
                 )
-            found.append(self.condition(draft))
-        draft.where = tuple(found)
+            conditions.append(self.parse_condition(draft))
+        draft.where = tuple(conditions)
 
-    def _with(self, draft: Draft) -> None:
-        self.once(draft, "WITH")
-        self.at -= 1
-        draft.options = self.options(draft)
+    def _parse_with(self, draft: Draft) -> None:
+        """Parse the WITH clause of a RECALL."""
+        self.begin_clause(draft, "WITH")
+        self.position -= 1
+        draft.options = self.parse_options(draft)
 
 
-_CLAUSES: Final[Mapping[str, Callable[[RecallParser, Draft], None]]] = {
-    "IN": RecallParser._namespace,
-    "ABOUT": RecallParser._about,
-    "LIKE": RecallParser._like,
-    "SINCE": RecallParser._since,
-    "BETWEEN": RecallParser._between,
-    "THREAD": RecallParser._thread,
-    "WHERE": RecallParser._where,
-    "WITH": RecallParser._with,
-    "RECENT": RecallParser._recent,
-    "CONTRADICTIONS": RecallParser._contradictions,
-    "AS": RecallParser._format,
-    "FORMAT": RecallParser._format,
-    "|": RecallParser._piped,
-    **dict.fromkeys(STAGES, RecallParser.stage),
+_CLAUSE_PARSERS: Final[Mapping[str, Callable[[RecallParser, Draft], None]]] = {
+    "IN": RecallParser._parse_namespace,
+    "ABOUT": RecallParser._parse_about,
+    "LIKE": RecallParser._parse_like,
+    "SINCE": RecallParser._parse_since,
+    "BETWEEN": RecallParser._parse_between,
+    "THREAD": RecallParser._parse_thread,
+    "WHERE": RecallParser._parse_where,
+    "WITH": RecallParser._parse_with,
+    "RECENT": RecallParser._parse_recent,
+    "CONTRADICTIONS": RecallParser._parse_contradictions,
+    "AS": RecallParser._parse_format,
+    "FORMAT": RecallParser._parse_format,
+    "|": RecallParser._parse_piped_stage,
+    **dict.fromkeys(STAGE_PARSERS, RecallParser.parse_stage),
 }
 
 
-CLAUSE_WORDS: Final = tuple(word for word in _CLAUSES if word != "|")
+CLAUSE_WORDS: Final = tuple(word for word in _CLAUSE_PARSERS if word != "|")

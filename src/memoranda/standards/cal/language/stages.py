@@ -1,4 +1,4 @@
-"""The stages of a pipeline, and what each makes of what it is given (sections 8.1, 10.3.5)."""
+"""Parser of pipeline stages (sections 8.1, 10.3.5), and the kind of result that each stage returns."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
 )
 
-# What each stage makes of what it is given; a missing pair is CAL-E021.
+# (stage, kind of its input) → kind of its result. A missing pair is refused as CAL-E021.
 _LISTS: Final = ("grains", "rows", "values", "groups")
-_FLOW: Final[Mapping[tuple[str, str], str]] = {
+_RESULT_KINDS: Final[Mapping[tuple[str, str], str]] = {
     **{(stage, kind): kind for stage in ("LIMIT", "OFFSET") for kind in _LISTS},
     **{("COUNT", kind): "a count" for kind in _LISTS},
     **{("FIRST", kind): f"one of the {kind}" for kind in _LISTS},
@@ -39,134 +39,138 @@ _FLOW: Final[Mapping[tuple[str, str], str]] = {
 
 
 class StageParser(OptionParser):
-    """Reads the stages of a RECALL."""
+    """Parser of the stages of a RECALL."""
 
     __slots__ = ()
 
-    def _piped(self, draft: Draft) -> None:
-        """stage = [ '|' (*C1: pipe optional*) ] ( … ) ;"""
-        self.at += 1
-        reader = STAGES.get(self.word())
-        if reader is None:
-            self.unexpected(*STAGES)
-        self.stage(draft)
+    def _parse_piped_stage(self, draft: Draft) -> None:
+        """Parse `stage = [ '|' (*C1: pipe optional*) ] ( … ) ;`, here with its pipe."""
+        self.position += 1
+        parser = STAGE_PARSERS.get(self.peek_keyword())
+        if parser is None:
+            self.raise_unexpected(*STAGE_PARSERS)
+        self.parse_stage(draft)
 
-    def stage(self, draft: Draft) -> None:
-        """One stage, and what it makes of what comes before it."""
-        word = self.word()
-        self.count_stages(draft, 1, self.at)
-        after = _FLOW.get((word, self.yields))
-        if after is None:
-            raise self.problem(
-                "CAL-E021", f"{word} does not work on {self.yields}.", "Put it earlier, or leave it out."
+    def parse_stage(self, draft: Draft) -> None:
+        """Parse one stage and update the kind of result; refuse a stage that cannot follow the previous one."""
+        word = self.peek_keyword()
+        self.count_stages(draft, 1, self.position)
+        result_kind = _RESULT_KINDS.get((word, self.result_kind))
+        if result_kind is None:
+            raise self.new_error(
+                "CAL-E021", f"{word} does not work on {self.result_kind}.", "Put it earlier, or leave it out."
             )
-        self.alone(draft, word)
-        place = self.at
-        self.at += 1
-        draft.stages.append(STAGES[word](self, draft))
-        if word in ("SUBJECTS", "OBJECTS") and draft.extractor < 0:
-            draft.extractor = place
-        self.yields = after
+        self.register_clause(draft, word)
+        start = self.position
+        self.position += 1
+        draft.stages.append(STAGE_PARSERS[word](self, draft))
+        if word in ("SUBJECTS", "OBJECTS") and draft.extractor_position < 0:
+            draft.extractor_position = start
+        self.result_kind = result_kind
 
-    def count_stages(self, draft: Draft, count: int, at: int) -> None:
-        """At most five stages; RECENT stands for two and THREAD for one."""
+    def count_stages(self, draft: Draft, count: int, position: int) -> None:
+        """Count a stage and refuse more than five; RECENT counts as two, THREAD as one."""
         draft.stage_count += count
         if draft.stage_count > limits.STAGES:
-            raise self.problem(
+            raise self.new_error(
                 "CAL-E012",
                 f"A query has at most {limits.STAGES} stages (RECENT counts as two, THREAD as one).",
                 "Leave one out.",
-                at=at,
+                position=position,
             )
 
-    def _select(self, draft: Draft) -> Stage:
-        """SELECT sfield { ',' sfield }"""
-        found = [self.used_field(draft, "projectable")]
-        while self.more():
-            found.append(self.used_field(draft, "projectable"))
-        draft.selected = tuple(found)
-        return Select(fields=draft.selected)
+    def _parse_select(self, draft: Draft) -> Stage:
+        """Parse `SELECT sfield { ',' sfield }`."""
+        names = [self.parse_field_for(draft, "projectable")]
+        while self.accept_comma():
+            names.append(self.parse_field_for(draft, "projectable"))
+        draft.selected_fields = tuple(names)
+        return Select(fields=draft.selected_fields)
 
-    def _order(self, draft: Draft) -> Stage:
-        """ORDER BY sfield [ ASC | DESC ]"""
-        self.keyword("BY")
-        place = self.at
-        name = self.used_field(draft, "sortable")
-        if self.yields == "rows" and name not in draft.selected:
-            raise self.problem("CAL-E021", f"{name} was not selected.", "Order before SELECT, or select it.", at=place)
-        word = self.word()
+    def _parse_order(self, draft: Draft) -> Stage:
+        """Parse `ORDER BY sfield [ ASC | DESC ]`."""
+        self.expect_keyword("BY")
+        start = self.position
+        name = self.parse_field_for(draft, "sortable")
+        if self.result_kind == "rows" and name not in draft.selected_fields:
+            raise self.new_error(
+                "CAL-E021", f"{name} was not selected.", "Order before SELECT, or select it.", position=start
+            )
+        word = self.peek_keyword()
         if word in ("ASC", "DESC"):
-            self.at += 1
+            self.position += 1
         return OrderBy(field=name, descending=word == "DESC")
 
-    def limited_count(self, word: str) -> Count:
-        """INT | PARAM, at most 1,000."""
-        place = self.at
-        count = self.integer_or_parameter()
-        if problem := rules.count_problem(count, word):
-            raise self.error(problem, place)
+    def parse_limited_count(self, word: str) -> Count:
+        """Parse `INT | PARAM`, at most 1,000."""
+        start = self.position
+        count = self.parse_integer_or_parameter()
+        if problem := rules.check_count(count, word):
+            raise self.error_from(problem, start)
         return count
 
-    def _limit(self) -> Stage:
-        """LIMIT ( INT | PARAM (*C16*) )"""
-        return Limit(count=self.limited_count("LIMIT"))
+    def _parse_limit(self) -> Stage:
+        """Parse `LIMIT ( INT | PARAM (*C16*) )`."""
+        return Limit(count=self.parse_limited_count("LIMIT"))
 
-    def _offset(self) -> Stage:
-        """OFFSET ( INT | PARAM )"""
-        return Offset(count=self.integer_or_parameter(zero=True))
+    def _parse_offset(self) -> Stage:
+        """Parse `OFFSET ( INT | PARAM )`."""
+        return Offset(count=self.parse_integer_or_parameter(allows_zero=True))
 
-    def _group(self, draft: Draft) -> Stage:
-        """GROUP BY sfield"""
-        self.keyword("BY")
-        return GroupBy(field=self.used_field(draft, "groupable"))
+    def _parse_group(self, draft: Draft) -> Stage:
+        """Parse `GROUP BY sfield`."""
+        self.expect_keyword("BY")
+        return GroupBy(field=self.parse_field_for(draft, "groupable"))
 
-    def _project(self, draft: Draft) -> Stage:
-        """PROJECT pspec { ',' pspec }"""
-        found: dict[str, tuple[str, ...]] = {}
+    def _parse_project(self, draft: Draft) -> Stage:
+        """Parse `PROJECT pspec { ',' pspec }`."""
+        name_lists: dict[str, tuple[str, ...]] = {}
         while True:
-            place = self.at
+            start = self.position
             # pspec = ( 'content' | 'attr' ) '(' pfield { ',' pfield } ')' ;
-            what = self.choice(("content", "attr"))
-            if what in found:
-                raise self.problem("CAL-E002", f"{what}(…) is given twice.", "Give each once.", at=place)
-            self.take("(")
-            names = [self.projected_field(draft)]
-            while self.tokens[self.at] == ",":
-                self.at += 1
-                names.append(self.projected_field(draft))
-            self.take(")")
-            found[what] = tuple(names)
-            if not self.more():
-                return Project(content=found.get("content"), attributes=found.get("attr"))
+            part = self.parse_choice(("content", "attr"))
+            if part in name_lists:
+                raise self.new_error("CAL-E002", f"{part}(…) occurs twice.", "Use each once.", position=start)
+            self.expect("(")
+            names = [self.parse_projected_field(draft)]
+            while self.tokens[self.position] == ",":
+                self.position += 1
+                names.append(self.parse_projected_field(draft))
+            self.expect(")")
+            name_lists[part] = tuple(names)
+            if not self.accept_comma():
+                return Project(content=name_lists.get("content"), attributes=name_lists.get("attr"))
 
-    def projected_field(self, draft: Draft) -> str:
-        """pfield = common_field | type_field | domain_field | projection attribute name (*C10*) | x_ID (*C10*) ;"""
-        token = self.tokens[self.at]
-        kind = lexer.kind_of(token)
+    def parse_projected_field(self, draft: Draft) -> str:
+        """Parse `pfield = common_field | type_field | domain_field | projection attribute name (*C10*)
+        | x_ID (*C10*) ;`.
+        """
+        token = self.tokens[self.position]
+        kind = lexer.classify_token(token)
         name = token.lower()
-        if kind is lexer.Kind.WORD and token.startswith(words.EXTENSION_PREFIX):
-            self.at += 1
+        if kind is lexer.TokenKind.WORD and token.startswith(words.EXTENSION_PREFIX):
+            self.position += 1
             return token
         if name in draft.fields:
-            return self.used_field(draft, "projectable")
-        own = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(draft.grain_type or "", frozenset())
-        is_domain = kind is lexer.Kind.DOMAIN_FIELD and name.split(":")[0].upper() not in words.REFUSED
-        if name not in own and not is_domain:
-            raise self.no_field(draft.grain_type, own)
-        self.at += 1
+            return self.parse_field_for(draft, "projectable")
+        attribute_names = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(draft.grain_type or "", frozenset())
+        is_domain = kind is lexer.TokenKind.DOMAIN_FIELD and name.split(":")[0].upper() not in words.REFUSED_WORDS
+        if name not in attribute_names and not is_domain:
+            raise self.unknown_field_error(draft.grain_type, attribute_names)
+        self.position += 1
         return name
 
 
-STAGES: Final[Mapping[str, Callable[[StageParser, Draft], Stage]]] = {
-    "SELECT": StageParser._select,
-    "ORDER": StageParser._order,
-    "LIMIT": lambda parser, _: parser._limit(),
-    "OFFSET": lambda parser, _: parser._offset(),
+STAGE_PARSERS: Final[Mapping[str, Callable[[StageParser, Draft], Stage]]] = {
+    "SELECT": StageParser._parse_select,
+    "ORDER": StageParser._parse_order,
+    "LIMIT": lambda parser, _: parser._parse_limit(),
+    "OFFSET": lambda parser, _: parser._parse_offset(),
     "COUNT": lambda *_: Reduce(to="count"),
     "FIRST": lambda *_: Reduce(to="first"),
     "SUBJECTS": lambda *_: Reduce(to="subjects"),
     "OBJECTS": lambda *_: Reduce(to="objects"),
     "HASHES": lambda *_: Reduce(to="hashes"),
-    "GROUP": StageParser._group,
-    "PROJECT": StageParser._project,
+    "GROUP": StageParser._parse_group,
+    "PROJECT": StageParser._parse_project,
 }

@@ -1,4 +1,4 @@
-"""What to write instead: near words, old names, and the shape of the statement."""
+"""Suggestions for mistakes: similar words, current names for old ones, and an example of each statement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import words
 
+# Edits (letters added, removed, replaced or swapped); beyond it a suggestion is a guess.
 MAX_DISTANCE: Final = 2
 
-# Names that OMS gave up in 1.2, and what they are now.
+# Grain types that OMS renamed in 1.2 → their current names.
 OLD_TYPES: Final = {
     "fact": "belief",
     "episode": "event",
@@ -19,7 +20,7 @@ OLD_TYPES: Final = {
     "tool_call": "action",
 }
 
-# What people write for a field, from other languages and older versions.
+# Field names of other languages and older versions → the names of CAL.
 OLD_FIELDS: Final = {
     "user": "user_id",
     "predicate": "relation",
@@ -36,7 +37,7 @@ OLD_FIELDS: Final = {
     "phase": "action_phase",
 }
 
-SHAPES: Final = {
+EXAMPLES: Final = {
     "RECALL": 'RECALL beliefs ABOUT "alice" WHERE confidence >= 0.8 | LIMIT 10 AS markdown',
     "ASSEMBLE": 'ASSEMBLE name FOR "intent" FROM label: (RECALL beliefs ABOUT "alice") BUDGET 2000 tokens FORMAT sml',
     "EXISTS": "EXISTS sha256:…",
@@ -53,13 +54,14 @@ SHAPES: Final = {
     "(": "(RECALL beliefs) UNION (RECALL goals)",
 }
 KEYWORDS: Final = tuple(sorted(words.KEYWORDS))
-STATEMENTS: Final = tuple(word for word in SHAPES if word not in ("LET", "("))
+STATEMENTS: Final = tuple(word for word in EXAMPLES if word not in ("LET", "("))
 
 
-# Words of other query languages, and how CAL says it.
-_INSTEAD: Final = {
+# Words of other query languages → how to express them in CAL.
+_REPLACEMENTS: Final = {
     **dict.fromkeys(
-        sorted(words.REFUSED), "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions."
+        sorted(words.REFUSED_WORDS),
+        "CAL reads and appends; nothing in it removes. SUPERSEDE and REVERT keep all versions.",
     ),
     "OR": "Conditions are joined by AND; for alternatives use IN (…), COALESCE or UNION.",
     "NOT": "There is no NOT; use !=, EXCLUDE or EXCEPT.",
@@ -69,69 +71,74 @@ _INSTEAD: Final = {
 }
 
 
-def instead_of(token: str) -> str | None:
-    """What to write for a word that means something elsewhere."""
-    return _INSTEAD.get(token.upper())
+def suggest_replacement(token: str) -> str | None:
+    """Return how to express a word of another query language in CAL, or None."""
+    return _REPLACEMENTS.get(token.upper())
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that takes the fewest edits, at most two; the first of equals."""
+def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate with the fewest edits to the word, at most two; the first of equals."""
     best, best_distance = None, MAX_DISTANCE + 1
-    low = word.lower()
-    letters = set(low)
+    lower_word = word.lower()
+    letters = set(lower_word)
     for candidate in candidates:
-        if abs(len(candidate) - len(low)) >= best_distance or len(low) < 2:
+        if abs(len(candidate) - len(lower_word)) >= best_distance or len(lower_word) < 2:
             continue
-        # An edit takes one letter away and brings one, at most: words with few letters in common need not be compared.
+        # One edit changes at most two of the letters in which the words differ, so most candidates need no comparison.
         if len(letters ^ set(candidate.lower())) < 2 * best_distance:
-            distance = _distance(low, candidate.lower(), best_distance)
-            # Two edits make any short word any other.
-            if 0 < distance < min(best_distance, max(len(low), 3) - 1):
+            distance = _edit_distance(lower_word, candidate.lower(), best_distance)
+            # Two edits turn any short word into any other, so short words need a closer match.
+            if 0 < distance < min(best_distance, max(len(lower_word), 3) - 1):
                 best, best_distance = candidate, distance
     return best
 
 
-def _distance(one: str, other: str, bound: int) -> int:
-    """Edits between two words, a swap of neighbours counting as one; `bound` if there are at least so many."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        after = [i]
-        for j, wanted in enumerate(other, 1):
-            cost = min(row[j] + 1, after[j - 1] + 1, row[j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                cost = min(cost, before[j - 2] + 1)
-            after.append(cost)
-        if min(after) >= bound:
-            return bound
-        before, row = row, after
-    return row[-1]
+def _edit_distance(word: str, other: str, max_distance: int) -> int:
+    """Return the number of edits between two words, where a swap of neighbours is one edit.
+
+    Stop and return `max_distance` as soon as the distance is known to reach it. The table of partial distances is
+    built row
+    by row, and only its last three rows are kept.
+    """
+    row_before_last: list[int] = []
+    last_row = list(range(len(other) + 1))
+    for row_number, letter in enumerate(word, 1):
+        next_row = [row_number]
+        for column, other_letter in enumerate(other, 1):
+            cost = min(last_row[column] + 1, next_row[column - 1] + 1, last_row[column - 1] + (letter != other_letter))
+            if row_number > 1 and column > 1 and letter == other[column - 2] and word[row_number - 2] == other_letter:
+                cost = min(cost, row_before_last[column - 2] + 1)
+            next_row.append(cost)
+        if min(next_row) >= max_distance:
+            return max_distance
+        row_before_last, last_row = last_row, next_row
+    return last_row[-1]
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """A question, or None if nothing is near."""
-    found = nearest(word, candidates)
-    return None if found is None else f'Did you mean "{found}"?'
+    """Return the question "Did you mean …?", or None if no candidate is near."""
+    candidate = find_nearest(word, candidates)
+    return None if candidate is None else f'Did you mean "{candidate}"?'
 
 
-def grain_type(word: str, *, plural: bool) -> str:
-    """For a word that is no grain type where one belongs."""
-    low = word.lower()
-    known = fields.PLURALS if plural else fields.SINGULARS
+def suggest_grain_type(word: str, *, plural: bool) -> str:
+    """Return a suggestion for a word that is no grain type."""
+    lower_word = word.lower()
+    names = fields.PLURALS if plural else fields.SINGULARS
     for old, new in OLD_TYPES.items():
-        if low in (old, f"{old}s"):
-            name = new if low == old else fields.PLURAL_OF[new]
+        if lower_word in (old, f"{old}s"):
+            name = new if lower_word == old else fields.PLURAL_OF[new]
             return f'Did you mean "{name}"? (OMS renamed {old.title()} -> {new.title()} in v1.2)'
-    if plural and low in fields.PLURAL_OF:
-        return f'Did you mean "{fields.PLURAL_OF[low]}"?'
-    if not plural and low in fields.PLURALS:
-        return f'Did you mean "{fields.PLURALS[low]}"?'
-    return did_you_mean(word, known) or f"The grain types are {', '.join(known)}."
+    if plural and lower_word in fields.PLURAL_OF:
+        return f'Did you mean "{fields.PLURAL_OF[lower_word]}"?'
+    if not plural and lower_word in fields.PLURALS:
+        return f'Did you mean "{fields.PLURALS[lower_word]}"?'
+    return did_you_mean(word, names) or f"The grain types are {', '.join(names)}."
 
 
-def field_name(word: str, known: Iterable[str]) -> str:
-    """For a word that is no field where one belongs."""
-    names = tuple(known)
+def suggest_field(word: str, candidates: Iterable[str]) -> str:
+    """Return a suggestion for a word that is no field."""
+    names = tuple(candidates)
     old = OLD_FIELDS.get(word.lower())
     if old in names:
         return f'Did you mean "{old}"?'

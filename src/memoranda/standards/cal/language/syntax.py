@@ -1,7 +1,7 @@
-"""What a query is once it is read: a closed set of values.
+"""The abstract syntax of CAL: a closed set of immutable values, one class per statement and per clause.
 
-The statements are exactly the twelve of section 8, plus the definition of a template, which is configuration and
-touches no grain. Nothing here can express a removal.
+The statements are exactly the twelve of section 8, and the definition of a template, which is configuration and
+touches no grain. No class here can express a removal.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import msgspec
 
 
 class Param(msgspec.Struct, frozen=True, kw_only=True):
-    """`$name`: a value that the caller, a LET or the executor gives."""
+    """`$name`: a placeholder whose value comes from the caller, a LET or the executor."""
 
     name: str
 
 
 class Hash(msgspec.Struct, frozen=True, kw_only=True):
-    """`sha256:` and 8 to 64 lower-case hexadecimal digits; fewer than 64 are a prefix."""
+    """`sha256:` and 8 to 64 lower-case hexadecimal digits; fewer than 64 are a prefix of an address."""
 
     text: str
 
 
-# Python holds True equal to 1, so two queries may be equal and mean different things: key caches by canonical text.
+# In Python True == 1, so two queries may be equal and mean different things. Use the canonical text as a cache key.
 Value: TypeAlias = "str | bool | int | float | Param | Hash | tuple[Value, ...]"
 Text: TypeAlias = str | Param
 HashOrParam: TypeAlias = Hash | Param
@@ -32,13 +32,16 @@ Count: TypeAlias = int | Param
 
 
 class Subquery(msgspec.Struct, frozen=True, kw_only=True):
-    """`IN (RECALL … | SUBJECTS)`."""
+    """A query as the operand of IN: `IN (RECALL … | SUBJECTS)`."""
 
     query: Recall
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """`field operator value`. A tuple for IN (unless a subquery) and BETWEEN; a category for IS."""
+    """`field operator value` in WHERE.
+
+    The value is a tuple for IN (unless it is a subquery) and BETWEEN, and the name of a category for IS.
+    """
 
     field: str
     operator: str
@@ -46,47 +49,60 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One of WITH: its name, then whichever of word, value and arguments it takes."""
+    """One option of WITH: its name and, depending on the option, a word, a value or arguments."""
 
     name: str
-    # A level, a method, a consistency, or the field of dedup.
+    # The level, method or consistency that the option names, or the field of dedup.
     word: str | None = None
-    # lambda, threshold, bound in ms, locale or seconds to live.
+    # lambda, threshold, staleness bound in milliseconds, locale, or time to live in seconds.
     value: Value | None = None
-    # Of x_ options.
+    # Only of x_ options.
     arguments: tuple[Value, ...] = ()
 
 
 class Select(msgspec.Struct, frozen=True, kw_only=True):
+    """`SELECT field, …`: keep only these fields of each grain."""
+
     fields: tuple[str, ...]
 
 
 class OrderBy(msgspec.Struct, frozen=True, kw_only=True):
+    """`ORDER BY field [ASC | DESC]`."""
+
     field: str
     descending: bool = False
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """`LIMIT n`: at most n items."""
+
     count: Count
 
 
 class Offset(msgspec.Struct, frozen=True, kw_only=True):
+    """`OFFSET n`: skip the first n items."""
+
     count: Count
 
 
 class GroupBy(msgspec.Struct, frozen=True, kw_only=True):
+    """`GROUP BY field`."""
+
     field: str
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """None: not given, so the type's own rule stays."""
+    """`PROJECT content(…), attr(…)`: the fields that make up text and attributes of a printed grain.
+
+    None means that the clause is absent and the rule of the grain type applies.
+    """
 
     content: tuple[str, ...] | None = None
     attributes: tuple[str, ...] | None = None
 
 
 class Reduce(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage without arguments."""
+    """A stage without arguments: COUNT, FIRST, SUBJECTS, OBJECTS or HASHES."""
 
     to: Literal["count", "first", "subjects", "objects", "hashes"]
 
@@ -95,29 +111,31 @@ Stage: TypeAlias = Select | OrderBy | Limit | Offset | GroupBy | Project | Reduc
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """`IN "ns"` or `IN SCOPE "ns"`; the token's namespace overrides both."""
+    """`IN "ns"` or `IN SCOPE "ns"`; the namespace of a capability token overrides both."""
 
     name: str
     scoped: bool = False
 
 
 class Between(msgspec.Struct, frozen=True, kw_only=True):
+    """`BETWEEN low AND high` on the time of a grain."""
+
     low: Value
     high: Value
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
-    """A session by its id, or the thread that holds a message."""
+    """`THREAD "session"`, or `THREAD FROM hash` for the thread that holds a message."""
 
     session: Text | None = None
     message: HashOrParam | None = None
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 8.1. Shortcuts are kept as written; see `desugar`."""
+    """A RECALL (section 8.1). Shortcuts are kept as written; `desugar` rewrites them."""
 
     my: bool = False
-    # Singular; None: grains of any type.
+    # Singular, such as "belief"; None means grains of any type.
     grain_type: str | None = None
     namespace: Namespace | None = None
     about: Text | None = None
@@ -134,19 +152,21 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Of an ASSEMBLE: a query, or the name of a LET."""
+    """One source of an ASSEMBLE: a query, or the name of a LET."""
 
     query: Recall | Param
     label: str | None = None
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """`BUDGET n tokens` or `BUDGET n grains`: the size limit of an assembled text."""
+
     amount: int
     unit: Literal["tokens", "grains"]
 
 
 class Sections(msgspec.Struct, frozen=True, kw_only=True):
-    """The texts of a template."""
+    """The texts of a template, one per section; None means that the section is absent."""
 
     header: str | None = None
     element: str | None = None
@@ -164,12 +184,14 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """`STREAM { … }`: the kinds of events to send, and the tokens per chunk."""
+
     options: tuple[str, ...] = ("all",)
     chunk_size: int | None = None
 
 
 class Assemble(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 8.2."""
+    """An ASSEMBLE (section 8.2)."""
 
     sources: tuple[Source, ...]
     name: str | None = None
@@ -182,19 +204,21 @@ class Assemble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetOp(msgspec.Struct, frozen=True, kw_only=True):
-    """`(a) UNION (b)`; a chain leans to the left."""
+    """`(a) UNION (b)`, INTERSECT or EXCEPT; a chain associates to the left."""
 
     operator: Literal["union", "intersect", "except"]
-    left: Recall | Coalesce | SetOp
-    right: Recall | Coalesce | SetOp
+    left_operand: Recall | Coalesce | SetOp
+    right_operand: Recall | Coalesce | SetOp
 
 
 class Exists(msgspec.Struct, frozen=True, kw_only=True):
+    """`EXISTS hash`."""
+
     hash: HashOrParam
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one grain (and its difference to another), or of a subject and relation (as of a time)."""
+    """`HISTORY hash [DIFF hash]`, or `HISTORY WHERE subject = … AND relation = … [AS OF …]`."""
 
     hash: HashOrParam | None = None
     diff: HashOrParam | None = None
@@ -205,20 +229,28 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Describe(msgspec.Struct, frozen=True, kw_only=True):
+    """`DESCRIBE target [grain type]`."""
+
     target: str
     grain_type: str | None = None
 
 
 class Coalesce(msgspec.Struct, frozen=True, kw_only=True):
+    """`COALESCE(a, b, …)`: the first branch that has results."""
+
     branches: tuple[Recall, ...]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One labelled query of a BATCH."""
+
     label: str
     query: Recall | Exists | History | Describe | Coalesce
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """`BATCH { label: query, … }`."""
+
     entries: tuple[Entry, ...]
 
 
@@ -230,7 +262,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Add(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 8.8: append a grain."""
+    """`ADD type SET … REASON …` (section 8.8): append a grain."""
 
     grain_type: str
     assignments: tuple[Assignment, ...]
@@ -238,7 +270,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supersede(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 8.9: append a grain in front of another; both stay."""
+    """`SUPERSEDE hash SET … REASON …` (section 8.9): append a newer version of a grain; both stay."""
 
     hash: HashOrParam
     assignments: tuple[Assignment, ...]
@@ -246,13 +278,15 @@ class Supersede(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revert(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 8.10: append the earlier content again; all three stay."""
+    """`REVERT hash REASON …` (section 8.10): append the previous content again; all three versions stay."""
 
     hash: HashOrParam
     reason: str
 
 
 class Explain(msgspec.Struct, frozen=True, kw_only=True):
+    """`EXPLAIN query`: the plan of a query, without running it."""
+
     query: Explainable
 
 
@@ -263,7 +297,7 @@ CalStatement: TypeAlias = (
 
 
 class DefineTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of the host, outside the twelve."""
+    """`DEFINE TEMPLATE name …`: configuration of the host, outside the twelve statements."""
 
     name: str
     sections: Sections
@@ -287,21 +321,23 @@ Explainable: TypeAlias = (
 Statement: TypeAlias = CalStatement | DefineTemplate
 
 
-def tier(statement: Statement) -> Literal[0, 1]:
-    """0 reads, 1 appends. Explaining an append reads."""
+def tier_of(statement: Statement) -> Literal[0, 1]:
+    """Return the tier of a statement: 0 reads, 1 appends. EXPLAIN of an appending statement reads."""
     return 1 if isinstance(statement, Add | Supersede | Revert) else 0
 
 
 class Let(msgspec.Struct, frozen=True, kw_only=True):
+    """`LET $name = RECALL …;`."""
+
     name: str
     query: Recall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One request: the bindings, then one statement."""
+    """One request: its LET bindings, then one statement."""
 
     statement: Statement
     lets: tuple[Let, ...] = ()
-    # After binding: the query as it was written. Canonical text and hash are of that one.
-    written: Query | None = field(default=None, compare=False, repr=False)
+    # After binding: the query before its parameters were replaced. Canonical text and hash are computed from it.
+    original: Query | None = field(default=None, compare=False, repr=False)

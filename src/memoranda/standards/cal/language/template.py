@@ -1,6 +1,7 @@
-"""The text of templates: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
+"""The text of template sections: where it ends, how it is trimmed, and which tags it may hold (section 10.6).
 
-A subset of Mustache over a closed set of variables: no code, no files, no way to reach what was not recalled.
+Templates are a subset of Mustache over a closed set of variables. They hold no code, read no files, and can reach only
+the grains that were recalled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ VARIABLES: Final = frozenset(
     grain.content grain.type grain.subject grain.relation grain.humanized_relation grain.object grain.confidence
     grain.importance grain.tags grain.created_at grain.relative_time grain.score grain.hash""".split()
 )
-# Only as {{#…}} and {{^…}}.
+# Names that may occur only as {{#…}} and {{^…}}.
 CONDITIONS: Final = frozenset(("grain.is_full", "grain.is_summary"))
 LOOP: Final = "each"
 _LOOP_SECTIONS: Final = frozenset(("HEADER", "FOOTER"))
@@ -31,7 +32,7 @@ _LAST_BREAK: Final = re.compile(r"\r?\n[ \t]*\Z")
 
 
 class Tag(NamedTuple):
-    """One `{{…}}`: its sign (`#`, `^`, `/`, `!` or none), its name, and where it stands in the text."""
+    """One `{{…}}`: its sign (`#`, `^`, `/`, `!` or none), its name, and its offsets in the text."""
 
     sign: str
     name: str
@@ -39,8 +40,11 @@ class Tag(NamedTuple):
     end: int
 
 
-def end_of_section(text: str, start: int) -> int | None:
-    """The offset of the brace that closes a section whose text begins at `start`; doubled braces are tags."""
+def find_section_end(text: str, start: int) -> int | None:
+    """Return the offset of the brace that closes a section; doubled braces are tags.
+
+    `start` is the offset of the section's text. None if no brace closes it.
+    """
     depth = 1
     for match in _BRACES.finditer(text, start):
         if match[0] == "{":
@@ -52,8 +56,8 @@ def end_of_section(text: str, start: int) -> int | None:
     return None
 
 
-def trim(raw: str) -> str:
-    """The text between the braces: without the line breaks, or the spaces, that only set it off from them."""
+def trim_section(raw: str) -> str:
+    """Return the text between the braces without the line breaks or spaces that separate it from them."""
     if "\n" not in raw:
         raw = raw.removeprefix(" ")
         return raw.removesuffix(" ")
@@ -64,43 +68,46 @@ def trim(raw: str) -> str:
     return _LAST_BREAK.sub("", raw)
 
 
-def braced(text: str) -> str:
-    """The braces around a text, so that `trim` finds it again."""
+def wrap_in_braces(text: str) -> str:
+    """Return a text in braces such that `trim_section` restores it."""
     return f"{{\n{text}\n}}" if "\n" in text else f"{{ {text} }}"
 
 
-def tags(text: str) -> list[Tag] | Problem:
-    """Every tag of a text, or why one is none."""
-    found: list[Tag] = []
-    at = 0
-    while match := _TAG.search(text, at):
+def find_tags(text: str) -> list[Tag] | Problem:
+    """Return every tag of a text, or the first problem with one."""
+    tags: list[Tag] = []
+    position = 0
+    while match := _TAG.search(text, position):
         sign = match[1]
         if sign in "{&=>":
-            return _syntax(f"{{{{{sign} is not part of templates")
+            return _syntax_problem(f"{{{{{sign} is not part of templates")
         end = text.find("}}", match.end(1) if sign != "}" else match.start(1))
         if end < 0:
-            return _syntax("a tag is not closed")
+            return _syntax_problem("a tag is not closed")
         body = text[match.start(1) : end]
         sign = sign if sign in "#^/!" else ""
-        found.append(Tag(sign, body.removeprefix(sign).strip(), match.start(), end + 2))
-        at = end + 2
-    return found
+        tags.append(Tag(sign, body.removeprefix(sign).strip(), match.start(), end + 2))
+        position = end + 2
+    return tags
 
 
-def text_problem(section: str, text: str) -> Problem | None:
-    """Whether the text of a section is well formed: known variables, balanced, not too deep."""
-    found = tags(text)
-    if isinstance(found, Problem):
-        return found
+def check_section(section: str, text: str) -> Problem | None:
+    """Return the first problem of a section's text, or None.
+
+    Checked are: only known variables, balanced sections, and at most `limits.TEMPLATE_DEPTH` levels.
+    """
+    tags = find_tags(text)
+    if isinstance(tags, Problem):
+        return tags
     open_names: list[str] = []
-    for tag in found:
+    for tag in tags:
         if tag.sign == "!":
             continue
         if tag.sign == "/":
             if not open_names or open_names.pop() != tag.name:
-                return _unbalanced(f"{{{{/{tag.name}}}}} closes nothing")
+                return _balance_problem(f"{{{{/{tag.name}}}}} closes nothing")
             continue
-        if problem := _name_problem(section, tag):
+        if problem := _check_tag_name(section, tag):
             return problem
         if tag.sign:
             open_names.append(tag.name)
@@ -108,32 +115,37 @@ def text_problem(section: str, text: str) -> Problem | None:
                 return Problem(
                     "CAL-E093", f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.", "Leave out the innermost."
                 )
-    return _unbalanced(f"{{{{#{open_names[-1]}}}}} is not closed") if open_names else None
+    if open_names:
+        return _balance_problem(f"{{{{#{open_names[-1]}}}}} is not closed")
+    return None
 
 
-def _name_problem(section: str, tag: Tag) -> Problem | None:
+def _check_tag_name(section: str, tag: Tag) -> Problem | None:
+    """Return the problem of a tag's name, or None."""
     name = tag.name
     if not _NAME.fullmatch(name):
-        return _syntax("a tag holds no name")
+        return _syntax_problem("a tag has no name")
     if tag.sign and name == LOOP:
         if tag.sign == "#" and section in _LOOP_SECTIONS:
             return None
-        return _syntax("{{#each}} stands only in HEADER and FOOTER")
+        return _syntax_problem("{{#each}} is allowed only in HEADER and FOOTER")
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
-    near = suggest.did_you_mean(name, sorted(VARIABLES))
-    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', near or "Use grain.content, grain.type, …")
+    hint = suggest.did_you_mean(name, sorted(VARIABLES))
+    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', hint or "Use grain.content, grain.type, …")
 
 
-def _syntax(what: str) -> Problem:
+def _syntax_problem(reason: str) -> Problem:
+    """Return the problem of a malformed tag."""
     return Problem(
         "CAL-E094",
-        f"The template does not read: {what}.",
+        f"The template is malformed: {reason}.",
         "Use {{variable}}, {{#section}}…{{/section}} or {{^section}}.",
     )
 
 
-def _unbalanced(what: str) -> Problem:
+def _balance_problem(reason: str) -> Problem:
+    """Return the problem of a section that is not opened or closed correctly."""
     return Problem(
-        "CAL-E091", f"The template is not balanced: {what}.", "Close every section in the order it was opened."
+        "CAL-E091", f"The template is not balanced: {reason}.", "Close every section in the order it was opened."
     )

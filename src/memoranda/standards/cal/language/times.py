@@ -1,6 +1,7 @@
 """Time expressions: `last 7 days`, `yesterday`, `2026-03-15`, an instant, an epoch (section 9.3).
 
-Every expression names the start of a span; the caller says what time it is now. Weeks start on Monday, all is UTC.
+All results are milliseconds since 1970 in UTC. An expression names the start of a span; the caller passes the current
+time. Weeks start on Monday.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from memoranda.errors import QueryError
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
 from memoranda.standards.cal.language.syntax import Option
 
-# Epochs below this are seconds, others milliseconds (1e11 seconds are the year 5138, 1e11 ms are 1973).
+# Epochs below this are in seconds, others in milliseconds: 1e11 seconds are the year 5138, 1e11 ms are 1973.
 SECONDS_BELOW: Final = 100_000_000_000
-# Any instant will do to ask whether a text is an expression at all.
-_SOME_NOW: Final = 1_772_539_200_000
+# An arbitrary current time (2026-03-03), to test if a text is an expression at all.
+_ARBITRARY_NOW: Final = 1_772_539_200_000
 
 _UNIT: Final = r"(second|minute|hour|day|week|month|year)"
-_BACK: Final = re.compile(rf"(?:last|past|previous)(?: +(\d{{1,6}}))? +{_UNIT}s?", re.ASCII)
-_AGO: Final = re.compile(rf"(\d{{1,6}}) +{_UNIT}s? +ago", re.ASCII)
-_THIS: Final = re.compile(r"this +(hour|day|week|month|year)", re.ASCII)
+_LAST_UNITS: Final = re.compile(rf"(?:last|past|previous)(?: +(\d{{1,6}}))? +{_UNIT}s?", re.ASCII)
+_UNITS_AGO: Final = re.compile(rf"(\d{{1,6}}) +{_UNIT}s? +ago", re.ASCII)
+_THIS_UNIT: Final = re.compile(r"this +(hour|day|week|month|year)", re.ASCII)
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY: Final = re.compile(rf"(?:last +)?({'|'.join(_WEEKDAYS)})", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
@@ -32,63 +33,68 @@ _HAS_OFFSET: Final = re.compile(r"(?:z|[+-]\d{2}:\d{2})\Z", re.IGNORECASE)
 _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
 
 
-def start_of(text: str, now: int) -> int | None:
-    """The instant in ms at which the expression begins, or None: not a time expression."""
+def first_ms(text: str, now: int) -> int | None:
+    """Return the first millisecond of the span that an expression names, or None if it is no time expression."""
     words = text.strip().lower()
-    if words in ("now", "today", "yesterday"):
-        return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
-    if match := _BACK.fullmatch(words) or _AGO.fullmatch(words):
-        return _back(now, int(match[1] or 1), match[2])
-    if match := _THIS.fullmatch(words):
-        return _this(now, match[1])
+    today = now - now % DAY_MS
+    if words == "now":
+        return now
+    if words == "today":
+        return today
+    if words == "yesterday":
+        return today - DAY_MS
+    if match := _LAST_UNITS.fullmatch(words) or _UNITS_AGO.fullmatch(words):
+        return _subtract(now, int(match[1] or 1), match[2])
+    if match := _THIS_UNIT.fullmatch(words):
+        return _start_of_current(now, match[1])
     if match := _WEEKDAY.fullmatch(words):
-        today = now - now % DAY_MS
-        # 1970-01-01 was a Thursday.
+        # 1970-01-01 was a Thursday, three days after a Monday.
         days = (today // DAY_MS + 3 - _WEEKDAYS.index(match[1])) % 7
         return today - (days or 7) * DAY_MS
-    span = span_of(text)
+    span = parse_span(text)
     return None if span is None else span[0]
 
 
-def end_of(text: str, now: int) -> int | None:
-    """The same for the upper end of a range: a date means its last millisecond."""
-    span = span_of(text)
-    return start_of(text, now) if span is None else span[1]
+def last_ms(text: str, now: int) -> int | None:
+    """Return the last millisecond of a date; for other expressions the same as `first_ms`."""
+    span = parse_span(text)
+    return first_ms(text, now) if span is None else span[1]
 
 
-# Options of our own (`WITH x_valid_at("2026-05-01")`): what was true at an instant, and what was known at one.
+# Options of our own, such as `WITH x_valid_at("2026-05-01")`: results that were valid, or known, at an instant.
 VALID_AT: Final = "x_valid_at"
 KNOWN_AT: Final = "x_known_at"
 
 
-def moment_of(options: Iterable[Option], name: str, now: int) -> int | None:
-    """The instant that an option names; None without the option. Raises QueryError for what is no time."""
+def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
+    """Return the instant that an option names, or None without the option. Raise QueryError if it is no time."""
     for option in options:
         if option.name != name:
             continue
-        said = option.arguments[0] if len(option.arguments) == 1 else None
-        found = end_of(said, now) if isinstance(said, str) else None
-        if found is None:
+        argument = option.arguments[0] if len(option.arguments) == 1 else None
+        instant = last_ms(argument, now) if isinstance(argument, str) else None
+        if instant is None:
             raise QueryError(
                 f"{name} needs one time.", cal_code="CAL-E021", suggestion=f'Write {name}("2026-05-01T12:00:00Z").'
             )
-        return found
+        return instant
     return None
 
 
-def is_expression(text: str) -> bool:
-    """Whether the text is a time expression."""
-    return start_of(text, _SOME_NOW) is not None
+def is_time_expression(text: str) -> bool:
+    """Return True if the text is a time expression."""
+    return first_ms(text, _ARBITRARY_NOW) is not None
 
 
-def span_of(text: str) -> tuple[int, int] | None:
-    """First and last millisecond of a date, an instant or an epoch; None for relative expressions and other text."""
+def parse_span(text: str) -> tuple[int, int] | None:
+    """Return first and last millisecond of a date, an instant or an epoch; None for all other texts."""
     text = text.strip()
     if _EPOCH.fullmatch(text):
-        return (epoch := epoch_ms(int(text))), epoch
+        epoch = epoch_ms(int(text))
+        return epoch, epoch
     try:
         if match := _DATE.fullmatch(text):
-            return _date(match)
+            return _date_span(match)
         instant = parse_instant(text if _HAS_OFFSET.search(text) else f"{text}Z")
     except (ValueError, OverflowError):
         return None
@@ -96,38 +102,41 @@ def span_of(text: str) -> tuple[int, int] | None:
 
 
 def epoch_ms(number: float) -> int:
-    """An epoch in seconds or milliseconds, in milliseconds."""
+    """Return an epoch given in seconds or milliseconds in milliseconds."""
     return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
 
 
-def _date(match: re.Match[str]) -> tuple[int, int]:
+def _date_span(match: re.Match[str]) -> tuple[int, int]:
+    """Return first and last millisecond of a year, a month or a day."""
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
-    first = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    first_day = datetime(year, month or 1, day or 1, tzinfo=UTC)
     if day:
         days = 1
     elif month:
         days = calendar.monthrange(year, month)[1]
     else:
         days = 366 if calendar.isleap(year) else 365
-    start = _ms(first)
+    start = _to_ms(first_day)
     return start, start + days * DAY_MS - 1
 
 
-def _back(now: int, count: int, unit: str) -> int:
+def _subtract(now: int, count: int, unit: str) -> int:
+    """Return the instant a number of units before now."""
     if unit in _UNIT_MS:
         return max(now - count * _UNIT_MS[unit], EARLIEST)
-    moment = _moment(now)
+    moment = _to_datetime(now)
     months = moment.year * 12 + moment.month - 1 - count * (12 if unit == "year" else 1)
     year, month = divmod(months, 12)
     if year < 1:
         return EARLIEST
-    # The 31st of March minus one month is the last of February.
+    # If the month has no such day, take its last: the 31st of March minus one month is the last of February.
     day = min(moment.day, calendar.monthrange(year, month + 1)[1])
-    return _ms(moment.replace(year=year, month=month + 1, day=day))
+    return _to_ms(moment.replace(year=year, month=month + 1, day=day))
 
 
-def _this(now: int, unit: str) -> int:
+def _start_of_current(now: int, unit: str) -> int:
+    """Return the first millisecond of the current hour, day, week, month or year."""
     if unit == "hour":
         return now - now % _UNIT_MS["hour"]
     today = now - now % DAY_MS
@@ -135,17 +144,19 @@ def _this(now: int, unit: str) -> int:
         return today
     if unit == "week":
         return today - (today // DAY_MS + 3) % 7 * DAY_MS
-    moment = _moment(today)
-    return _ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
+    moment = _to_datetime(today)
+    return _to_ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
 
 
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
+def _to_datetime(ms: int) -> datetime:
+    """Return an instant as datetime; instants that datetime cannot express become the nearest one."""
+    return _UNIX_EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
 
 
-def _ms(moment: datetime) -> int:
-    return (moment - _ZERO) // _MILLISECOND
+def _to_ms(moment: datetime) -> int:
+    """Return a datetime as milliseconds since 1970."""
+    return (moment - _UNIX_EPOCH) // _MILLISECOND

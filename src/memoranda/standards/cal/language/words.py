@@ -1,6 +1,6 @@
-"""The words of the language (sections 2.1 to 2.4, appendix D).
+"""Fixed words of the language (sections 2.1 to 2.4, appendix D).
 
-There is no word that destroys: no table below holds one, so no rule of the grammar can ask for one.
+No table of keywords holds a word that removes data, so no grammar rule can require one.
 `tests/standards/cal/test_safety.py` proves it.
 """
 
@@ -10,6 +10,7 @@ from typing import Final
 
 
 def _words(text: str) -> frozenset[str]:
+    """Split a list of words, written as one string, into a set."""
     return frozenset(text.split())
 
 
@@ -23,7 +24,7 @@ READ_KEYWORDS: Final = _words(
 EVOLVE_KEYWORDS: Final = _words("ADD SUPERSEDE REVERT SET REASON")
 KEYWORDS: Final = READ_KEYWORDS | EVOLVE_KEYWORDS
 
-# Section 7.2: what `relation IS …` stands for, exactly; nothing is added.
+# Section 7.2: the relations that `relation IS <category>` stands for.
 CATEGORIES: Final = {
     name: tuple(f"mg:{relation}" for relation in relations.split())
     for name, relations in {
@@ -37,14 +38,14 @@ CATEGORIES: Final = {
     }.items()
 }
 
-# Kept for later versions; no rule uses them.
-FUTURE: Final = _words(
+# Reserved for later versions of the specification; no grammar rule uses them.
+FUTURE_KEYWORDS: Final = _words(
     """FIND RELATE TIMELINE TRACE GRAPH ANNOTATE MATCHING SIMILAR NEAR TAGGED USER VIA DEPTH TOP UNTIL LAST HAVING
     DIVERSITY MMR THRESHOLD RERANK PROVENANCE SUPERSEDED EXPLANATION SCORE_BREAKDOWN CONSISTENCY EVENTUAL BOUNDED
     LINEARIZABLE CACHE PIN UNPIN MERGE LANG CHUNK PAUSE RESUME CANCEL"""
 )
-# None of these may name a context or a template.
-RESERVED: Final = KEYWORDS | CATEGORIES.keys() | FUTURE
+# No context and no template may have one of these names.
+RESERVED_WORDS: Final = KEYWORDS | CATEGORIES.keys() | FUTURE_KEYWORDS
 
 FORMATS: Final = ("markdown", "json", "yaml", "text", "sml", "triples", "toon")
 # Other names of four formats (section 10.1), and the only parents of a template.
@@ -59,8 +60,8 @@ SET_OPERATORS: Final = ("UNION", "INTERSECT", "EXCEPT")
 COMPARATORS: Final = frozenset(("=", "!=", ">=", "<=", ">", "<"))
 OPERATORS: Final = COMPARATORS | {"IN", "BETWEEN", "INCLUDE", "EXCLUDE", "IS"}
 EXTENSION_PREFIX: Final = "x_"
-# Bound by whoever runs the query, never by its caller.
+# The parameter that the server binds to the authenticated user; a caller cannot set it.
 CURRENT_USER: Final = "current_user_id"
 
-# Section 2.4. What no query may say, wherever it would stand as a word: a table of refusals, not of tokens.
-REFUSED: Final = _words("DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE")
+# Section 2.4: words that are refused wherever a name or a keyword may stand. The grammar has no token for them.
+REFUSED_WORDS: Final = _words("DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE")

@@ -1,8 +1,8 @@
-"""What a model, a person or a program is given.
+"""Printing of results, for models, people and programs.
 
-projection   what of a grain is printed: `project`
-elements, plain, prose, toon, structured, yaml_text     how it is printed
+projection   the printed content of a grain, before any format: `project`
+elements, plain, prose, toon, structured, yaml_text     building blocks of the formats
 formats      the seven formats: `recall_text`, `assembled_text`, `line_of`, `values_text`
-printers, template_render                               as a format, or through a template
-counter      how large a text is for a model
+printers, template_render                               printing an ASSEMBLE as a format, or through a template
+counter      the size of a text in tokens
 """

@@ -1,4 +1,4 @@
-"""What is written: the elements of a result in output order, and what stands around them."""
+"""The grains of a text in output order, and the frame around them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One grain as it is to be written."""
+    """A grain to be printed: its level of detail, its source, and its PROJECT clause."""
 
     item: Item
     level: Level = "standard"
     # The label of its source; empty in RECALL.
     source: str = ""
     shape: Project | None = None
-    # What `once` wrote of it.
-    kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Texts of this element, kept by `cached_on_element`.
+    cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """An assembled context: its name, what it is for, and its budget."""
+    """The frame of an assembled context: its name, its intent, and its budget."""
 
     name: str | None
     intent: str | None
@@ -39,27 +39,30 @@ class Frame(msgspec.Struct, frozen=True):
     unit: Literal["tokens", "grains"] = "tokens"
 
 
-def once(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bool], T]:
-    """Keep what was written with the element: its text is needed for its cost, and each time the whole is printed."""
+def cached_on_element(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bool], T]:
+    """Cache the result of a function with its element.
+
+    The line of a grain is needed for its cost, and again each time that the text is printed.
+    """
 
     @wraps(write)
-    def written(element: Element, now: int, iso: bool) -> T:
-        key = (write, now, iso)
-        found: T | None = element.kept.get(key)
-        if found is None:
-            found = element.kept[key] = write(element, now, iso)
-        return found
+    def write_once(element: Element, now: int, iso_times: bool) -> T:
+        key = (write, now, iso_times)
+        result: T | None = element.cache.get(key)
+        if result is None:
+            result = element.cache[key] = write(element, now, iso_times)
+        return result
 
-    return written
+    return write_once
 
 
-def groups(elements: Sequence[Element]) -> Iterator[list[Element]]:
-    """A new group starts when the source or the grain type changes (cal.md, *groups*)."""
+def group_elements(elements: Sequence[Element]) -> Iterator[list[Element]]:
+    """Yield the elements in groups; a new one starts when source or grain type changes (cal.md, *groups*)."""
     group: list[Element] = []
-    for each in elements:
-        if group and (each.item.grain_type != group[0].item.grain_type or each.source != group[0].source):
+    for element in elements:
+        if group and (element.item.grain_type != group[0].item.grain_type or element.source != group[0].source):
             yield group
             group = []
-        group.append(each)
+        group.append(element)
     if group:
         yield group

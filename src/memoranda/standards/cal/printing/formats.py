@@ -1,6 +1,7 @@
-"""The seven formats of results (sections 10 and 14): what a model, a person or a program is given.
+"""The seven formats of results (sections 10 and 14).
 
-All of them write the same projection. RECALL … AS writes the elements alone, ASSEMBLE puts a frame around them.
+All of them print the projection of each grain. RECALL … AS prints the elements alone, ASSEMBLE puts a frame around
+them.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import Any, Final
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
-from memoranda.standards.cal.printing.plain import dump, plain
-from memoranda.standards.cal.printing.projection import project, words
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
+from memoranda.standards.cal.printing.plain import dump_json, plain_value
+from memoranda.standards.cal.printing.projection import project, to_text
 from memoranda.standards.sml import render as sml
 
 __all__ = ["Element", "Frame", "assembled_text", "canonical_format", "line_of", "recall_text", "values_text"]
 
-_NAMES: Final = {
+_CANONICAL_NAMES: Final = {
     **{name: name for name in FORMATS},
     "structured": "sml",
     "readable": "markdown",
@@ -28,129 +29,140 @@ _NAMES: Final = {
 
 
 def canonical_format(name: str) -> str:
-    """The format of a name, which may be that of a preset (section 10.1)."""
-    found = _NAMES.get(name)
-    if found is None:
-        known = ", ".join(FORMATS)
-        raise QueryError(f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {known}.")
-    return found
+    """Return the name of a format for its name or that of a preset (section 10.1). Raise QueryError for others."""
+    format_name = _CANONICAL_NAMES.get(name)
+    if format_name is None:
+        names = ", ".join(FORMATS)
+        raise QueryError(f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {names}.")
+    return format_name
 
 
-def recall_text(format: str, elements: Sequence[Element], now: int, *, iso: bool = False) -> str:  # noqa: A002
-    """What RECALL … AS prints: no envelope, no heading, no indentation."""
-    return _RECALLED[canonical_format(format)](elements, now, iso)
+def recall_text(format: str, elements: Sequence[Element], now: int, *, iso_times: bool = False) -> str:  # noqa: A002
+    """Return the text of RECALL … AS: no envelope, no heading, no indentation."""
+    return _RECALL_WRITERS[canonical_format(format)](elements, now, iso_times)
 
 
-def assembled_text(  # the elements in output order, by priority of their sources
+def assembled_text(
     format: str,  # noqa: A002
     elements: Sequence[Element],
     frame: Frame,
     now: int,
     *,
-    iso: bool = False,
+    iso_times: bool = False,
 ) -> str:
-    """What ASSEMBLE prints."""
-    return _ASSEMBLED[canonical_format(format)](elements, frame, now, iso)
+    """Return the text of ASSEMBLE. The elements are in output order, by priority of their sources."""
+    return _ASSEMBLE_WRITERS[canonical_format(format)](elements, frame, now, iso_times)
 
 
-def line_of(format: str, element: Element, now: int, *, iso: bool = False) -> str:  # noqa: A002
-    """What one element adds to a text: its line, with indentation and line break (cal.md, *cost of an element*)."""
-    return _LINES[canonical_format(format)](element, now, iso)
+def line_of(format: str, element: Element, now: int, *, iso_times: bool = False) -> str:  # noqa: A002
+    """Return the line of one element, with indentation and line break (cal.md, *cost of an element*)."""
+    return _LINE_WRITERS[canonical_format(format)](element, now, iso_times)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
-    """What RECALL … AS prints when its stages left no grains (cal.md, *what stages leave*).
+    """Return the text of RECALL … AS if its stages left no grains (cal.md, *what stages leave*).
 
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """
     name = canonical_format(format)
-    value = plain(value, is_read=True)
+    value = plain_value(value, is_read=True)
     if isinstance(value, dict) and "groups" in value:
-        # The grains of a group are for programs: they hold hashes and namespaces.
-        value = {"groups": [{"key": each.get("key"), "count": each.get("count")} for each in value["groups"]]}
+        # Omit the grains of a group: they contain hashes and namespaces, which are for programs.
+        value = {"groups": [{"key": group.get("key"), "count": group.get("count")} for group in value["groups"]]}
     if name == "json":
-        return dump(value)
+        return dump_json(value)
     if name == "yaml":
-        return yaml_text.text(value)
+        return yaml_text.yaml_text(value)
     if name == "toon":
         return _values_table(value)
-    return "\n".join(_written(name, each) for each in _value_lines(value))
+    return "\n".join(_format_line(name, line) for line in _value_lines(value))
 
 
 # --- values -------------------------------------------------------------------------------------------------
 
 
 def _value_lines(value: Any) -> list[str]:
+    """Return the values as lines, one for each."""
     if isinstance(value, dict) and "groups" in value:
-        return [f"{words(each['key'])}: {words(each['count'])}" for each in value["groups"]]
+        return [f"{to_text(group['key'])}: {to_text(group['count'])}" for group in value["groups"]]
     if isinstance(value, dict) and "values" in value:
-        return [words(each) for each in value["values"]]
+        return [to_text(member) for member in value["values"]]
     if isinstance(value, dict) and "count" in value:
-        return [words(value["count"])]
-    return [_row_line(each) for each in (value if isinstance(value, list) else [value])]
+        return [to_text(value["count"])]
+    rows = value if isinstance(value, list) else [value]
+    return [_row_line(row) for row in rows]
 
 
 def _row_line(row: Any) -> str:
+    """Return the fields of a row on one line."""
     if not isinstance(row, dict):
-        return words(row)
-    return ", ".join(f"{name}: {words(member)}" for name, member in row.items() if member is not None)
+        return to_text(row)
+    return ", ".join(f"{name}: {to_text(member)}" for name, member in row.items() if member is not None)
 
 
-def _written(name: str, line: str) -> str:
+def _format_line(name: str, line: str) -> str:
+    """Return a line, as a list item in markdown."""
     line = sml.one_line(line)
     return f"- {line}" if name == "markdown" else line
 
 
 def _values_table(value: Any) -> str:
+    """Return the values as a table of toon."""
     if isinstance(value, dict) and "groups" in value:
-        return toon.table("groups", ("key", "count"), value["groups"])
+        return toon.write_table("groups", ("key", "count"), value["groups"])
     if isinstance(value, dict) and "values" in value:
-        return toon.table("values", ("value",), [{"value": each} for each in value["values"]])
+        return toon.write_table("values", ("value",), [{"value": member} for member in value["values"]])
     if isinstance(value, dict) and "count" in value:
-        return f"count: {toon.cell(value['count'])}"
-    rows = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
-    return toon.table("rows", list(dict.fromkeys(name for row in rows for name in row)), rows)
+        return f"count: {toon.format_cell(value['count'])}"
+    candidates = value if isinstance(value, list) else [value]
+    rows = [row for row in candidates if isinstance(row, dict)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return toon.write_table("rows", columns, rows)
 
 
 # --- sml ----------------------------------------------------------------------------------------------------
 
 
-@once
-def _sml(element: Element, now: int, iso: bool) -> str:
-    projected = project(element.item, element.level, now, iso=iso, shape=element.shape)
+@cached_on_element
+def _sml_element(element: Element, now: int, iso_times: bool) -> str:
+    """Return one element in SML."""
+    projected = project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
     return sml.element(projected.grain_type, projected.attributes, projected.text)
 
 
-def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[str]]:
-    return [[_sml(each, now, iso) for each in group] for group in groups(elements)]
+def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[list[str]]:
+    """Return the elements of each group in SML."""
+    return [[_sml_element(element, now, iso_times) for element in group] for group in group_elements(elements)]
 
 
 # --- tables -------------------------------------------------------------------------------------------------
 
-_RECALLED: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
-    "sml": lambda elements, now, iso: sml.bare(_sml_groups(elements, now, iso)),
+_RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
+    "sml": lambda elements, now, iso_times: sml.bare(_sml_groups(elements, now, iso_times)),
     "markdown": prose.markdown,
-    "text": lambda elements, now, iso: prose.lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, now, iso: prose.lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, now, iso: dump([structured.members(each, now, iso) for each in elements]),
+    "text": lambda elements, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
+    "triples": lambda elements, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
+    "json": structured.json_list,
     "yaml": structured.yaml_list,
-    "toon": toon.recall,
+    "toon": toon.recall_tables,
 }
-_ASSEMBLED: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
-    "sml": lambda elements, frame, now, iso: sml.context(frame.intent, _sml_groups(elements, now, iso)),
-    "markdown": lambda elements, frame, now, iso: prose.markdown(elements, now, iso, frame),
-    "text": lambda elements, _, now, iso: prose.lines(prose.text_line, elements, now, iso),
-    "triples": lambda elements, _, now, iso: prose.lines(prose.triple_line, elements, now, iso),
-    "json": lambda elements, frame, now, iso: dump(structured.framed(elements, frame, now, iso)),
+_ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
+    "sml": lambda elements, frame, now, iso_times: sml.context(frame.intent, _sml_groups(elements, now, iso_times)),
+    "markdown": lambda elements, frame, now, iso_times: prose.markdown(elements, now, iso_times, frame),
+    "text": lambda elements, _, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
+    "triples": lambda elements, _, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
+    "json": lambda elements, frame, now, iso_times: dump_json(
+        structured.framed_document(elements, frame, now, iso_times)
+    ),
     "yaml": structured.yaml_framed,
-    "toon": toon.assembled,
+    "toon": toon.assembled_tables,
 }
-_LINES: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
-    "sml": lambda element, now, iso: sml.line(_sml(element, now, iso)),
-    "markdown": lambda element, now, iso: prose.markdown_line(element, now, iso) + "\n",
-    "text": lambda element, now, iso: prose.text_line(element, now, iso) + "\n",
-    "triples": lambda element, now, iso: prose.triple_line(element, now, iso) + "\n",
-    "json": lambda element, now, iso: dump(structured.members(element, now, iso)) + ",",
-    "yaml": structured.yaml_share,
-    "toon": lambda element, now, iso: f"{toon.INDENT}{toon.row_of(element, now, iso)}\n",
+_LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
+    "sml": lambda element, now, iso_times: sml.line(_sml_element(element, now, iso_times)),
+    "markdown": lambda element, now, iso_times: prose.markdown_line(element, now, iso_times) + "\n",
+    "text": lambda element, now, iso_times: prose.text_line(element, now, iso_times) + "\n",
+    "triples": lambda element, now, iso_times: prose.triple_line(element, now, iso_times) + "\n",
+    "json": lambda element, now, iso_times: dump_json(structured.grain_members(element, now, iso_times)) + ",",
+    "yaml": structured.yaml_item,
+    "toon": lambda element, now, iso_times: f"{toon.INDENT}{toon.row_text(element, now, iso_times)}\n",
 }

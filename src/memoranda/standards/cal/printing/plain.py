@@ -1,4 +1,4 @@
-"""Values of any origin as JSON, never failing: what a grain holds was put there by somebody else."""
+"""Values of any origin as JSON. Nothing here fails: a grain may hold any value that somebody stored."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from memoranda.encoding.json_text import MAX_DEPTH, is_unicode
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.sml.render import plain_number
 
-# What the writer takes of either sign.
+# Bits of a whole number that the JSON writer accepts, of either sign.
 MAX_INTEGER_BITS: Final = 63
 
 
-def compact(value: Any) -> str:
-    """Compact JSON with sorted keys (cal.md, *values that are no text*)."""
-    return _written(value, orjson.OPT_SORT_KEYS)
+def compact_json(value: Any) -> str:
+    """Return compact JSON with sorted keys (cal.md, *values that are no text*)."""
+    return _encode(value, orjson.OPT_SORT_KEYS)
 
 
-def dump(value: Any) -> str:
-    """Compact JSON in the order given."""
-    return _written(value, 0)
+def dump_json(value: Any) -> str:
+    """Return compact JSON, members in their order."""
+    return _encode(value, 0)
 
 
-def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
-    """The same out of what JSON has: what it has no form for becomes null, or text.
+def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
+    """Return the value built from JSON types; values that JSON cannot express become null or text.
 
-    `is_read`: by a model, so its texts hide nothing and spell no tag.
+    With `is_read`, the result is read by a model: invisible characters and markup in its texts are neutralised. Values
+    deeper than `depth` become null.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        sound = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
-        return harmless(sound) if is_read else sound
+        valid_text = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
+        return harmless(valid_text) if is_read else valid_text
     if isinstance(value, int):
         return int(value) if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
     if isinstance(value, float):
@@ -43,19 +44,23 @@ def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
     if depth == 0:
         return None
     if isinstance(value, Mapping):
-        return {_key(key, is_read): plain(member, depth - 1, is_read=is_read) for key, member in value.items()}
+        return {
+            _key_text(key, is_read): plain_value(member, depth - 1, is_read=is_read) for key, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [plain(each, depth - 1, is_read=is_read) for each in value]
+        return [plain_value(item, depth - 1, is_read=is_read) for item in value]
     return None
 
 
-def _written(value: Any, option: int) -> str:
+def _encode(value: Any, option: int) -> str:
+    """Encode a value as JSON; values that the writer refuses are replaced by plain ones."""
     try:
         return orjson.dumps(value, option=option).decode("utf-8")
     except TypeError:
-        return orjson.dumps(plain(value), option=option).decode("utf-8")
+        return orjson.dumps(plain_value(value), option=option).decode("utf-8")
 
 
-def _key(key: Any, is_read: bool) -> str:
-    said = plain(key, 0, is_read=is_read)
-    return said if isinstance(said, str) else compact(said)
+def _key_text(key: Any, is_read: bool) -> str:
+    """Return the key of a mapping as text."""
+    text = plain_value(key, 0, is_read=is_read)
+    return text if isinstance(text, str) else compact_json(text)

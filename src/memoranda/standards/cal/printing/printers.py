@@ -1,4 +1,4 @@
-"""The two ways to print an ASSEMBLE: as a format, or through a template."""
+"""The two printers of an ASSEMBLE: one for formats, one for templates. Both implement `packing.Printer`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Final
 
 import msgspec
 
-from memoranda.standards.cal.assembly.packing import Lane
+from memoranda.standards.cal.assembly.packing import SourceSelection
 from memoranda.standards.cal.language.syntax import Budget
 from memoranda.standards.cal.printing.counter import TokenCounter
 from memoranda.standards.cal.printing.elements import Element, Frame
 from memoranda.standards.cal.printing.formats import assembled_text, line_of
 from memoranda.standards.cal.printing.projection import Level
-from memoranda.standards.cal.printing.template_render import Part, Rendering, Scope
+from memoranda.standards.cal.printing.template_render import Scope, SourcePart, TemplateRenderer
 
-# They print how much of the budget the text takes, and so does toon, in a line of its own.
-_NAMING_USE: Final = frozenset(("json", "yaml"))
-# A text that names its own size: printed with a guess, counted, printed again.
-_GUESSES: Final = 3
+# Formats whose text states how much of the budget it takes. toon does so as well, in a line of its own.
+_FORMATS_WITH_USAGE: Final = frozenset(("json", "yaml"))
+# Rounds of printing, counting and printing again, for a text that states its own size.
+_MAX_GUESSES: Final = 3
 
 
 class FormatPrinter(msgspec.Struct, frozen=True):
-    """One of the seven formats."""
+    """Prints an ASSEMBLE in one of the seven formats."""
 
     format: str
     name: str | None
@@ -30,93 +30,100 @@ class FormatPrinter(msgspec.Struct, frozen=True):
     budget: Budget
     counter: TokenCounter
     now: int
-    iso: bool
+    iso_times: bool
 
-    def line(self, element: Element) -> str:
-        """One grain, with its line break."""
-        return line_of(self.format, element, self.now, iso=self.iso)
+    def print_line(self, element: Element) -> str:
+        """Return the line of one grain, with its line break."""
+        return line_of(self.format, element, self.now, iso_times=self.iso_times)
 
-    def text(self, lanes: Sequence[Lane]) -> str:
-        """All that is taken, with everything around it."""
-        elements = [cut.element for lane in lanes for cut in lane.shown()]
+    def print_text(self, selections: Sequence[SourceSelection]) -> str:
+        """Return the text of all chosen grains, with headings and envelope."""
+        elements = [grain.element for selection in selections for grain in selection.in_order()]
         if self.budget.unit == "grains":
-            return self._printed(elements, len(elements))
+            return self._print_with_usage(elements, len(elements))
         if self.format == "toon":
-            return self._toon(elements)
-        if self.format not in _NAMING_USE:
-            return self._printed(elements, 0)
-        return _settled(lambda used: self._printed(elements, used), self.counter.count, self.budget.amount)
+            return self._print_toon(elements)
+        if self.format not in _FORMATS_WITH_USAGE:
+            return self._print_with_usage(elements, 0)
+        return _settle_usage(
+            lambda used: self._print_with_usage(elements, used), self.counter.count, self.budget.amount
+        )
 
-    def _printed(self, elements: Sequence[Element], used: int) -> str:
+    def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
+        """Return the text, which states that `used` units of the budget are used."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return assembled_text(self.format, elements, frame, self.now, iso=self.iso)
+        return assembled_text(self.format, elements, frame, self.now, iso_times=self.iso_times)
 
-    def _toon(self, elements: Sequence[Element]) -> str:
-        # The size of the text without the line that says it, one of the first three (cal.md, *size line of toon*).
-        lines = self._printed(elements, 0).split("\n", 3)
-        place = lines.index(f"tokens: 0/{self.budget.amount}")
-        used = self.counter.count("\n".join(lines[:place] + lines[place + 1 :]))
-        lines[place] = f"tokens: {used}/{self.budget.amount}"
+    def _print_toon(self, elements: Sequence[Element]) -> str:
+        """Return the text in toon, which states its size without the line that states it."""
+        # The line is one of the first three (cal.md, *size line of toon*).
+        lines = self._print_with_usage(elements, 0).split("\n", 3)
+        line_index = lines.index(f"tokens: 0/{self.budget.amount}")
+        used = self.counter.count("\n".join(lines[:line_index] + lines[line_index + 1 :]))
+        lines[line_index] = f"tokens: {used}/{self.budget.amount}"
         return "\n".join(lines)
 
 
 class TemplatePrinter(msgspec.Struct, frozen=True):
-    """A template."""
+    """Prints an ASSEMBLE through a template."""
 
-    rendering: Rendering
+    renderer: TemplateRenderer
     level: Level
-    # Of each source: its place in FROM, from 0, and its rank, from 1.
-    places: Mapping[str, tuple[int, int]]
+    # Label of each source → its index in FROM, from 0, and its rank of priority, from 1.
+    positions: Mapping[str, tuple[int, int]]
     name: str | None
     intent: str | None
     budget: Budget
     counter: TokenCounter
     now: int
-    iso: bool
+    iso_times: bool
 
-    def line(self, element: Element) -> str:
-        """One grain, with its line break."""
-        index, rank = self.places[element.source]
-        part = Part(label=element.source, index=index, priority=rank, elements=(element,))
+    def print_line(self, element: Element) -> str:
+        """Return the line of one grain, with its line break."""
+        index, rank = self.positions[element.source]
+        part = SourcePart(label=element.source, index=index, priority=rank, elements=(element,))
         scope = self._scope((part,), self.budget.amount)
-        self.rendering.try_loops(scope)
-        return self.rendering.line(scope.of(part, element))
+        self.renderer.try_loops(scope)
+        return self.renderer.render_line(scope.inside(part, element))
 
-    def text(self, lanes: Sequence[Lane]) -> str:
-        """All that is taken, with everything around it."""
-        parts = [self._part(lane) for lane in lanes]
+    def print_text(self, selections: Sequence[SourceSelection]) -> str:
+        """Return the text of all chosen grains, with headings and envelope."""
+        parts = [self._source_part(selection) for selection in selections]
 
-        def printed(used: int) -> str:
-            return self.rendering.text(self._scope(parts, used))
+        def render(used: int) -> str:
+            return self.renderer.render_text(self._scope(parts, used))
 
         if self.budget.unit == "grains":
-            return printed(sum(len(lane.taken) for lane in lanes))
-        if not self.rendering.names_use:
-            return printed(0)
-        return _settled(printed, self.counter.count, self.budget.amount)
+            return render(sum(len(selection.chosen) for selection in selections))
+        if not self.renderer.shows_usage:
+            return render(0)
+        return _settle_usage(render, self.counter.count, self.budget.amount)
 
-    def _scope(self, parts: Sequence[Part], used: int) -> Scope:
+    def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
+        """Return the scope of the whole text."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return Scope(frame=frame, level=self.level, now=self.now, iso=self.iso, parts=parts)
+        return Scope(frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts)
 
-    def _part(self, lane: Lane) -> Part:
-        index, rank = self.places[lane.label]
-        return Part(
-            label=lane.label,
+    def _source_part(self, selection: SourceSelection) -> SourcePart:
+        """Return the chosen grains of one source, as the template sees them."""
+        index, rank = self.positions[selection.label]
+        return SourcePart(
+            label=selection.label,
             index=index,
             priority=rank,
-            elements=[cut.element for cut in lane.shown()],
-            tokens_used=sum(cut.tokens for cut in lane.taken.values()),
-            truncated=lane.truncated,
+            elements=[grain.element for grain in selection.in_order()],
+            tokens_used=sum(grain.tokens for grain in selection.chosen.values()),
+            truncated=selection.truncated,
         )
 
 
-def _settled(printed: Callable[[int], str], counted: Callable[[str], int], guess: int) -> str:
-    # The first guess has as many digits as there can be, so that the text only gets shorter.
-    text = printed(guess)
-    for _ in range(_GUESSES):
-        used = counted(text)
+def _settle_usage(render: Callable[[int], str], count: Callable[[str], int], guess: int) -> str:
+    """Render a text that states its own size until the size is right, or `_MAX_GUESSES` rounds are over."""
+    # The first guess has the most digits, so the text can only become shorter.
+    text = render(guess)
+    for _ in range(_MAX_GUESSES):
+        used = count(text)
         if used == guess:
             break
-        guess, text = used, printed(used)
+        guess, text = used, render(used)
     return text

@@ -1,8 +1,8 @@
-"""What of a grain a model gets to read: prose and a few attributes (sections 10.3, 14.3).
+"""The projection of a grain: the prose and the few attributes that a model reads (sections 10.3, 14.3).
 
-Every format writes this projection. It never holds hashes, namespaces or what the store keeps for itself: those are
-for programs and stand in the machine's envelope. A grain's fields come from outside, custom ones too, so each may hold
-anything; nothing here fails on it.
+Every format prints this projection. It never contains hashes, namespaces or internal data of the store: these are for
+programs, which get them outside the text. The fields of a grain come from outside and may hold any value; nothing here
+fails on them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.cal.item import Item, event_text, label_of, value_of
+from memoranda.standards.cal.item import Item, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
-from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact
+from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
 from memoranda.standards.sml.render import plain_number
 
-# What stands for whom a memory belongs to.
+# The word that replaces the identifier of a memory's owner.
 OWNER: Final = "user"
 
 Level: TypeAlias = Literal["summary", "standard", "full"]
@@ -31,54 +31,65 @@ Scalar: TypeAlias = str | int | float
 Fields: TypeAlias = Mapping[str, Any]
 
 
-class Projected(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain as prose with attributes, before any format."""
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
+    """A grain as prose and attributes, before any format."""
 
     grain_type: str
     text: str
     attributes: tuple[tuple[str, Scalar], ...]
-    # Whether the text is a sentence of its own, not what is said of the subject.
+    # True if the text is a complete sentence, and not a statement about the subject attribute.
     is_sentence: bool = False
 
 
-def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Project | None = None) -> Projected:
-    """The content projection of a grain at a level of disclosure; PROJECT overrides the level (cal.md, *PROJECT*)."""
+def project(item: Item, level: Level, now: int, *, iso_times: bool = False, shape: Project | None = None) -> Projection:
+    """Return the projection of a grain at a level of detail; PROJECT (`shape`) overrides the level (cal.md, *PROJECT*).
+
+    `now` is in milliseconds. With `iso_times`, times are printed as instants, and not relative to now.
+    """
     if shape is not None:
-        return _shaped(item, shape, now, iso)
-    found: list[tuple[str, Scalar]] = []
-    table = _ALWAYS if level == "summary" else _STANDARD if level == "standard" else _FULL
-    for name, read in table[item.grain_type]:
-        value = read(item, now, iso)
+        return _project_shape(item, shape, now, iso_times)
+    attributes: list[tuple[str, Scalar]] = []
+    for name, reader in _BY_LEVEL[level][item.grain_type]:
+        value = reader(item, now, iso_times)
         if value is not None:
-            found.append((name, value))
+            attributes.append((name, value))
     is_sentence = is_view(item.fields)
-    return Projected(grain_type=item.grain_type, text=text_of(item), attributes=tuple(found), is_sentence=is_sentence)
+    return Projection(
+        grain_type=item.grain_type, text=text_of(item), attributes=tuple(attributes), is_sentence=is_sentence
+    )
 
 
 def text_of(item: Item) -> str:
-    """What a grain says, by the rule of its type."""
+    """Return the text of a grain, by the rule of its type."""
     fields = item.fields
-    return _TEXTS[item.grain_type](fields) or _first(fields, "object", "content", "description") or _triple(fields)
+    return (
+        _TEXT_READERS[item.grain_type](fields)
+        or _first_text(fields, "object", "content", "description")
+        or _triple_text(fields)
+    )
 
 
 def subject_of(fields: Fields) -> str:
-    """Whom it is about. A memory of another standard is about its owner: "user" says so in one word, a DID in forty."""
-    said = words(fields.get("subject"))
-    return OWNER if said.startswith("did:") and is_view(fields) else said
+    """Return the subject of a grain.
+
+    For memories of other standards the owner's DID becomes "user": one token instead of about forty.
+    """
+    subject = to_text(fields.get("subject"))
+    return OWNER if subject.startswith("did:") and is_view(fields) else subject
 
 
 def humanize(relation: Any) -> str:
-    """A relation as words: without its prefix and underscores."""
+    """Return a relation as words: without its prefix, with spaces for underscores."""
     if not isinstance(relation, str):
-        return words(relation)
+        return to_text(relation)
     return relation[relation.find(":") + 1 :].replace("_", " ")
 
 
-def relative_time(then_ms: int, now_ms: int) -> str:
-    """How long ago it was (cal.md, *relative times*); a time to come as its date."""
-    age = now_ms - then_ms
+def relative_time(instant_ms: int, now_ms: int) -> str:
+    """Return the age of an instant in words (cal.md, *relative times*); a future one as its date."""
+    age = now_ms - instant_ms
     if age < 0:
-        return iso_date(then_ms)
+        return iso_date(instant_ms)
     if age < DAY_MS:
         minutes = age // 60_000
         return f"{minutes}m ago" if minutes < 60 else f"{minutes // 60}h ago"
@@ -87,24 +98,27 @@ def relative_time(then_ms: int, now_ms: int) -> str:
         return "yesterday" if days == 1 else f"{days}d ago"
     if days < 30:
         return f"{days // 7}w ago"
-    moment = _moment(then_ms)
+    moment = _to_datetime(instant_ms)
     if days < 365:
         return f"{_MONTHS[moment.month - 1]} {moment.day}"
     return f"{_MONTHS[moment.month - 1]} {moment.year}" if days < 730 else str(moment.year)
 
 
 def iso_time(ms: int) -> str:
-    """An instant as `2026-03-03T12:00:00Z`."""
-    return format_instant(_clamped(ms))[:19] + "Z"
+    """Return an instant as `2026-03-03T12:00:00Z`."""
+    return format_instant(_clamp(ms))[:19] + "Z"
 
 
 def iso_date(ms: int) -> str:
-    """The day of an instant as `2026-03-03`, in UTC."""
-    return format_instant(_clamped(ms))[:10]
+    """Return the day of an instant as `2026-03-03`, in UTC."""
+    return format_instant(_clamp(ms))[:10]
 
 
-def words(value: Any) -> str:
-    """Any value as text: nothing as the empty string, the rest as compact JSON (cal.md, *values that are no text*)."""
+def to_text(value: Any) -> str:
+    """Return any value as text: missing ones as an empty string, structures as compact JSON.
+
+    See cal.md, *values that are no text*.
+    """
     if type(value) is str:
         return value
     if value is None or isinstance(value, bytes | bytearray):
@@ -113,11 +127,11 @@ def words(value: Any) -> str:
         return plain_number(value)
     if isinstance(value, float):
         return ""
-    return str(value) if isinstance(value, str) else compact(value)
+    return str(value) if isinstance(value, str) else compact_json(value)
 
 
-def scalar(value: Any) -> Scalar | None:
-    """Any value as that of an attribute; None: it is missing."""
+def to_scalar(value: Any) -> Scalar | None:
+    """Return any value as the value of an attribute, or None if it counts as missing."""
     if type(value) is str:
         return value or None
     if value is None:
@@ -127,129 +141,144 @@ def scalar(value: Any) -> Scalar | None:
     if isinstance(value, int):
         return value if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
     if isinstance(value, list | tuple):
-        return _joined(value) or None
-    return words(value) or None
+        return _join_texts(value) or None
+    return to_text(value) or None
 
 
 # --- times --------------------------------------------------------------------------------------------------
 
-# strftime would ask the locale.
+# strftime would use the names of the locale.
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _clamped(ms: int) -> int:
+def _clamp(ms: int) -> int:
+    """Return the nearest instant that a date can express."""
     return min(max(ms, EARLIEST), LATEST)
 
 
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=_clamped(ms))
+def _to_datetime(ms: int) -> datetime:
+    """Return an instant as datetime."""
+    return _UNIX_EPOCH + timedelta(milliseconds=_clamp(ms))
 
 
-def _ms(value: Any) -> int | None:
+def _to_ms(value: Any) -> int | None:
+    """Return a number as milliseconds, or None if the value is none."""
     if type(value) is int:
         return value
     return int(value) if type(value) is float and math.isfinite(value) else None
 
 
-def _time(item: Item, now: int, iso: bool) -> str | None:
-    then = _ms(item.fields.get("timestamp_ms"))
-    if then is None:
-        then = _ms(item.fields.get("created_at"))
-    if then is None:
+def _time_attribute(item: Item, now: int, iso_times: bool) -> str | None:
+    """Return the time that a grain is about, or else its creation, relative to now unless `iso_times`."""
+    instant_ms = _to_ms(item.fields.get("timestamp_ms"))
+    if instant_ms is None:
+        instant_ms = _to_ms(item.fields.get("created_at"))
+    if instant_ms is None:
         return None
-    return iso_time(then) if iso else relative_time(then, now)
+    return iso_time(instant_ms) if iso_times else relative_time(instant_ms, now)
 
 
-def _day(value: Any) -> Scalar | None:
-    # A date, never relative (cal.md, *deadlines*).
-    ms = _ms(value)
-    return scalar(value) if ms is None else iso_date(ms)
+def _date_attribute(value: Any) -> Scalar | None:
+    """Return a date."""
+    # Deadlines are never relative (cal.md, *deadlines*).
+    ms = _to_ms(value)
+    return to_scalar(value) if ms is None else iso_date(ms)
 
 
 # --- text ---------------------------------------------------------------------------------------------------
 
 
-def _first(fields: Fields, *names: str) -> str:
+def _first_text(fields: Fields, *names: str) -> str:
+    """Return the text of the first field that is not empty."""
     for name in names:
-        if said := words(fields.get(name)):
-            return said
+        if text := to_text(fields.get(name)):
+            return text
     return ""
 
 
-def _triple(fields: Fields) -> str:
-    said = (subject_of(fields), humanize(fields.get("relation")), words(fields.get("object")))
-    return " ".join(filter(None, said))
+def _triple_text(fields: Fields) -> str:
+    """Return subject, relation and object as one sentence."""
+    parts = (subject_of(fields), humanize(fields.get("relation")), to_text(fields.get("object")))
+    return " ".join(filter(None, parts))
 
 
-def _joined(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
-    return separator.join(filter(None, map(words, values)))
+def _join_texts(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
+    """Return the texts that are not empty, joined."""
+    return separator.join(filter(None, map(to_text, values)))
 
 
-def _numbered(value: Any) -> str:
+def _number_steps(value: Any) -> str:
+    """Return a list of steps on one line, numbered."""
     if not isinstance(value, list | tuple):
-        return words(value)
-    return "  ".join(f"{number}. {words(each)}" for number, each in enumerate(value, start=1))
+        return to_text(value)
+    return "  ".join(f"{number}. {to_text(step)}" for number, step in enumerate(value, start=1))
 
 
 def is_view(fields: Fields) -> bool:
-    """Whether it shows a memory of another standard, which is a text of its own and no triple."""
+    """Return True if the grain shows a memory of another standard, which has a text of its own and is no triple."""
     context = fields.get("context")
     return isinstance(context, Mapping) and NATIVE_KEY in context
 
 
-def _belief(fields: Fields) -> str:
-    relation, said = humanize(fields.get("relation")), words(fields.get("object"))
-    return f"{relation} {said}" if relation and said and not is_view(fields) else said
+def _belief_text(fields: Fields) -> str:
+    """Return relation and object of a belief; the subject is an attribute."""
+    relation, text = humanize(fields.get("relation")), to_text(fields.get("object"))
+    return f"{relation} {text}" if relation and text and not is_view(fields) else text
 
 
-def _workflow(fields: Fields) -> str:
+def _workflow_text(fields: Fields) -> str:
+    """Return the numbered steps of a workflow. A view of another standard has its text as the first step."""
     steps = fields.get("steps")
-    return words(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _numbered(steps)
+    return to_text(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _number_steps(steps)
 
 
-def _event(fields: Fields) -> str:
-    return words(fields.get("content")) or event_text(fields) or _triple(fields)
+def _event_text(fields: Fields) -> str:
+    """Return the content of an event."""
+    return to_text(fields.get("content")) or event_text(fields) or _triple_text(fields)
 
 
-def _action(fields: Fields) -> str:
-    if said := _first(fields, "object", "content", "error", "stdout"):
-        return said
+def _action_text(fields: Fields) -> str:
+    """Return the result of an action, or else its input or the description of its tool."""
+    if text := _first_text(fields, "object", "content", "error", "stdout"):
+        return text
     phase = fields.get("action_phase")
-    return _first(fields, "input") if phase == "call" else _first(fields, "tool_description")
+    return _first_text(fields, "input") if phase == "call" else _first_text(fields, "tool_description")
 
 
-def _state(fields: Fields) -> str:
-    if said := _numbered(fields.get("plan")):
-        return said
+def _state_text(fields: Fields) -> str:
+    """Return the plan of a state, or else its context."""
+    if text := _number_steps(fields.get("plan")):
+        return text
     context = fields.get("context")
     if not isinstance(context, Mapping):
         return ""
-    # A memory of another standard keeps its text here, and its original beside it, which is nobody's reading.
-    rest = {name: value for name, value in context.items() if name != NATIVE_KEY}
-    return words(rest.get("text")) or (compact(rest) if rest else "")
+    # A memory of another standard has its text here, and its original document, which is not for reading.
+    own_context = {name: value for name, value in context.items() if name != NATIVE_KEY}
+    return to_text(own_context.get("text")) or (compact_json(own_context) if own_context else "")
 
 
-def _consent(fields: Fields) -> str:
-    if said := _first(fields, "purpose"):
-        return said
+def _consent_text(fields: Fields) -> str:
+    """Return the purpose of a consent, or else its scope."""
+    if text := _first_text(fields, "purpose"):
+        return text
     scope = fields.get("scope")
-    return _joined(scope, ", ") if isinstance(scope, list | tuple) else words(scope)
+    return _join_texts(scope, ", ") if isinstance(scope, list | tuple) else to_text(scope)
 
 
-_TEXTS: Final[Mapping[str, Callable[[Fields], str]]] = {
-    "belief": _belief,
-    "event": _event,
-    "goal": lambda fields: _first(fields, "object", "description"),
-    "action": _action,
-    "observation": lambda fields: _first(fields, "object", "content"),
-    "reasoning": lambda fields: _first(fields, "conclusion", "object"),
-    "state": _state,
-    "workflow": _workflow,
-    "consensus": lambda fields: _first(fields, "object", "agreed_content"),
-    "consent": _consent,
+_TEXT_READERS: Final[Mapping[str, Callable[[Fields], str]]] = {
+    "belief": _belief_text,
+    "event": _event_text,
+    "goal": lambda fields: _first_text(fields, "object", "description"),
+    "action": _action_text,
+    "observation": lambda fields: _first_text(fields, "object", "content"),
+    "reasoning": lambda fields: _first_text(fields, "conclusion", "object"),
+    "state": _state_text,
+    "workflow": _workflow_text,
+    "consensus": lambda fields: _first_text(fields, "object", "agreed_content"),
+    "consent": _consent_text,
 }
-# The field that each type's text is called after: naming it in PROJECT names the rule.
+# Type → the field whose name in PROJECT selects the text of the type.
 _TEXT_NAMES: Final = {
     "event": "content",
     "goal": "object",
@@ -265,126 +294,179 @@ _TEXT_NAMES: Final = {
 
 # --- attributes ---------------------------------------------------------------------------------------------
 
-_Read: TypeAlias = Callable[[Item, int, bool], Scalar | None]
+_AttributeReader: TypeAlias = Callable[[Item, int, bool], Scalar | None]
 
 
-def _of(name: str) -> _Read:
-    return lambda item, _now, _iso: scalar(item.fields.get(name))
+def _field_reader(name: str) -> _AttributeReader:
+    """Return a reader of one payload field."""
+    return lambda item, _now, _iso_times: to_scalar(item.fields.get(name))
 
 
-def _subject(item: Item, _now: int, _iso: bool) -> Scalar | None:
-    said = item.fields.get("subject")
-    return (subject_of(item.fields) or None) if type(said) is str else scalar(said)
+def _subject_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the subject, with "user" for the owner of a memory of another standard."""
+    subject = item.fields.get("subject")
+    return (subject_of(item.fields) or None) if type(subject) is str else to_scalar(subject)
 
 
-def _phase(item: Item, _now: int, _iso: bool) -> Scalar | None:
+def _phase_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the phase of an action."""
     phase = item.fields.get("action_phase", "complete")
-    return "completed" if phase == "complete" else scalar(phase)
+    return "completed" if phase == "complete" else to_scalar(phase)
 
 
-def _permission(item: Item, _now: int, _iso: bool) -> str:
+def _permission_attribute(item: Item, _now: int, _iso_times: bool) -> str:
+    """Return whether a consent is granted or withdrawn."""
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
-def _contested(item: Item, _now: int, _iso: bool) -> str | None:
+def _verification_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the verification status unless it is the usual one (cal.md)."""
     # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
 
-_Attributes: TypeAlias = tuple[tuple[str, _Read], ...]
-# Section 10.3.2: those of every level, then those that the summary leaves out.
-_OWN: Final[Mapping[str, tuple[_Attributes, _Attributes]]] = {
-    "belief": ((("subject", _subject),), (("confidence", _of("confidence")),)),
-    "event": ((("role", _of("role")),), (("time", _time),)),
-    "goal": (
-        (("subject", _subject),),
-        (("state", _of("goal_state")), ("deadline", lambda item, _now, _iso: _day(item.fields.get("deadline")))),
-    ),
-    "action": ((("tool", _of("tool_name")),), (("phase", _phase),)),
-    "observation": ((), (("observer", _of("observer_id")),)),
-    "reasoning": ((), (("type", _of("inference_method")),)),
-    "state": ((), (("context", lambda item, _now, _iso: label_of(item.fields.get("context")) or None),)),
-    "workflow": ((), (("trigger", _of("trigger")), ("state", _of("goal_state")))),
-    "consensus": ((), (("threshold", _of("threshold")), ("count", _of("agreement_count")))),
+def _deadline_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the deadline of a goal as a date."""
+    return _date_attribute(value_of(item, "deadline"))
+
+
+def _expiry_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the date at which a consent expires."""
+    return _date_attribute(value_of(item, "expires_at"))
+
+
+def _context_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the name of a state's context."""
+    return context_label(item.fields.get("context")) or None
+
+
+def _text_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the text of a grain, or None if it is empty."""
+    return text_of(item) or None
+
+
+def _relation_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+    """Return the relation of a grain in words, or None if it has none."""
+    return humanize(value_of(item, "relation")) or None
+
+
+_Attributes: TypeAlias = tuple[tuple[str, _AttributeReader], ...]
+# Section 10.3.2: the attributes of every level, by grain type.
+_SUMMARY: Final[Mapping[str, _Attributes]] = {
+    "belief": (("subject", _subject_attribute),),
+    "event": (("role", _field_reader("role")),),
+    "goal": (("subject", _subject_attribute),),
+    "action": (("tool", _field_reader("tool_name")),),
+    "observation": (),
+    "reasoning": (),
+    "state": (),
+    "workflow": (),
+    "consensus": (),
     "consent": (
-        (("action", _permission), ("grantor", _of("subject_did")), ("grantee", _of("grantee_did"))),
-        (),
+        ("action", _permission_attribute),
+        ("grantor", _field_reader("subject_did")),
+        ("grantee", _field_reader("grantee_did")),
     ),
 }
-_MORE: Final[_Attributes] = (
-    ("source", _of("source_type")),
-    ("observed", _time),
-    ("importance", _of("importance")),
-    ("tags", _of("structural_tags")),
-    ("verification_status", _contested),
+# The attributes that the levels "standard" and "full" add, by grain type.
+_STANDARD_EXTRA: Final[Mapping[str, _Attributes]] = {
+    "belief": (("confidence", _field_reader("confidence")),),
+    "event": (("time", _time_attribute),),
+    "goal": (("state", _field_reader("goal_state")), ("deadline", _deadline_attribute)),
+    "action": (("phase", _phase_attribute),),
+    "observation": (("observer", _field_reader("observer_id")),),
+    "reasoning": (("type", _field_reader("inference_method")),),
+    "state": (("context", _context_attribute),),
+    "workflow": (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state"))),
+    "consensus": (("threshold", _field_reader("threshold")), ("count", _field_reader("agreement_count"))),
+    "consent": (),
+}
+# The attributes that only the level "full" adds, for all types.
+_FULL_EXTRA: Final[_Attributes] = (
+    ("source", _field_reader("source_type")),
+    ("observed", _time_attribute),
+    ("importance", _field_reader("importance")),
+    ("tags", _field_reader("structural_tags")),
+    ("verification_status", _verification_attribute),
 )
 
 
-def _full(grain_type: str) -> _Attributes:
-    # An event has its time already (cal.md, *worth saying*).
-    more = tuple(each for each in _MORE if each[0] != "observed" or grain_type != "event")
-    return _STANDARD[grain_type] + more
+def _full_attributes(grain_type: str) -> _Attributes:
+    """Return the attributes of a type at the level "full"."""
+    # The standard level of an event has its time already (cal.md, *worth saying*).
+    extra = tuple(attribute for attribute in _FULL_EXTRA if attribute[0] != "observed" or grain_type != "event")
+    return _STANDARD[grain_type] + extra
 
 
-_ALWAYS: Final = {grain_type: always for grain_type, (always, _) in _OWN.items()}
-_STANDARD: Final = {grain_type: always + standard for grain_type, (always, standard) in _OWN.items()}
-_FULL: Final = {grain_type: _full(grain_type) for grain_type in _OWN}
+_STANDARD: Final = {grain_type: _SUMMARY[grain_type] + extra for grain_type, extra in _STANDARD_EXTRA.items()}
+_FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _SUMMARY}
+_BY_LEVEL: Final[Mapping[Level, Mapping[str, _Attributes]]] = {
+    "summary": _SUMMARY,
+    "standard": _STANDARD,
+    "full": _FULL,
+}
 
 
 # --- PROJECT ------------------------------------------------------------------------------------------------
 
-# Never in what a model reads, whoever asks (section 10.3); `memoranda:` is the store's own prefix.
+# Fields that a model never reads, even if PROJECT names them (section 10.3); `memoranda:` is the store's own prefix.
 _HIDDEN: Final = frozenset(("hash", "namespace", NATIVE_KEY))
 _ADDRESS: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}", re.IGNORECASE)
-_BY_NAME: Final[Mapping[str, _Read]] = {
-    "content": lambda item, _now, _iso: text_of(item) or None,
-    "relation": lambda item, _now, _iso: humanize(value_of(item, "relation")) or None,
-    "source": _of("source_type"),
-    "observed": _time,
-    "time": _time,
-    "deadline": lambda item, _now, _iso: _day(value_of(item, "deadline")),
-    "expires_at": lambda item, _now, _iso: _day(value_of(item, "expires_at")),
+_PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
+    "content": _text_attribute,
+    "relation": _relation_attribute,
+    "source": _field_reader("source_type"),
+    "observed": _time_attribute,
+    "time": _time_attribute,
+    "deadline": _deadline_attribute,
+    "expires_at": _expiry_attribute,
 }
 
 
-def _shaped(item: Item, shape: Project, now: int, iso: bool) -> Projected:
+def _project_shape(item: Item, shape: Project, now: int, iso_times: bool) -> Projection:
+    """Return the projection of a grain as PROJECT defines it."""
     if shape.content is None:
         text = text_of(item)
     else:
-        text = " ".join(filter(None, (words(_named(item, name, now, iso)) for name in shape.content)))
-    found: list[tuple[str, Scalar]] = []
+        texts = (to_text(_read_attribute(item, name, now, iso_times)) for name in shape.content)
+        text = " ".join(filter(None, texts))
+    attributes: list[tuple[str, Scalar]] = []
     for name in dict.fromkeys(shape.attributes or ()):
-        value = _named(item, name, now, iso)
+        value = _read_attribute(item, name, now, iso_times)
         if value is not None:
-            found.append((name, value))
-    return Projected(grain_type=item.grain_type, text=text, attributes=tuple(found))
+            attributes.append((name, value))
+    return Projection(grain_type=item.grain_type, text=text, attributes=tuple(attributes))
 
 
 def columns_of(shape: Project) -> tuple[str, ...]:
-    """The attributes that PROJECT asks for and may have."""
+    """Return the attributes that PROJECT names, without those that are never printed."""
     return tuple(name for name in dict.fromkeys(shape.attributes or ()) if name not in _HIDDEN)
 
 
-def _named(item: Item, name: str, now: int, iso: bool) -> Scalar | None:
+def _read_attribute(item: Item, name: str, now: int, iso_times: bool) -> Scalar | None:
+    """Return the value of a field or attribute that PROJECT names; None if it is missing or never printed."""
     if name in _HIDDEN:
         return None
     if name == _TEXT_NAMES.get(item.grain_type):
         return text_of(item) or None
-    read = next((read for own, read in _STANDARD[item.grain_type] if own == name), None) or _BY_NAME.get(name)
-    if read is not None:
-        return read(item, now, iso)
+    own_readers = dict(_STANDARD[item.grain_type])
+    reader = own_readers.get(name) or _PROJECTED_READERS.get(name)
+    if reader is not None:
+        return reader(item, now, iso_times)
     value = value_of(item, name)
     if value is None and name.startswith(EXTENSION_PREFIX):
         context = item.fields.get("context")
         value = context.get(name) if isinstance(context, Mapping) else None
-    return scalar(_without_addresses(value))
+    return to_scalar(_without_addresses(value))
 
 
 def _without_addresses(value: Any) -> Any:
+    """Return the value without content addresses, which models never read."""
     if isinstance(value, list | tuple):
-        return [each for each in value if not _is_address(each)]
+        return [member for member in value if not _is_address(member)]
     return None if _is_address(value) else value
 
 
 def _is_address(value: Any) -> bool:
+    """Return True for a content address."""
     return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None

@@ -1,6 +1,6 @@
-"""Grains as lines for people: markdown, text, triples (sections 10.1, 14.2).
+"""Grains as lines for people: the formats markdown, text and triples (sections 10.1, 14.2).
 
-One grain is one line, whatever its text holds.
+Each grain takes exactly one line, whatever its text contains.
 """
 
 from __future__ import annotations
@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
-from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, subject_of, text_of, words
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
+from memoranda.standards.cal.printing.projection import (
+    Projection,
+    humanize,
+    project,
+    subject_of,
+    text_of,
+    to_scalar,
+    to_text,
+)
 from memoranda.standards.sml.render import one_line
 
-# Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
-_LEADS: Final = {
+# Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
+_LEADING_ATTRIBUTES: Final = {
     "belief": (("subject",), " "),
     "goal": (("subject",), ": "),
     "event": (("role",), ": "),
@@ -26,11 +34,11 @@ _LEADS: Final = {
     "consensus": ((), ""),
     "consent": (("grantor", "action", "grantee"), ": "),
 }
-# Those after it that need no name.
-_BARE: Final = frozenset(("state", "phase", "time", "type"))
-_BARE_IN_TEXT: Final = _BARE | {"confidence"}
+# Attributes after the text that are printed without their name.
+_UNNAMED: Final = frozenset(("state", "phase", "time", "type"))
+_UNNAMED_IN_TEXT: Final = _UNNAMED | {"confidence"}
 _TITLES: Final = {grain_type: f"**{plural.capitalize()}**" for grain_type, plural in PLURAL_OF.items()}
-# Section 4.1 of the digest: what a grain without a triple of its own says of its subject.
+# Section 4.1 of the digest: the relation of a grain that has no triple of its own.
 _RELATIONS: Final = {
     "belief": "knows",
     "event": "said",
@@ -52,71 +60,81 @@ _ACTORS: Final = {
 }
 
 
-@once
-def markdown_line(element: Element, now: int, iso: bool) -> str:
-    """`- alice prefers dark mode (confidence: 0.92)`."""
-    return f"- {_body(_projected(element, now, iso), _BARE)}"
+@cached_on_element
+def markdown_line(element: Element, now: int, iso_times: bool) -> str:
+    """Return a line such as `- alice prefers dark mode (confidence: 0.92)`."""
+    return f"- {_line_body(_project_element(element, now, iso_times), _UNNAMED)}"
 
 
-@once
-def text_line(element: Element, now: int, iso: bool) -> str:
-    """`[belief] alice prefers dark mode (0.92)`."""
-    return f"[{element.item.grain_type}] {_body(_projected(element, now, iso), _BARE_IN_TEXT)}"
+@cached_on_element
+def text_line(element: Element, now: int, iso_times: bool) -> str:
+    """Return a line such as `[belief] alice prefers dark mode (0.92)`."""
+    return f"[{element.item.grain_type}] {_line_body(_project_element(element, now, iso_times), _UNNAMED_IN_TEXT)}"
 
 
-@once
-def triple_line(element: Element, now: int, iso: bool) -> str:
-    """`(alice, prefers, dark mode)` (cal.md, *triples*)."""
+@cached_on_element
+def triple_line(element: Element, now: int, iso_times: bool) -> str:
+    """Return a line such as `(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
-    subject, relation, said = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
-    if not (subject and relation and said is not None):
+    subject, relation, object_ = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
+    if not (subject and relation and object_ is not None):
         relation = "revokes" if grain_type == "consent" and fields.get("is_withdrawal") else _RELATIONS[grain_type]
-        subject = subject or _actor(element)
-        said = text_of(element.item)
+        subject = subject or _actor_of(element)
+        object_ = text_of(element.item)
     if shape is not None and shape.content is not None:
-        said = _projected(element, now, iso).text
-    return f"({one_line(subject)}, {one_line(relation)}, {one_line(words(said))})"
+        object_ = _project_element(element, now, iso_times).text
+    return f"({one_line(subject)}, {one_line(relation)}, {one_line(to_text(object_))})"
 
 
-def markdown(elements: Sequence[Element], now: int, iso: bool, frame: Frame | None = None) -> str:
-    """A heading if there is something to be called after, and the groups with their titles."""
+def markdown(elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None) -> str:
+    """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
     parts = [f"## Context: {one_line(title)}"] if title else []
-    for group in groups(elements):
-        lines = [_TITLES[group[0].item.grain_type], *(markdown_line(each, now, iso) for each in group)]
+    for group in group_elements(elements):
+        lines = [_TITLES[group[0].item.grain_type], *(markdown_line(element, now, iso_times) for element in group)]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def lines(write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso: bool) -> str:
-    """One line for each, and nothing else."""
-    return "\n".join(write(each, now, iso) for each in elements)
+def join_lines(
+    write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso_times: bool
+) -> str:
+    """Return the lines of all elements."""
+    return "\n".join(write(element, now, iso_times) for element in elements)
 
 
-def _projected(element: Element, now: int, iso: bool) -> Projected:
-    return project(element.item, element.level, now, iso=iso, shape=element.shape)
+def _project_element(element: Element, now: int, iso_times: bool) -> Projection:
+    """Return the projection of an element."""
+    return project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
 
 
-def _body(projected: Projected, bare: frozenset[str]) -> str:
-    names, separator = _LEADS[projected.grain_type]
+def _line_body(projection: Projection, unnamed_attributes: frozenset[str]) -> str:
+    """Return the text of a line: leading attributes, text, then other attributes in parentheses."""
+    lead_names, separator = _LEADING_ATTRIBUTES[projection.grain_type]
+    if projection.is_sentence:
+        separator = ": "
     lead: dict[str, str] = {}
     notes = []
-    for name, value in projected.attributes:
-        said = one_line(words(value))
-        if name in names:
-            lead[name] = said
+    for name, value in projection.attributes:
+        value_text = one_line(to_text(value))
+        if name in lead_names:
+            lead[name] = value_text
         else:
-            notes.append(said if name in bare else f"{name}: {said}")
-    text = one_line(projected.text)
+            notes.append(value_text if name in unnamed_attributes else f"{name}: {value_text}")
+    text = one_line(projection.text)
     if lead:
-        parted = ": " if projected.is_sentence else separator
-        text = f"{' '.join(lead[name] for name in names if name in lead)}{parted}{text}"
+        lead_text = " ".join(lead[name] for name in lead_names if name in lead)
+        text = f"{lead_text}{separator}{text}"
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
-def _actor(element: Element) -> str:
+def _actor_of(element: Element) -> str:
+    """Return who acted in a grain without a subject: an actor by its type, its author, or the type itself."""
     fields, grain_type = element.item.fields, element.item.grain_type
     for name in (_ACTORS.get(grain_type), "author_did"):
-        if name is not None and (said := scalar(fields.get(name))) is not None:
-            return words(said)
+        if name is None:
+            continue
+        actor = to_scalar(fields.get(name))
+        if actor is not None:
+            return to_text(actor)
     return grain_type

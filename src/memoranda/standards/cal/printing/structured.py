@@ -7,64 +7,71 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.printing import yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, once
-from memoranda.standards.cal.printing.plain import plain
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import humanize, project
 
-# `type` is the grain's; the attribute of that name gets the name of its field.
-_RENAMED: Final = {("reasoning", "type"): "reasoning_type"}
+# The member `type` is the grain type, so an attribute of that name gets the name of its field.
+_MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
 
 
-@once
-def members(element: Element, now: int, iso: bool) -> dict[str, Any]:
-    """One grain: type, attributes, the rest of its triple if it is one, content."""
+@cached_on_element
+def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, Any]:
+    """Return one grain as members: type, attributes, relation and object of a triple, content."""
     item = element.item
-    projected = project(item, element.level, now, iso=iso, shape=element.shape)
-    found: dict[str, Any] = {"type": item.grain_type}
+    projected = project(item, element.level, now, iso_times=iso_times, shape=element.shape)
+    document: dict[str, Any] = {"type": item.grain_type}
     for name, value in projected.attributes:
-        found[_RENAMED.get((item.grain_type, name), name)] = plain(value, is_read=True)
+        document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(value, is_read=True)
     fields = item.fields
-    # PROJECT drops what it does not list.
+    # PROJECT omits all fields that it does not list.
     is_triple = element.shape is None and not projected.is_sentence
     if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
-        found["relation"] = harmless(humanize(fields["relation"]))
-        found["object"] = plain(fields["object"], is_read=True)
-    found["content"] = harmless(projected.text)
-    return found
+        document["relation"] = harmless(humanize(fields["relation"]))
+        document["object"] = plain_value(fields["object"], is_read=True)
+    document["content"] = harmless(projected.text)
+    return document
 
 
-def framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> dict[str, Any]:
-    """An assembled context."""
-    spent: dict[str, Any] = {"used": frame.used, "total": frame.total}
-    return {
-        "context": frame.name,
-        "intent": frame.intent,
-        # `grains` is the list.
-        **({"tokens": spent} if frame.unit == "tokens" else {"budget": {**spent, "unit": frame.unit}}),
-        "grains": [members(each, now, iso) for each in elements],
-    }
+def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
+    """Return the grains as a JSON array."""
+    return dump_json([grain_members(element, now, iso_times) for element in elements])
 
 
-def yaml_list(elements: Sequence[Element], now: int, iso: bool) -> str:
-    """The list alone."""
-    return "\n".join(["\n".join(_yaml(each, now, iso)) for each in elements]) or yaml_text.text([])
+def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> dict[str, Any]:
+    """Return an assembled context as a document."""
+    usage: dict[str, Any] = {"used": frame.used, "total": frame.total}
+    document: dict[str, Any] = {"context": frame.name, "intent": frame.intent}
+    if frame.unit == "tokens":
+        document["tokens"] = usage
+    else:
+        # A budget in grains cannot be named after its unit: `grains` is the list below.
+        document["budget"] = {**usage, "unit": frame.unit}
+    document["grains"] = [grain_members(element, now, iso_times) for element in elements]
+    return document
 
 
-def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
-    """An assembled context."""
-    head = yaml_text.text(framed((), frame, now, iso))
+def yaml_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
+    """Return the grains as a YAML list."""
+    items = ["\n".join(_yaml_lines(element, now, iso_times)) for element in elements]
+    return "\n".join(items) or yaml_text.yaml_text([])
+
+
+def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
+    """Return an assembled context as YAML."""
+    head = yaml_text.yaml_text(framed_document((), frame, now, iso_times))
     if not elements:
         return head
-    return (
-        head.removesuffix(" []") + "\n" + "".join([yaml_share(each, now, iso) for each in elements]).removesuffix("\n")
-    )
+    items = "".join([yaml_item(element, now, iso_times) for element in elements])
+    return head.removesuffix(" []") + "\n" + items.removesuffix("\n")
 
 
-def yaml_share(element: Element, now: int, iso: bool) -> str:
-    """What one grain adds to the YAML of a context."""
-    return "".join([f"  {line}\n" for line in _yaml(element, now, iso)])
+def yaml_item(element: Element, now: int, iso_times: bool) -> str:
+    """Return the lines of one grain in the YAML of a context."""
+    return "".join([f"  {line}\n" for line in _yaml_lines(element, now, iso_times)])
 
 
-@once
-def _yaml(element: Element, now: int, iso: bool) -> list[str]:
-    return yaml_text.lines([members(element, now, iso)])
+@cached_on_element
+def _yaml_lines(element: Element, now: int, iso_times: bool) -> list[str]:
+    """Return one grain as the lines of a YAML list item."""
+    return yaml_text.yaml_lines([grain_members(element, now, iso_times)])

@@ -1,7 +1,7 @@
-"""Templates at work (section 10.6): text with tags, filled from what was recalled.
+"""Rendering of templates (section 10.6): text with tags, filled from the recalled grains.
 
-A template is read once into pieces. Nothing it holds can fetch anything: each variable is a row of the table at the
-end. What a template leaves out comes from its parent, one of the formats.
+A template is parsed once into pieces. It cannot fetch data: each variable is a row of the tables at the end of this
+module. Sections that a template omits come from its parent, which is one of the formats.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from memoranda.standards.cal.printing.projection import (
     relative_time,
     subject_of,
     text_of,
-    words,
+    to_text,
 )
 from memoranda.standards.sml.render import one_line, plain_number
 
-# Section 10.6: how often {{#each}} goes round.
-EACH_MAX: Final = 200
-# Their values depend on the text they stand in.
+# Section 10.6: grains over which {{#each}} loops at most.
+EACH_MAX_GRAINS: Final = 200
+# Variables whose values depend on the size of the text that contains them.
 USE_VARIABLES: Final = ("budget.used", "budget.remaining", "budget.utilization")
 _DEFAULT_PARENT: Final = "readable"
 _FORMAT_OF: Final = {"structured": "sml", "readable": "markdown", "compact": "text"}
-# The sections of the parents that stand around elements, in the words of a template.
-_PARENTS: Final[Mapping[str, Sections]] = {
+# The sections of each parent around its elements, written as templates.
+_PARENT_SECTIONS: Final[Mapping[str, Sections]] = {
     "structured": Sections(
         header='<context{{#assembly.intent}} intent="{{assembly.intent}}"{{/assembly.intent}}>\n',
         source_break="",
@@ -56,16 +56,16 @@ _PARENTS: Final[Mapping[str, Sections]] = {
     ),
     "compact": Sections(),
 }
-# The end of a value that a tag could begin with, if what follows it goes on with the name.
-_OPEN_END: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
+# The end of a value that could become a tag together with the text after it.
+_POSSIBLE_TAG_START: Final = re.compile(r"<(?=/?[a-z]*\Z)", re.IGNORECASE)
 _QUOTE_OR_ANGLE: Final = re.compile(r'["<>]')
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source contributes."""
+class SourcePart(msgspec.Struct, frozen=True, kw_only=True):
+    """The chosen grains of one source."""
 
     label: str
-    # Its place in FROM, from 0, and its rank in PRIORITY, from 1.
+    # Index in FROM, from 0, and rank of priority, from 1.
     index: int
     priority: int
     elements: Sequence[Element] = ()
@@ -74,38 +74,40 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What the variables of one section stand for."""
+    """The data behind the variables of one section."""
 
     frame: Frame
     level: Level
     now: int
-    iso: bool
-    parts: Sequence[Part] = ()
-    part: Part | None = None
+    iso_times: bool
+    parts: Sequence[SourcePart] = ()
+    part: SourcePart | None = None
     element: Element | None = None
 
-    def of(self, part: Part, element: Element | None = None) -> Scope:
-        """The same inside one source, or at one of its grains."""
+    def inside(self, part: SourcePart, element: Element | None = None) -> Scope:
+        """Return the scope inside one source, or at one of its grains."""
         return Scope(
             frame=self.frame,
             level=self.level,
             now=self.now,
-            iso=self.iso,
+            iso_times=self.iso_times,
             parts=self.parts,
             part=part,
             element=element,
         )
 
-    def inner(self) -> Iterator[Scope]:
-        """One for each grain that is included."""
+    def grain_scopes(self) -> Iterator[Scope]:
+        """Yield a scope for each chosen grain."""
         for part in self.parts:
             for element in part.elements:
-                yield self.of(part, element)
+                yield self.inside(part, element)
 
 
 class _Variable(NamedTuple):
+    """A tag that prints a variable."""
+
     name: str
-    # Whether it stands between the quotes of an attribute.
+    # True if it is inside the quotes of an attribute.
     in_quotes: bool
 
 
@@ -113,27 +115,28 @@ class _Block(NamedTuple):
     """`{{#name}}…{{/name}}`, or its opposite with `^`."""
 
     name: str
-    inverted: bool
+    is_inverted: bool
     pieces: list[Any]
 
 
 _Piece: TypeAlias = str | _Variable | _Block
 
 
-@lru_cache(maxsize=256)
-def _read(section: str, text: str) -> tuple[_Piece, ...]:
-    found = template.tags(text)
-    problem = found if isinstance(found, Problem) else template.text_problem(section, text)
+@lru_cache(maxsize=256)  # texts of sections
+def _parse_pieces(section: str, text: str) -> tuple[_Piece, ...]:
+    """Parse the text of a section into pieces. Raise QueryError if it is not well formed."""
+    tags = template.find_tags(text)
+    problem = tags if isinstance(tags, Problem) else template.check_section(section, text)
     if problem is not None:
         raise QueryError(problem.message, cal_code=problem.code, suggestion=problem.suggestion)
-    assert not isinstance(found, Problem)
+    assert not isinstance(tags, Problem)
     stack: list[list[_Piece]] = [[]]
-    at, markup = 0, _Markup()
-    for tag in found:
-        if literal := text[at : tag.start]:
+    position, markup = 0, _MarkupState()
+    for tag in tags:
+        if literal := text[position : tag.start]:
             stack[-1].append(literal)
-            markup.see(literal)
-        at = tag.end
+            markup.read_literal(literal)
+        position = tag.end
         if tag.sign == "":
             stack[-1].append(_Variable(tag.name, markup.in_quotes))
         elif tag.sign == "/":
@@ -142,18 +145,19 @@ def _read(section: str, text: str) -> tuple[_Piece, ...]:
             block = _Block(tag.name, tag.sign == "^", [])
             stack[-1].append(block)
             stack.append(block.pieces)
-    if rest := text[at:]:
-        stack[-1].append(rest)
+    if tail := text[position:]:
+        stack[-1].append(tail)
     return tuple(stack[0])
 
 
-class _Markup(msgspec.Struct):
-    """Where in the markup of a template a tag stands."""
+class _MarkupState(msgspec.Struct):
+    """The position of a tag in the markup of a template."""
 
     in_tag: bool = False
     in_quotes: bool = False
 
-    def see(self, literal: str) -> None:
+    def read_literal(self, literal: str) -> None:
+        """Update the state by the text before the next tag."""
         for sign in _QUOTE_OR_ANGLE.findall(literal):
             if sign == '"':
                 self.in_quotes = self.in_tag and not self.in_quotes
@@ -162,7 +166,7 @@ class _Markup(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class TemplateRenderer:
     """A template, ready to be filled."""
 
     sections: Sections
@@ -170,24 +174,24 @@ class Rendering:
     _parent: Sections = field(init=False)
 
     def __post_init__(self) -> None:
-        parent = _PARENTS.get(self.extends or _DEFAULT_PARENT)
+        parent = _PARENT_SECTIONS.get(self.extends or _DEFAULT_PARENT)
         if parent is None:
             code = "CAL-E086" if self.extends == "data" else "CAL-E087"
             raise QueryError("A template extends structured, readable or compact.", cal_code=code)
         object.__setattr__(self, "_parent", parent)
         for name in Sections.__struct_fields__:
-            # Read once, and refused now if it was never checked.
+            # Parsed now, so that a text that was never checked fails here, and cached for rendering.
             if (text := getattr(self.sections, name)) is not None:
-                _read(name.upper(), text)
+                _parse_pieces(name.upper(), text)
 
     @property
-    def names_use(self) -> bool:
-        """Whether it prints how much of the budget the text takes."""
+    def shows_usage(self) -> bool:
+        """True if the template prints how much of the budget the text takes."""
         own = (getattr(self.sections, name) for name in Sections.__struct_fields__)
         return any(name in text for text in own if text for name in USE_VARIABLES)
 
-    def line(self, scope: Scope) -> str:
-        """One grain, with its line break."""
+    def render_line(self, scope: Scope) -> str:
+        """Return the line of one grain, with its line break."""
         element = scope.element
         assert element is not None
         text, name = self.sections.element, "ELEMENT"
@@ -195,162 +199,174 @@ class Rendering:
             text, name = self.sections.element_summary, "ELEMENT_SUMMARY"
         if text is None:
             format_name = _FORMAT_OF[self.extends or _DEFAULT_PARENT]
-            return line_of(format_name, element, scope.now, iso=scope.iso)
-        return self._filled(name, text, scope) + "\n"
+            return line_of(format_name, element, scope.now, iso_times=scope.iso_times)
+        return self._fill(name, text, scope) + "\n"
 
     def try_loops(self, scope: Scope) -> None:
-        """Fail now, and for this grain, if it cannot be printed where the header or the footer loop over all."""
+        """Render the loops of header and footer for one grain, so that one that cannot be printed fails now."""
         for name, text in (("HEADER", self.sections.header), ("FOOTER", self.sections.footer)):
             if text is not None and template.LOOP in text:
-                self._filled(name, text, scope)
+                self._fill(name, text, scope)
 
-    def text(self, scope: Scope) -> str:
-        """All of it: the parts that printed something, in their order, between header and footer."""
-        out = [self._around("HEADER", self.sections.header, self._parent.header, scope)]
+    def render_text(self, scope: Scope) -> str:
+        """Return the whole text: the sources that print something, between header and footer."""
+        output = [self._render_section("HEADER", self.sections.header, self._parent.header, scope)]
         has_printed = False
         for part in scope.parts:
-            inside = scope.of(part)
-            printed = "".join(self._body(inside))
+            inside = scope.inside(part)
+            printed = "".join(self._render_part(inside))
             if not printed:
                 continue
             if has_printed:
-                out.append(self._around("SOURCE_BREAK", self.sections.source_break, self._parent.source_break, inside))
+                output.append(
+                    self._render_section("SOURCE_BREAK", self.sections.source_break, self._parent.source_break, inside)
+                )
             has_printed = True
-            out.append(printed)
-        out.append(self._around("FOOTER", self.sections.footer, self._parent.footer, scope))
-        return "".join(out)
+            output.append(printed)
+        output.append(self._render_section("FOOTER", self.sections.footer, self._parent.footer, scope))
+        return "".join(output)
 
-    def _body(self, scope: Scope) -> Iterator[str]:
+    def _render_part(self, scope: Scope) -> Iterator[str]:
+        """Yield the lines of one source."""
         part = scope.part
         assert part is not None
-        before: str | None = None
+        previous_type: str | None = None
         for element in part.elements:
             if self.sections.element is None:
-                yield from self._title(before, element.item.grain_type)
-                before = element.item.grain_type
-            yield self.line(scope.of(part, element))
-        # Once for each source that was cut short (cal.md, *sections of templates*).
+                yield from self._render_title(previous_type, element.item.grain_type)
+                previous_type = element.item.grain_type
+            yield self.render_line(scope.inside(part, element))
+        # Once for each source of which some grains did not fit (cal.md, *sections of templates*).
         if part.truncated and self.sections.element_omit is not None:
-            yield self._filled("ELEMENT_OMIT", self.sections.element_omit, scope) + "\n"
+            yield self._fill("ELEMENT_OMIT", self.sections.element_omit, scope) + "\n"
 
-    def _title(self, before: str | None, grain_type: str) -> Iterator[str]:
-        """Elements of the parent come in the groups of the parent."""
+    def _render_title(self, previous_type: str | None, grain_type: str) -> Iterator[str]:
+        """Yield the title of a group; elements that the parent prints are grouped as the parent does."""
         parent = self.extends or _DEFAULT_PARENT
-        if before == grain_type or parent == "compact":
+        if previous_type == grain_type or parent == "compact":
             return
-        if before is not None:
+        if previous_type is not None:
             yield "\n"
         if parent == "readable":
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
-    def _around(self, name: str, own: str | None, inherited: str | None, scope: Scope) -> str:
-        # Every section is followed by one line break (cal.md, *sections of templates*). A parent that has nothing to
-        # say has no line.
+    def _render_section(self, name: str, own: str | None, inherited: str | None, scope: Scope) -> str:
+        """Return a section of the template, or the one inherited from its parent."""
+        # Every section is followed by one line break (cal.md, *sections of templates*), except an inherited empty one.
         if own is not None:
-            return self._filled(name, own, scope) + "\n"
+            return self._fill(name, own, scope) + "\n"
         if inherited is None:
             return ""
-        text = self._filled(name, inherited, scope)
+        text = self._fill(name, inherited, scope)
         return text + "\n" if text or name == "SOURCE_BREAK" else ""
 
-    def _filled(self, name: str, text: str, scope: Scope) -> str:
-        return "".join(self._pieces(_read(name, text), scope))
+    def _fill(self, name: str, text: str, scope: Scope) -> str:
+        """Return a section with its variables replaced."""
+        return "".join(self._fill_pieces(_parse_pieces(name, text), scope))
 
-    def _pieces(self, pieces: Sequence[_Piece], scope: Scope) -> Iterator[str]:
+    def _fill_pieces(self, pieces: Sequence[_Piece], scope: Scope) -> Iterator[str]:
+        """Yield the pieces with their variables replaced."""
         for piece in pieces:
             if isinstance(piece, str):
                 yield piece
             elif isinstance(piece, _Variable):
-                yield self._shown(value_in(scope, piece.name), piece.in_quotes)
+                yield self._format_value(variable_value(scope, piece.name), piece.in_quotes)
             elif piece.name == template.LOOP:
-                for inner in islice(scope.inner(), EACH_MAX):
-                    yield from self._pieces(piece.pieces, inner)
-            elif is_true(value_in(scope, piece.name)) != piece.inverted:
-                yield from self._pieces(piece.pieces, scope)
+                for inner in islice(scope.grain_scopes(), EACH_MAX_GRAINS):
+                    yield from self._fill_pieces(piece.pieces, inner)
+            elif is_truthy(variable_value(scope, piece.name)) != piece.is_inverted:
+                yield from self._fill_pieces(piece.pieces, scope)
 
-    def _shown(self, value: Any, in_quotes: bool) -> str:
+    def _format_value(self, value: Any, in_quotes: bool) -> str:
+        """Return the value of a variable as text on one line."""
         if value is None:
             return ""
         if isinstance(value, int | float):
             return plain_number(value)
-        text = value if isinstance(value, str) else words(value)
+        text = value if isinstance(value, str) else to_text(value)
         text = one_line(text)
         if self.extends != "structured":
             return text
-        # What is stored cannot spell a tag, not even together with what stands behind it (cal.md, *forged tags*).
-        text = _OPEN_END.sub("&lt;", text)
+        # A stored value must not form a tag, not even with the text after it (cal.md, *forged tags*).
+        text = _POSSIBLE_TAG_START.sub("&lt;", text)
         return text.replace('"', "'") if in_quotes else text
 
 
-def is_true(value: Any) -> bool:
-    """There, not empty, not false; the number 0 is there (cal.md, *truth in templates*)."""
+def is_truthy(value: Any) -> bool:
+    """Return True unless the value is missing, false or empty; the number 0 is true (cal.md, *truth in templates*)."""
     if value is None or value is False:
         return False
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True
 
 
-def value_in(scope: Scope, name: str) -> Any:
-    """What a variable stands for; None: nothing here."""
+def variable_value(scope: Scope, name: str) -> Any:
+    """Return the value of a variable, or None if it has none here."""
     kind = name.partition(".")[0]
     if kind == "grain":
-        return None if scope.element is None else _OF_GRAIN[name](scope.element, scope)
+        return None if scope.element is None else _GRAIN_VARIABLES[name](scope.element, scope)
     if kind == "source":
-        return None if scope.part is None else _OF_SOURCE[name](scope.part)
-    return _OF_ALL[name](scope)
+        return None if scope.part is None else _SOURCE_VARIABLES[name](scope.part)
+    return _GLOBAL_VARIABLES[name](scope)
 
 
-def _content(element: Element, scope: Scope) -> str:
+def _content_value(element: Element, scope: Scope) -> str:
+    """Return the text of a grain, as PROJECT defines it if there is one."""
     if element.shape is None:
         return text_of(element.item)
-    return project(element.item, element.level, scope.now, iso=scope.iso, shape=element.shape).text
+    return project(element.item, element.level, scope.now, iso_times=scope.iso_times, shape=element.shape).text
 
 
-def _tags(element: Element, _: Scope) -> str:
+def _tags_value(element: Element, _: Scope) -> str:
+    """Return the tags of a grain, separated by commas."""
     tags = value_of(element.item, "tags")
-    return ",".join(map(words, tags)) if isinstance(tags, list | tuple) else words(tags)
+    return ",".join(map(to_text, tags)) if isinstance(tags, list | tuple) else to_text(tags)
 
 
-def _field(name: str) -> Callable[[Element, Scope], Any]:
+def _field_value(name: str) -> Callable[[Element, Scope], Any]:
+    """Return a reader of one field."""
     return lambda element, _: value_of(element.item, name)
 
 
-def _subject(element: Element, _: Scope) -> Any:
+def _subject_value(element: Element, _: Scope) -> Any:
+    """Return the subject of a grain."""
     fields = element.item.fields
     return subject_of(fields) if is_view(fields) else value_of(element.item, "subject")
 
 
-def _made(element: Element, _: Scope) -> str | None:
-    made = element.item.fields.get("created_at")
-    return iso_time(made) if type(made) is int else None
+def _created_at_value(element: Element, _: Scope) -> str | None:
+    """Return the time at which a grain was created."""
+    created_at = element.item.fields.get("created_at")
+    return iso_time(created_at) if type(created_at) is int else None
 
 
-def _ago(element: Element, scope: Scope) -> str | None:
+def _relative_time_value(element: Element, scope: Scope) -> str | None:
+    """Return the age of a grain in words, or its time if `iso_times`."""
     fields = element.item.fields
-    then = fields.get("timestamp_ms", fields.get("created_at"))
-    if type(then) is not int:
+    instant_ms = fields.get("timestamp_ms", fields.get("created_at"))
+    if type(instant_ms) is not int:
         return None
-    return iso_time(then) if scope.iso else relative_time(then, scope.now)
+    return iso_time(instant_ms) if scope.iso_times else relative_time(instant_ms, scope.now)
 
 
-_OF_GRAIN: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
-    "grain.content": _content,
-    "grain.type": _field("type"),
-    "grain.subject": _subject,
-    "grain.relation": _field("relation"),
+_GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
+    "grain.content": _content_value,
+    "grain.type": _field_value("type"),
+    "grain.subject": _subject_value,
+    "grain.relation": _field_value("relation"),
     "grain.humanized_relation": lambda element, _: humanize(value_of(element.item, "relation")),
-    "grain.object": _field("object"),
-    "grain.confidence": _field("confidence"),
-    "grain.importance": _field("importance"),
-    "grain.tags": _tags,
-    "grain.created_at": _made,
-    "grain.relative_time": _ago,
-    "grain.score": _field("score"),
-    # A template that asks for it prints it (cal.md, *hashes*).
-    "grain.hash": _field("hash"),
+    "grain.object": _field_value("object"),
+    "grain.confidence": _field_value("confidence"),
+    "grain.importance": _field_value("importance"),
+    "grain.tags": _tags_value,
+    "grain.created_at": _created_at_value,
+    "grain.relative_time": _relative_time_value,
+    "grain.score": _field_value("score"),
+    # Printed only by a template that names it (cal.md, *hashes*).
+    "grain.hash": _field_value("hash"),
     "grain.is_full": lambda element, _: element.level == "full",
     "grain.is_summary": lambda element, _: element.level == "summary",
 }
-_OF_SOURCE: Final[Mapping[str, Callable[[Part], Any]]] = {
+_SOURCE_VARIABLES: Final[Mapping[str, Callable[[SourcePart], Any]]] = {
     "source.label": lambda part: part.label,
     "source.index": lambda part: part.index,
     "source.priority": lambda part: part.priority,
@@ -358,7 +374,7 @@ _OF_SOURCE: Final[Mapping[str, Callable[[Part], Any]]] = {
     "source.tokens_used": lambda part: part.tokens_used,
     "source.truncated": lambda part: part.truncated,
 }
-_OF_ALL: Final[Mapping[str, Callable[[Scope], Any]]] = {
+_GLOBAL_VARIABLES: Final[Mapping[str, Callable[[Scope], Any]]] = {
     "assembly.name": lambda scope: scope.frame.name,
     "assembly.intent": lambda scope: scope.frame.intent,
     "assembly.source_count": lambda scope: len(scope.parts),
@@ -374,5 +390,5 @@ _OF_ALL: Final[Mapping[str, Callable[[Scope], Any]]] = {
 
 
 def utilization(used: int, total: int) -> float:
-    """The part of the budget that is used, from 0.0 to 1.0."""
+    """Return the used part of the budget, from 0.0 to 1.0."""
     return round(used / total, 4) if total else 0.0

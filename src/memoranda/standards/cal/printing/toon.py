@@ -1,4 +1,4 @@
-"""TOON: one table for each grain type, as few tokens as can be (section 10.9).
+"""TOON: one table per grain type, with as few tokens as possible (section 10.9).
 
 The form of RECALL, an array with a name and rows that are not indented, is CAL's own.
 """
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, once
-from memoranda.standards.cal.printing.projection import Level, columns_of, project, words
+from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.projection import Level, columns_of, project, to_text
 from memoranda.standards.sml.render import plain_number
 
 MISSING: Final = "-"
@@ -31,71 +31,79 @@ _STANDARD: Final[Mapping[str, tuple[str, ...]]] = {
     "consent": ("grantor", "grantee", "action", "content"),
 }
 _NOT_IN_SUMMARY: Final = frozenset(("confidence", "state", "phase", "type"))
-# A column of goals when a row has one (cal.md, *deadlines in toon*).
+# A column that tables of goals have if any row has a deadline (cal.md, *deadlines in toon*).
 _DEADLINE: Final = "deadline"
 
 
-def _columns(level: Level, grain_type: str) -> tuple[str, ...]:
+def _level_columns(level: Level, grain_type: str) -> tuple[str, ...]:
+    """Return the columns of a type at a level of detail."""
     columns = _STANDARD[grain_type]
     if level == "summary":
         return tuple(name for name in columns if name not in _NOT_IN_SUMMARY)
     if level == "standard":
         return columns
-    # An event has its time already (cal.md, *worth saying*).
+    # The standard columns of an event have its time already (cal.md, *worth saying*).
     return (*columns, "source") if grain_type == "event" else (*columns, "source", "observed")
 
 
 _LEVELS: Final[Mapping[Level, int]] = {"summary": 0, "standard": 1, "full": 2}
-_COLUMNS: Final = {(level, each): _columns(level, each) for level in _LEVELS for each in _STANDARD}
-_CELLS: Final = {
-    key: (*columns, _DEADLINE) if key[1] == "goal" and key[0] != "summary" else columns
-    for key, columns in _COLUMNS.items()
+_COLUMNS: Final = {
+    (level, grain_type): _level_columns(level, grain_type) for level in _LEVELS for grain_type in _STANDARD
+}
+# The cells that are computed for a row: its columns, and the deadline of a goal.
+_CELL_NAMES: Final = {
+    **_COLUMNS,
+    ("standard", "goal"): (*_COLUMNS["standard", "goal"], _DEADLINE),
+    ("full", "goal"): (*_COLUMNS["full", "goal"], _DEADLINE),
 }
 
 
-def recall(elements: Sequence[Element], now: int, iso: bool) -> str:
-    """One table for each type in the order of first occurrence (cal.md, *tables of toon*), rows not indented."""
-    return "\n".join(_tables(elements, now, iso, ""))
+def recall_tables(elements: Sequence[Element], now: int, iso_times: bool) -> str:
+    """Return one table per type, in the order of first occurrence (cal.md, *tables of toon*), not indented."""
+    return "\n".join(_write_tables(elements, now, iso_times, ""))
 
 
-def assembled(elements: Sequence[Element], frame: Frame, now: int, iso: bool) -> str:
-    """The budget and what it is for, then the tables."""
+def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
+    """Return name, intent and budget of a context, then its tables."""
     lines = []
     if frame.name is not None:
-        lines.append(f"context: {cell(frame.name)}")
+        lines.append(f"context: {format_cell(frame.name)}")
     if frame.intent is not None:
-        lines.append(f"intent: {cell(frame.intent)}")
+        lines.append(f"intent: {format_cell(frame.intent)}")
     lines.append(f"{frame.unit}: {frame.used}/{frame.total}")
-    return "\n".join([*lines, *_tables(elements, now, iso, INDENT)])
+    return "\n".join([*lines, *_write_tables(elements, now, iso_times, INDENT)])
 
 
-def row_of(element: Element, now: int, iso: bool) -> str:
-    """The row of one grain as if it were alone in its table."""
-    cells = _cells(element, now, iso)
-    return _row(cells, _columns_of([element], [cells]))
+def row_text(element: Element, now: int, iso_times: bool) -> str:
+    """Return the row of one grain as if it were alone in its table."""
+    cells = _element_cells(element, now, iso_times)
+    return _join_row(cells, _group_columns([element], [cells]))
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Any rows under any columns."""
-    written = [_row({column: cell(each.get(column)) for column in columns}, columns) for each in rows]
-    return "\n".join([_head(name, columns, len(written)), *written])
+def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return a table of arbitrary rows and columns."""
+    lines = []
+    for row in rows:
+        cells = {column: format_cell(row.get(column)) for column in columns}
+        lines.append(_join_row(cells, columns))
+    return "\n".join([_table_head(name, columns, len(lines)), *lines])
 
 
-def cell(value: Any) -> str:
-    """A value as a cell: quoted only where it could be read as something else."""
+def format_cell(value: Any) -> str:
+    """Return a value as a cell, in quotes only if it could be read as something else."""
     if value is None:
         return MISSING
     if isinstance(value, int | float):
-        return number(value)
-    text = harmless(value if type(value) is str else words(value))
-    if _PLAIN.fullmatch(text) and text not in _LITERALS:
+        return format_number(value)
+    text = harmless(value if type(value) is str else to_text(value))
+    if _NEEDS_NO_QUOTES.fullmatch(text) and text not in _LITERALS:
         return text
-    # No escape spells the other line breaks.
+    # TOON has no escapes for the other line breaks, so they become spaces.
     return f'"{_OTHER_BREAKS.sub(" ", text).translate(_ESCAPES)}"'
 
 
-def number(value: float) -> str:
-    """No exponent, no zeros that say nothing; what is not finite is null."""
+def format_number(value: float) -> str:
+    """Return a number without exponent and without trailing zeros; null if it is not finite."""
     if isinstance(value, int):
         return plain_number(value)
     if not math.isfinite(value):
@@ -103,57 +111,61 @@ def number(value: float) -> str:
     return plain_number(value).removesuffix(".0") if value else "0"
 
 
-# Not plain: empty, white space at an edge, a hyphen first, digits alone, or any of  , : " \ [ ] { }  and controls.
-_SPECIAL: Final = r',:"\\\[\]{}\x00-\x1f\x7f-\x9f\u2028\u2029'
-_PLAIN: Final = re.compile(
-    rf"(?!-|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z)(?!\s)[^{_SPECIAL}]+(?<!\s)",
+# Cells that need quotes: empty ones, with space at an end, with a hyphen first, numbers, or with special characters.
+_SPECIAL_CHARACTERS: Final = r',:"\\\[\]{}\x00-\x1f\x7f-\x9f\u2028\u2029'
+_NEEDS_NO_QUOTES: Final = re.compile(
+    rf"(?!-|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z)(?!\s)[^{_SPECIAL_CHARACTERS}]+(?<!\s)",
 )
 _LITERALS: Final = frozenset(("true", "false", "null"))
 _OTHER_BREAKS: Final = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def _tables(elements: Sequence[Element], now: int, iso: bool, indent: str) -> list[str]:
+def _write_tables(elements: Sequence[Element], now: int, iso_times: bool, indent: str) -> list[str]:
+    """Return the lines of one table per grain type."""
     by_type: dict[str, list[Element]] = {}
     for element in elements:
         by_type.setdefault(element.item.grain_type, []).append(element)
     lines = []
     for grain_type, group in by_type.items():
-        rows = [_cells(each, now, iso) for each in group]
-        columns = _columns_of(group, rows)
-        lines.append(_head(PLURAL_OF[grain_type], columns, len(rows)))
-        lines += [indent + _row(each, columns) for each in rows]
+        rows = [_element_cells(element, now, iso_times) for element in group]
+        columns = _group_columns(group, rows)
+        lines.append(_table_head(PLURAL_OF[grain_type], columns, len(rows)))
+        lines += [indent + _join_row(cells, columns) for cells in rows]
     return lines
 
 
-def _head(name: str, columns: Sequence[str], count: int) -> str:
+def _table_head(name: str, columns: Sequence[str], count: int) -> str:
+    """Return the first line of a table: its name, number of rows and columns."""
     return f"{name}[{count}]{{{','.join(columns)}}}:"
 
 
-def _row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
-    # What is missing is a bare hyphen; one that is there is quoted (cal.md, *missing cells of toon*).
+def _join_row(cells: Mapping[str, str], columns: Sequence[str]) -> str:
+    """Return the cells of a row in the order of the columns."""
+    # A missing cell is a bare hyphen; a hyphen as a value is quoted (cal.md, *missing cells of toon*).
     return ",".join([cells.get(name, MISSING) for name in columns])
 
 
-@once
-def _cells(element: Element, now: int, iso: bool) -> Mapping[str, str]:
+@cached_on_element
+def _element_cells(element: Element, now: int, iso_times: bool) -> Mapping[str, str]:
+    """Return the cells of a grain by the names of their columns."""
     shape = element.shape
-    # The summary of this format leaves out four columns, not all that the projection does.
+    # At the level "summary" this format omits four columns only, fewer than the projection does.
     level = "standard" if element.level == "summary" else element.level
-    projected = project(element.item, level, now, iso=iso, shape=shape)
-    wanted = _CELLS[element.level, element.item.grain_type] if shape is None else columns_of(shape)
-    cells = {name: cell(value) for name, value in projected.attributes if name in wanted}
-    cells["content"] = cell(projected.text)
+    projected = project(element.item, level, now, iso_times=iso_times, shape=shape)
+    columns = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
+    cells = {name: format_cell(value) for name, value in projected.attributes if name in columns}
+    cells["content"] = format_cell(projected.text)
     return cells
 
 
-def _columns_of(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """Those of the fullest level in the group, then those that PROJECT names."""
+def _group_columns(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the columns of the most detailed level in a group, then those that PROJECT names."""
     grain_type = group[0].item.grain_type
-    levels = {each.level for each in group if each.shape is None}
+    levels = {element.level for element in group if element.shape is None}
     columns = _COLUMNS[max(levels, key=_LEVELS.__getitem__), grain_type] if levels else ("content",)
     if grain_type == "goal" and "state" in columns and any(_DEADLINE in cells for cells in rows):
-        # Right after the state, whatever a full table has behind it.
+        # The deadline comes right after the state, before the columns of the level "full".
         columns = (*_STANDARD["goal"], _DEADLINE, *columns[len(_STANDARD["goal"]) :])
-    asked = [name for each in group if each.shape is not None for name in columns_of(each.shape)]
-    return tuple(dict.fromkeys((*columns, *asked))) if asked else columns
+    projected_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
+    return tuple(dict.fromkeys((*columns, *projected_names))) if projected_names else columns

@@ -1,8 +1,8 @@
-"""The JSON form of a query, read from untrusted JSON.
+"""Reader of the JSON form of a query, from untrusted JSON.
 
-Its shape is checked here and made into a query; that is then written as canonical text and read by the parser, which
-is the judge of everything else. Only if the parser reads the very same query is it one: whatever a string may hold, it
-cannot become anything but that string.
+The JSON is checked for its shape and made into a query. That query is written as canonical text and parsed, so that
+the parser applies all other rules. It is accepted only if the parsed query equals the one built: a string in the JSON
+can become nothing but that string.
 """
 
 from __future__ import annotations
@@ -40,245 +40,281 @@ from memoranda.standards.cal.language.syntax import (
     Supersede,
     Template,
 )
-from memoranda.standards.cal.wire.recall import namespace_of, nested_recall, options_of, recall_of
+from memoranda.standards.cal.wire.recall import read_namespace, read_nested_recall, read_options, read_recall
 from memoranda.standards.cal.wire.shapes import (
-    a_count,
-    a_list,
-    a_text,
-    a_value,
-    a_word,
-    an_object,
-    depth_over,
-    hash_or_param,
-    members_of,
-    optional,
+    is_deeper_than,
+    read_count,
+    read_hash_or_param,
+    read_optional,
+    read_text_or_param,
+    read_value,
     refuse,
-    some_words,
-    text_or_param,
+    require_list,
+    require_members,
+    require_object,
+    require_text,
+    require_word,
+    require_words,
 )
 from memoranda.standards.cal.wire.writer import CAL_VERSION
 
-# Nothing the grammar allows is nested deeper; this keeps hostile input off the stack.
+# Levels of nesting. No valid query has more; the limit prevents a stack overflow by hostile input.
 MAX_DEPTH: Final = 48
 
 
 def from_json(value: object, *, strict: bool = False) -> Query:
-    """Read a query from its JSON form. Raises QueryError, and nothing else; places are those of the canonical text."""
-    if depth_over(value, MAX_DEPTH):
+    """Read a query from its JSON form. Raise QueryError, and nothing else.
+
+    Positions in errors are those in the canonical text.
+    """
+    if is_deeper_than(value, MAX_DEPTH):
         refuse(f"the JSON is nested deeper than {MAX_DEPTH} levels")
-    form = an_object(value, "the query")
+    form = require_object(value, "the query")
     if form.get("cal_version", CAL_VERSION) is not CAL_VERSION:
         raise QueryError("This is not version 1 of CAL.", cal_code="CAL-E100", suggestion='Write "cal_version": 1.')
-    lets = tuple(_let(each) for each in a_list(form.get("let", []), "let"))
-    members = {name: each for name, each in form.items() if name not in ("cal_version", "let")}
-    built = Query(statement=_statement(members), lets=lets)
-    text = canonical(built)
-    # The limit is on what people write; canonical text is longer.
-    read = parser.parse_text(text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH)
-    if read != built:
-        refuse("a name in it is not one word")
-    return read
+    lets = tuple(_read_let(member) for member in require_list(form.get("let", []), "let"))
+    members = {name: member for name, member in form.items() if name not in ("cal_version", "let")}
+    query = Query(statement=_read_statement(members), lets=lets)
+    text = canonical(query)
+    # The limit of bytes applies to queries as people write them; canonical text is longer.
+    parsed = parser.parse_text(text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH)
+    if parsed != query:
+        refuse("a name is not a single word")
+    return parsed
 
 
-def _let(value: object) -> Let:
-    form = members_of(value, "a LET", ("name", "query"), ("name", "query"))
-    return Let(name=a_word(form["name"], "the name of a LET"), query=nested_recall(form["query"]))
+def _read_let(value: object) -> Let:
+    """Read `{"name": …, "query": {…}}`."""
+    form = require_members(value, "a LET", ("name", "query"), ("name", "query"))
+    return Let(name=require_word(form["name"], "the name of a LET"), query=read_nested_recall(form["query"]))
 
 
-def _statement(value: object) -> Statement:
-    form = an_object(value, "a statement")
+def _read_statement(value: object) -> Statement:
+    """Read a statement by the reader for its name."""
+    form = require_object(value, "a statement")
     name = form.get("statement")
-    reader = _STATEMENTS.get(name) if isinstance(name, str) else None
+    reader = _STATEMENT_READERS.get(name) if isinstance(name, str) else None
     if reader is None:
-        refuse(f"statement is one of {', '.join(_STATEMENTS)}")
-    return reader({member: each for member, each in form.items() if member != "statement"})
+        refuse(f"statement must be one of {', '.join(_STATEMENT_READERS)}")
+    return reader({member: member_value for member, member_value in form.items() if member != "statement"})
 
 
-def _assemble(value: object) -> Assemble:
-    form = members_of(value, "assemble", tuple("name for from budget priority format stream with".split()), ("from",))
-    sources = tuple(_source(each) for each in a_list(form["from"], "from"))
+def _read_assemble(value: object) -> Assemble:
+    """Read an ASSEMBLE."""
+    form = require_members(
+        value, "assemble", tuple("name for from budget priority format stream with".split()), ("from",)
+    )
+    sources = tuple(_read_source(source) for source in require_list(form["from"], "from"))
     if not sources:
         refuse("from is empty")
     return Assemble(
         sources=sources,
-        name=optional(form, "name", a_word),
-        intent=optional(form, "for", a_text),
-        budget=optional(form, "budget", _budget),
-        priority=optional(form, "priority", some_words) or (),
-        format=optional(form, "format", _format),
-        stream=optional(form, "stream", _stream),
-        options=options_of(form),
+        name=read_optional(form, "name", require_word),
+        intent=read_optional(form, "for", require_text),
+        budget=read_optional(form, "budget", _read_budget),
+        priority=read_optional(form, "priority", require_words) or (),
+        format=read_optional(form, "format", _read_format),
+        stream=read_optional(form, "stream", _read_stream),
+        options=read_options(form),
     )
 
 
-def _source(value: object) -> Source:
-    form = members_of(value, "a source", ("label", "query", "ref"))
+def _read_source(value: object) -> Source:
+    """Read `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
+    form = require_members(value, "a source", ("label", "query", "ref"))
     if ("query" in form) == ("ref" in form):
-        refuse("a source has a query or a ref")
-    query = nested_recall(form["query"]) if "query" in form else Param(name=a_word(form["ref"], "ref"))
-    return Source(label=optional(form, "label", a_word), query=query)
+        refuse("a source needs either query or ref")
+    query = read_nested_recall(form["query"]) if "query" in form else Param(name=require_word(form["ref"], "ref"))
+    return Source(label=read_optional(form, "label", require_word), query=query)
 
 
-def _budget(value: object, what: str) -> Budget:
-    form = members_of(value, what, ("amount", "unit"), ("amount", "unit"))
+def _read_budget(value: object, label: str) -> Budget:
+    """Read `{"amount": n, "unit": "tokens" | "grains"}`."""
+    form = require_members(value, label, ("amount", "unit"), ("amount", "unit"))
     unit = form["unit"]
     if unit not in words.BUDGET_UNITS:
-        refuse("the unit of a budget is tokens or grains")
-    return Budget(amount=_plain_count(form["amount"], "amount"), unit=unit)
+        refuse("the unit of a budget must be tokens or grains")
+    return Budget(amount=_read_positive_integer(form["amount"], "amount"), unit=unit)
 
 
-def _plain_count(value: object, what: str) -> int:
-    found = a_count(value, what)
-    if not isinstance(found, int) or found < 1:
-        raise QueryError(f"{what} is not a whole number above 0.", cal_code="CAL-E006", suggestion="Write 100.")
-    return found
+def _read_positive_integer(value: object, label: str) -> int:
+    """Return a whole number above 0."""
+    count = read_count(value, label)
+    if not isinstance(count, int) or count < 1:
+        raise QueryError(f"{label} is not a whole number above 0.", cal_code="CAL-E006", suggestion="Write 100.")
+    return count
 
 
-def _format(value: object, what: str) -> str | Template:
+def _read_format(value: object, label: str) -> str | Template:
+    """Read the name of a format, or `{"template": …}` with a name or sections."""
     if not isinstance(value, dict):
-        return a_word(value, what).lower()
-    template = members_of(value, what, ("template",), ("template",))["template"]
+        return require_word(value, label).lower()
+    template = require_members(value, label, ("template",), ("template",))["template"]
     if isinstance(template, dict):
-        return Template(sections=_sections(template))
-    return Template(name=a_word(template, "template"))
+        return Template(sections=_read_sections(template))
+    return Template(name=require_word(template, "template"))
 
 
-def _sections(value: object) -> Sections:
-    form = members_of(value, "a template", Sections.__struct_fields__)
+def _read_sections(value: object) -> Sections:
+    """Read the sections of a template."""
+    form = require_members(value, "a template", Sections.__struct_fields__)
     if not form:
-        refuse("a template has at least one section")
-    # Not normalised: template text is not a string literal.
+        refuse("a template needs at least one section")
+    # Checked only, not normalised to NFC: template text is no string literal.
     for name, text in form.items():
-        a_text(text, name)
+        require_text(text, name)
     return Sections(**form)
 
 
-def _stream(value: object, what: str) -> Stream:
-    form = members_of(value, what, ("options", "chunk_size"))
-    options = some_words(form["options"], "options") if "options" in form else ("all",)
-    size = _plain_count(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
+def _read_stream(value: object, label: str) -> Stream:
+    """Read `{"options": […], "chunk_size": n}`."""
+    form = require_members(value, label, ("options", "chunk_size"))
+    options = require_words(form["options"], "options") if "options" in form else ("all",)
+    size = _read_positive_integer(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
     return Stream(options=tuple(dict.fromkeys(options)), chunk_size=size)
 
 
-def _set(value: object) -> SetOp:
-    form = members_of(value, "set", ("op", "operands"), ("op", "operands"))
-    operands = a_list(form["operands"], "operands")
+def _read_set(value: object) -> SetOp:
+    """Read `{"op": …, "operands": [a, b]}`."""
+    form = require_members(value, "set", ("op", "operands"), ("op", "operands"))
+    operands = require_list(form["operands"], "operands")
     if form["op"] not in ("union", "intersect", "except") or len(operands) != 2:
         refuse("set takes union, intersect or except, and two operands")
-    left, right = (_statement(each) for each in operands)
-    if not isinstance(left, Recall | Coalesce | SetOp) or not isinstance(right, Recall | Coalesce | SetOp):
-        refuse("an operand is a recall, a coalesce or a set")
-    return SetOp(operator=form["op"], left=left, right=right)
+    left_operand, right_operand = (_read_statement(operand) for operand in operands)
+    if not isinstance(left_operand, Recall | Coalesce | SetOp) or not isinstance(
+        right_operand, Recall | Coalesce | SetOp
+    ):
+        refuse("an operand must be a recall, a coalesce or a set")
+    return SetOp(operator=form["op"], left_operand=left_operand, right_operand=right_operand)
 
 
-def _exists(value: object) -> Exists:
-    return Exists(hash=hash_or_param(members_of(value, "exists", ("hash",), ("hash",))["hash"], "hash"))
+def _read_exists(value: object) -> Exists:
+    """Read `{"hash": …}`."""
+    return Exists(hash=read_hash_or_param(require_members(value, "exists", ("hash",), ("hash",))["hash"], "hash"))
 
 
-def _history(value: object) -> History:
-    form = an_object(value, "history")
+def _read_history(value: object) -> History:
+    """Read the history of a hash, or of a subject and relation."""
+    form = require_object(value, "history")
     if "hash" in form:
-        members_of(form, "the history of a hash", ("hash", "diff"))
-        return History(hash=hash_or_param(form["hash"], "hash"), diff=optional(form, "diff", hash_or_param))
+        require_members(form, "the history of a hash", ("hash", "diff"))
+        return History(
+            hash=read_hash_or_param(form["hash"], "hash"), diff=read_optional(form, "diff", read_hash_or_param)
+        )
     members = ("in", "subject", "relation", "as_of")
-    members_of(form, "the history of a subject", members, ("subject", "relation"))
+    require_members(form, "the history of a subject", members, ("subject", "relation"))
     return History(
-        namespace=optional(form, "in", namespace_of),
-        subject=text_or_param(form["subject"], "subject"),
-        relation=text_or_param(form["relation"], "relation"),
-        as_of=optional(form, "as_of", text_or_param),
+        namespace=read_optional(form, "in", read_namespace),
+        subject=read_text_or_param(form["subject"], "subject"),
+        relation=read_text_or_param(form["relation"], "relation"),
+        as_of=read_optional(form, "as_of", read_text_or_param),
     )
 
 
-def _explain(value: object) -> Explain:
-    query = _statement(members_of(value, "explain", ("query",), ("query",))["query"])
+def _read_explain(value: object) -> Explain:
+    """Read `{"query": {…}}`."""
+    query = _read_statement(require_members(value, "explain", ("query",), ("query",))["query"])
     if isinstance(query, Explain):
-        refuse("explain does not explain itself")
+        refuse("explain cannot contain another explain")
     return Explain(query=query)
 
 
-def _describe(value: object) -> Describe:
-    form = members_of(value, "describe", ("target", "grain_type"), ("target",))
-    grain_type = optional(form, "grain_type", a_word)
-    target = a_word(form["target"], "target").lower()
+def _read_describe(value: object) -> Describe:
+    """Read `{"target": …, "grain_type": …}`."""
+    form = require_members(value, "describe", ("target", "grain_type"), ("target",))
+    grain_type = read_optional(form, "grain_type", require_word)
+    target = require_word(form["target"], "target").lower()
     return Describe(target=target, grain_type=None if grain_type is None else grain_type.lower())
 
 
-def _batch(value: object) -> Batch:
-    entries = a_list(members_of(value, "batch", ("entries",), ("entries",))["entries"], "entries")
+def _read_batch(value: object) -> Batch:
+    """Read `{"entries": […]}`."""
+    entries = require_list(require_members(value, "batch", ("entries",), ("entries",))["entries"], "entries")
     if not entries:
         refuse("entries is empty")
-    return Batch(entries=tuple(_entry(each) for each in entries))
+    return Batch(entries=tuple(_read_entry(entry) for entry in entries))
 
 
-def _entry(value: object) -> Entry:
-    form = members_of(value, "an entry", ("label", "query"), ("label", "query"))
-    query = _statement(form["query"])
+def _read_entry(value: object) -> Entry:
+    """Read `{"label": …, "query": {…}}`."""
+    form = require_members(value, "an entry", ("label", "query"), ("label", "query"))
+    query = _read_statement(form["query"])
     if not isinstance(query, Recall | Exists | History | Describe | Coalesce):
-        refuse("an entry is a recall, exists, history, describe or coalesce")
-    return Entry(label=a_word(form["label"], "label"), query=query)
+        refuse("an entry must be a recall, exists, history, describe or coalesce")
+    return Entry(label=require_word(form["label"], "label"), query=query)
 
 
-def _coalesce(value: object) -> Coalesce:
-    branches = a_list(members_of(value, "coalesce", ("branches",), ("branches",))["branches"], "branches")
+def _read_coalesce(value: object) -> Coalesce:
+    """Read `{"branches": […]}`."""
+    branches = require_list(require_members(value, "coalesce", ("branches",), ("branches",))["branches"], "branches")
     if len(branches) < 2:
-        refuse("coalesce has at least two branches")
-    return Coalesce(branches=tuple(nested_recall(each) for each in branches))
+        refuse("coalesce needs at least two branches")
+    return Coalesce(branches=tuple(read_nested_recall(branch) for branch in branches))
 
 
-def _assignments(value: object) -> tuple[Assignment, ...]:
-    form = an_object(value, "set")
-    given = {a_word(name, "a field of set").lower(): a_value(each, str(name)) for name, each in form.items()}
-    ordered = [*(name for name in fields.SETTABLE if name in given), *(n for n in given if n not in fields.SETTABLE)]
-    return tuple(Assignment(field=name, value=given[name]) for name in ordered)
+def _read_assignments(value: object) -> tuple[Assignment, ...]:
+    """Return the assignments of `set`, known fields first and in canonical order."""
+    form = require_object(value, "set")
+    values = {
+        require_word(name, "a field of set").lower(): read_value(member, str(name)) for name, member in form.items()
+    }
+    settable = [name for name in fields.SETTABLE if name in values]
+    # Unknown fields are kept, so that the parser reports them.
+    unknown = [name for name in values if name not in fields.SETTABLE]
+    return tuple(Assignment(field=name, value=values[name]) for name in (*settable, *unknown))
 
 
-def _reason(form: Mapping[str, Any]) -> str:
+def _read_reason(form: Mapping[str, Any]) -> str:
+    """Return the reason of a change. Raise QueryError if it is missing."""
     if "reason" not in form:
         raise QueryError("A change needs a REASON.", cal_code="CAL-E018", suggestion='Add "reason": "why".')
-    return a_text(form["reason"], "reason")
+    return require_text(form["reason"], "reason")
 
 
-def _add(value: object) -> Add:
-    form = members_of(value, "add", ("grain_type", "set", "reason"), ("grain_type",))
-    grain_type = a_word(form["grain_type"], "grain_type").lower()
-    assignments = _assignments(form.get("set", {}))
-    return Add(grain_type=grain_type, assignments=assignments, reason=_reason(form))
+def _read_add(value: object) -> Add:
+    """Read `{"grain_type": …, "set": {…}, "reason": …}`."""
+    form = require_members(value, "add", ("grain_type", "set", "reason"), ("grain_type",))
+    grain_type = require_word(form["grain_type"], "grain_type").lower()
+    assignments = _read_assignments(form.get("set", {}))
+    return Add(grain_type=grain_type, assignments=assignments, reason=_read_reason(form))
 
 
-def _supersede(value: object) -> Supersede:
-    form = members_of(value, "supersede", ("hash", "set", "reason"), ("hash",))
-    target = hash_or_param(form["hash"], "hash")
-    return Supersede(hash=target, assignments=_assignments(form.get("set", {})), reason=_reason(form))
+def _read_supersede(value: object) -> Supersede:
+    """Read `{"hash": …, "set": {…}, "reason": …}`."""
+    form = require_members(value, "supersede", ("hash", "set", "reason"), ("hash",))
+    target = read_hash_or_param(form["hash"], "hash")
+    return Supersede(hash=target, assignments=_read_assignments(form.get("set", {})), reason=_read_reason(form))
 
 
-def _revert(value: object) -> Revert:
-    form = members_of(value, "revert", ("hash", "reason"), ("hash",))
-    return Revert(hash=hash_or_param(form["hash"], "hash"), reason=_reason(form))
+def _read_revert(value: object) -> Revert:
+    """Read `{"hash": …, "reason": …}`."""
+    form = require_members(value, "revert", ("hash", "reason"), ("hash",))
+    return Revert(hash=read_hash_or_param(form["hash"], "hash"), reason=_read_reason(form))
 
 
-def _define(value: object) -> DefineTemplate:
-    form = members_of(value, "define_template", ("name", "extends", "sections"), ("name", "sections"))
-    extends = optional(form, "extends", a_word)
+def _read_define_template(value: object) -> DefineTemplate:
+    """Read `{"name": …, "extends": …, "sections": {…}}`."""
+    form = require_members(value, "define_template", ("name", "extends", "sections"), ("name", "sections"))
+    extends = read_optional(form, "extends", require_word)
     return DefineTemplate(
-        name=a_word(form["name"], "name"),
+        name=require_word(form["name"], "name"),
         extends=None if extends is None else extends.lower(),
-        sections=_sections(form["sections"]),
+        sections=_read_sections(form["sections"]),
     )
 
 
-_STATEMENTS: Final[Mapping[str, Callable[[object], Statement]]] = {
-    "recall": recall_of,
-    "assemble": _assemble,
-    "set": _set,
-    "exists": _exists,
-    "history": _history,
-    "explain": _explain,
-    "describe": _describe,
-    "batch": _batch,
-    "coalesce": _coalesce,
-    "add": _add,
-    "supersede": _supersede,
-    "revert": _revert,
-    "define_template": _define,
+_STATEMENT_READERS: Final[Mapping[str, Callable[[object], Statement]]] = {
+    "recall": read_recall,
+    "assemble": _read_assemble,
+    "set": _read_set,
+    "exists": _read_exists,
+    "history": _read_history,
+    "explain": _read_explain,
+    "describe": _read_describe,
+    "batch": _read_batch,
+    "coalesce": _read_coalesce,
+    "add": _read_add,
+    "supersede": _read_supersede,
+    "revert": _read_revert,
+    "define_template": _read_define_template,
 }

@@ -1,4 +1,4 @@
-"""The JSON form of a RECALL, read from untrusted JSON. The parser is the judge of the words in it: see wire_reader."""
+"""Reader of the JSON form of a RECALL, from untrusted JSON. `wire.reader` has the parser check the words in it."""
 
 from __future__ import annotations
 
@@ -26,212 +26,230 @@ from memoranda.standards.cal.language.syntax import (
     Value,
 )
 from memoranda.standards.cal.wire.shapes import (
-    a_count,
-    a_flag,
-    a_hash,
-    a_list,
-    a_text,
-    a_value,
-    a_word,
-    an_object,
-    hash_or_param,
-    members_of,
-    optional,
+    read_count,
+    read_flag,
+    read_hash,
+    read_hash_or_param,
+    read_optional,
+    read_text_or_param,
+    read_value,
     refuse,
-    some_words,
-    text_or_param,
+    require_list,
+    require_members,
+    require_object,
+    require_text,
+    require_word,
+    require_words,
 )
-from memoranda.standards.cal.wire.writer import OPTION_VALUE, OPTION_WORD, RECALL_MEMBERS
+from memoranda.standards.cal.wire.writer import OPTION_VALUE_MEMBERS, OPTION_WORD_MEMBERS, RECALL_MEMBERS
 
 _REDUCERS: Final = ("count", "first", "subjects", "objects", "hashes")
 
 
-def nested_recall(value: object) -> Recall:
-    """A RECALL where nothing else may stand."""
-    form = an_object(value, "a query")
+def read_nested_recall(value: object) -> Recall:
+    """Read a RECALL where no other statement is allowed."""
+    form = require_object(value, "a query")
     if form.get("statement", "recall") != "recall":
-        refuse("only a recall can stand here")
-    return recall_of({name: each for name, each in form.items() if name != "statement"})
+        refuse("only a recall is allowed here")
+    return read_recall({name: member for name, member in form.items() if name != "statement"})
 
 
-def recall_of(value: object) -> Recall:
-    """A RECALL."""
-    form = members_of(value, "a recall", RECALL_MEMBERS)
-    between = a_list(form["between"], "between") if "between" in form else []
+def read_recall(value: object) -> Recall:
+    """Read a RECALL from the members of its JSON form."""
+    form = require_members(value, "a recall", RECALL_MEMBERS)
+    between = require_list(form["between"], "between") if "between" in form else []
     if "between" in form and len(between) != 2:
-        refuse("between has two ends")
-    ends = tuple(a_value(each, "between") for each in between)
+        refuse("between needs two values")
+    ends = tuple(read_value(item, "between") for item in between)
     return Recall(
-        my=a_flag(form, "my"),
-        grain_type=optional(form, "grain_type", _plural),
-        namespace=optional(form, "in", namespace_of),
-        about=optional(form, "about", text_or_param),
-        like=optional(form, "like", text_or_param),
-        since=optional(form, "since", text_or_param),
+        my=read_flag(form, "my"),
+        grain_type=read_optional(form, "grain_type", _read_plural),
+        namespace=read_optional(form, "in", read_namespace),
+        about=read_optional(form, "about", read_text_or_param),
+        like=read_optional(form, "like", read_text_or_param),
+        since=read_optional(form, "since", read_text_or_param),
         between=Between(low=ends[0], high=ends[1]) if ends else None,
-        thread=optional(form, "thread", _thread),
-        where=tuple(_condition(each) for each in a_list(form.get("where", []), "where")),
-        options=options_of(form),
-        stages=tuple(_stage(each) for each in a_list(form.get("pipeline", []), "pipeline")),
-        recent=optional(form, "recent", a_count),
-        contradictions=a_flag(form, "contradictions"),
-        format=optional(form, "as", a_word),
+        thread=read_optional(form, "thread", _read_thread),
+        where=tuple(_read_condition(item) for item in require_list(form.get("where", []), "where")),
+        options=read_options(form),
+        stages=tuple(_read_stage(item) for item in require_list(form.get("pipeline", []), "pipeline")),
+        recent=read_optional(form, "recent", read_count),
+        contradictions=read_flag(form, "contradictions"),
+        format=read_optional(form, "as", require_word),
     )
 
 
-def _plural(value: object, what: str) -> str:
-    # The parser says what is wrong with a word that is none; it has to see it for that.
-    word = a_word(value, what)
-    found = fields.PLURALS.get(word.lower())
-    if found is None:
+def _read_plural(value: object, label: str) -> str:
+    """Return the singular of a grain type that is given in the plural."""
+    # The parser raises a better error, with a suggestion.
+    word = require_word(value, label)
+    singular = fields.PLURALS.get(word.lower())
+    if singular is None:
         parser.parse_text(f"RECALL {word}")
-        refuse(f"{what} is not a grain type")
-    return found
+        refuse(f"{label} is not a grain type")
+    return singular
 
 
-def namespace_of(value: object, what: str) -> Namespace:
-    """`in`: a name, or a scope."""
+def read_namespace(value: object, label: str) -> Namespace:
+    """Read `in`: the name of a namespace, or of a scope."""
     if isinstance(value, dict):
-        form = members_of(value, what, ("scope",), ("scope",))
-        return Namespace(name=a_text(form["scope"], what), scoped=True)
-    return Namespace(name=a_text(value, what))
+        form = require_members(value, label, ("scope",), ("scope",))
+        return Namespace(name=require_text(form["scope"], label), scoped=True)
+    return Namespace(name=require_text(value, label))
 
 
-def _thread(value: object, what: str) -> Thread:
+def _read_thread(value: object, label: str) -> Thread:
+    """Read the id of a session, or `{"from": hash}`."""
     if isinstance(value, dict) and "from" in value:
-        form = members_of(value, what, ("from",))
-        return Thread(message=hash_or_param(form["from"], what))
-    return Thread(session=text_or_param(value, what))
+        form = require_members(value, label, ("from",))
+        return Thread(message=read_hash_or_param(form["from"], label))
+    return Thread(session=read_text_or_param(value, label))
 
 
-def _condition(value: object) -> Condition:
-    form = members_of(value, "a condition", ("field", "op", "value"), ("field", "op", "value"))
-    field = a_word(form["field"], "the field of a condition").lower()
-    operator = a_text(form["op"], "op").upper()
+def _read_condition(value: object) -> Condition:
+    """Read `{"field": …, "op": …, "value": …}`."""
+    form = require_members(value, "a condition", ("field", "op", "value"), ("field", "op", "value"))
+    field = require_word(form["field"], "the field of a condition").lower()
+    operator = require_text(form["op"], "op").upper()
     if operator not in words.OPERATORS:
-        refuse(f"{lexer.shown(operator)} is not an operator")
-    return Condition(field=field, operator=operator, value=_operand(field, operator, form["value"]))
+        refuse(f"{lexer.quote_token(operator)} is not an operator")
+    return Condition(field=field, operator=operator, value=_read_operand(field, operator, form["value"]))
 
 
-def _operand(field: str, operator: str, value: object) -> Value | Subquery:
+def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
+    """Read the value of a condition; its form depends on the operator."""
     if operator == "IN":
         if isinstance(value, dict):
-            form = members_of(value, "the value of IN", ("subquery",), ("subquery",))
-            return Subquery(query=nested_recall(form["subquery"]))
-        return tuple(a_value(each, "a value of IN") for each in a_list(value, "the value of IN"))
+            form = require_members(value, "the value of IN", ("subquery",), ("subquery",))
+            return Subquery(query=read_nested_recall(form["subquery"]))
+        return tuple(read_value(member, "a value of IN") for member in require_list(value, "the value of IN"))
     if operator == "BETWEEN":
-        ends = a_list(value, "the value of BETWEEN")
+        ends = require_list(value, "the value of BETWEEN")
         if len(ends) != 2:
-            refuse("BETWEEN has two ends")
-        return tuple(a_value(each, "an end of BETWEEN") for each in ends)
+            refuse("BETWEEN needs two values")
+        return tuple(read_value(member, "an end of BETWEEN") for member in ends)
     if operator == "IS":
-        return a_word(value, "the category").upper()
+        return require_word(value, "the category").upper()
     if field == "hash" and isinstance(value, str):
-        return a_hash(value, "hash")
-    return a_value(value, f"the value of {field}")
+        return read_hash(value, "hash")
+    return read_value(value, f"the value of {field}")
 
 
-def options_of(form: Mapping[str, Any]) -> tuple[Option, ...]:
-    """`with`: the options."""
-    return tuple(_option(each) for each in a_list(form.get("with", []), "with"))
+def read_options(form: Mapping[str, Any]) -> tuple[Option, ...]:
+    """Read `with`: the options."""
+    return tuple(_read_option(option) for option in require_list(form.get("with", []), "with"))
 
 
-def _option(value: object) -> Option:
+def _read_option(value: object) -> Option:
+    """Read an option: its name, or an object with its word, value or arguments."""
     if isinstance(value, str):
-        return Option(name=_folded(a_word(value, "an option")))
-    form = an_object(value, "an option")
-    name = _folded(a_word(form.get("option"), "the name of an option"))
+        return Option(name=_fold_case(require_word(value, "an option")))
+    form = require_object(value, "an option")
+    name = _fold_case(require_word(form.get("option"), "the name of an option"))
     if name.startswith(words.EXTENSION_PREFIX):
-        members_of(form, name, ("option", "args"), ("args",))
-        arguments = tuple(a_value(each, name) for each in a_list(form["args"], "args"))
+        require_members(form, name, ("option", "args"), ("args",))
+        arguments = tuple(read_value(member, name) for member in require_list(form["args"], "args"))
         return Option(name=name, arguments=arguments)
-    word_name = OPTION_WORD.get(name)
-    word = None if word_name is None else a_word(form.get(word_name), word_name).lower()
+    word_name = OPTION_WORD_MEMBERS.get(name)
+    word = None if word_name is None else require_word(form.get(word_name), word_name).lower()
     if name == "diversity":
         value_name: str | None = "lambda" if word == "mmr" else "value"
     else:
-        value_name = OPTION_VALUE.get(name) if name != "consistency" or word == "bounded" else None
-    allowed = tuple(each for each in ("option", word_name, value_name) if each is not None)
-    members_of(form, name, allowed)
-    given = a_value(form[value_name], value_name) if value_name is not None and value_name in form else None
-    _check_option(name, word, given)
-    return Option(name=name, word=word, value=given)
+        value_name = OPTION_VALUE_MEMBERS.get(name) if name != "consistency" or word == "bounded" else None
+    allowed = tuple(member for member in ("option", word_name, value_name) if member is not None)
+    require_members(form, name, allowed)
+    option_value = None if value_name is None else read_optional(form, value_name, read_value)
+    _check_option(name, word, option_value)
+    return Option(name=name, word=word, value=option_value)
 
 
 def _check_option(name: str, word: str | None, value: Value | None) -> None:
-    """What canonical text could not show: an unknown method, a value of another kind, or one that is missing."""
+    """Refuse an option whose method is unknown, or whose value is missing or of the wrong kind.
+
+    Its canonical text would not show these mistakes.
+    """
     if name == "diversity" and word not in ("mmr", "threshold"):
-        refuse("the method of diversity is mmr or threshold")
+        refuse("the method of diversity must be mmr or threshold")
     needed = name in ("locale", "cache") or word in ("threshold", "bounded")
     if name == "locale":
         fits = isinstance(value, str)
     else:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     if (value is None and needed) or (value is not None and not fits):
-        refuse(f"{name} does not take that")
+        refuse(f"{name} does not take this value")
 
 
-def _folded(name: str) -> str:
+def _fold_case(name: str) -> str:
+    """Return the name in lower case, unless it is an extension, whose case matters."""
     return name if name.startswith(words.EXTENSION_PREFIX) else name.lower()
 
 
-def _stage(value: object) -> Stage:
-    form = an_object(value, "a stage")
-    name = a_text(form.get("stage"), "stage")
-    reader = _STAGES.get(name)
+def _read_stage(value: object) -> Stage:
+    """Read a stage of the pipeline by the reader for its name."""
+    form = require_object(value, "a stage")
+    name = require_text(form.get("stage"), "stage")
+    reader = _STAGE_READERS.get(name)
     if reader is None:
-        refuse(f"{lexer.shown(name)} is not a stage")
+        refuse(f"{lexer.quote_token(name)} is not a stage")
     return reader(form)
 
 
-def _reduce(form: object) -> Stage:
-    return Reduce(to=members_of(form, "the stage", ("stage",))["stage"])
+def _read_reduce(form: object) -> Stage:
+    """Read a stage without arguments."""
+    return Reduce(to=require_members(form, "the stage", ("stage",))["stage"])
 
 
-def _select(form: object) -> Stage:
-    given = members_of(form, "select", ("stage", "fields"), ("fields",))
-    return Select(fields=tuple(name.lower() for name in some_words(given["fields"], "fields")))
+def _read_select(form: object) -> Stage:
+    """Read `{"stage": "select", "fields": […]}`."""
+    members = require_members(form, "select", ("stage", "fields"), ("fields",))
+    return Select(fields=tuple(name.lower() for name in require_words(members["fields"], "fields")))
 
 
-def _order_by(form: object) -> Stage:
-    given = members_of(form, "order_by", ("stage", "field", "dir"), ("field",))
-    direction = given.get("dir", "asc")
+def _read_order_by(form: object) -> Stage:
+    """Read `{"stage": "order_by", "field": …, "dir": "asc" | "desc"}`."""
+    members = require_members(form, "order_by", ("stage", "field", "dir"), ("field",))
+    direction = members.get("dir", "asc")
     if direction not in ("asc", "desc"):
-        refuse("dir is asc or desc")
-    return OrderBy(field=a_word(given["field"], "field").lower(), descending=direction == "desc")
+        refuse("dir must be asc or desc")
+    return OrderBy(field=require_word(members["field"], "field").lower(), descending=direction == "desc")
 
 
-def _limit(form: object) -> Stage:
-    return Limit(count=a_count(members_of(form, "limit", ("stage", "n"), ("n",))["n"], "n"))
+def _read_limit(form: object) -> Stage:
+    """Read `{"stage": "limit", "n": …}`."""
+    return Limit(count=read_count(require_members(form, "limit", ("stage", "n"), ("n",))["n"], "n"))
 
 
-def _offset(form: object) -> Stage:
-    return Offset(count=a_count(members_of(form, "offset", ("stage", "n"), ("n",))["n"], "n"))
+def _read_offset(form: object) -> Stage:
+    """Read `{"stage": "offset", "n": …}`."""
+    return Offset(count=read_count(require_members(form, "offset", ("stage", "n"), ("n",))["n"], "n"))
 
 
-def _group_by(form: object) -> Stage:
-    given = members_of(form, "group_by", ("stage", "field"), ("field",))
-    return GroupBy(field=a_word(given["field"], "field").lower())
+def _read_group_by(form: object) -> Stage:
+    """Read `{"stage": "group_by", "field": …}`."""
+    members = require_members(form, "group_by", ("stage", "field"), ("field",))
+    return GroupBy(field=require_word(members["field"], "field").lower())
 
 
-def _project(form: object) -> Stage:
-    given = members_of(form, "project", ("stage", "content", "attr"))
-    if len(given) == 1:
+def _read_projected_names(value: object, label: str) -> tuple[str, ...]:
+    """Read the field names of PROJECT."""
+    return tuple(map(_fold_case, require_words(value, label)))
+
+
+def _read_project(form: object) -> Stage:
+    """Read `{"stage": "project", "content": […], "attr": […]}`."""
+    members = require_members(form, "project", ("stage", "content", "attr"))
+    if len(members) == 1:
         refuse("project needs content or attr")
-    names = {
-        name: tuple(_folded(each) for each in some_words(given[name], name))
-        for name in ("content", "attr")
-        if name in given
-    }
-    return Project(content=names.get("content"), attributes=names.get("attr"))
+    content = read_optional(members, "content", _read_projected_names)
+    return Project(content=content, attributes=read_optional(members, "attr", _read_projected_names))
 
 
-_STAGES: Final[Mapping[str, Callable[[object], Stage]]] = {
-    "select": _select,
-    "order_by": _order_by,
-    "limit": _limit,
-    "offset": _offset,
-    "group_by": _group_by,
-    "project": _project,
-    **dict.fromkeys(_REDUCERS, _reduce),
+_STAGE_READERS: Final[Mapping[str, Callable[[object], Stage]]] = {
+    "select": _read_select,
+    "order_by": _read_order_by,
+    "limit": _read_limit,
+    "offset": _read_offset,
+    "group_by": _read_group_by,
+    "project": _read_project,
+    **dict.fromkeys(_REDUCERS, _read_reduce),
 }

@@ -1,4 +1,7 @@
-"""Shapes of untrusted JSON: each function takes any value and returns what it should be, or refuses it."""
+"""Checks of untrusted JSON: each function takes any value and returns it with a known type, or refuses it.
+
+`label` names the value in the message of the error.
+"""
 
 from __future__ import annotations
 
@@ -11,146 +14,151 @@ from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.syntax import Hash, Param, Value
 
 
-def refuse(what: str) -> NoReturn:
-    """Not the form of a query."""
+def refuse(reason: str) -> NoReturn:
+    """Raise the error for a value that is not the JSON form of a query."""
     raise QueryError(
-        f"Not the JSON form of a query: {what}.", cal_code="CAL-E002", suggestion='Example: {"statement": "recall"}'
+        f"Not the JSON form of a query: {reason}.", cal_code="CAL-E002", suggestion='Example: {"statement": "recall"}'
     )
 
 
-def depth_over(value: object, limit: int) -> bool:
-    """Whether the JSON is nested deeper than this; without a stack."""
+def is_deeper_than(value: object, limit: int) -> bool:
+    """Return True if the JSON is nested deeper than the limit. Works level by level, without recursion."""
     level = [value]
     for _ in range(limit):
         deeper: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                deeper.extend(each.values())
-            elif isinstance(each, list):
-                deeper.extend(each)
+        for member in level:
+            if isinstance(member, dict):
+                deeper.extend(member.values())
+            elif isinstance(member, list):
+                deeper.extend(member)
         if not deeper:
             return False
         level = deeper
     return True
 
 
-def an_object(value: object, what: str) -> dict[str, Any]:
-    """An object."""
+def require_object(value: object, label: str) -> dict[str, Any]:
+    """Return the value as an object."""
     if not isinstance(value, dict):
-        refuse(f"{what} is not an object")
+        refuse(f"{label} is not an object")
     return value
 
 
-def members_of(value: object, what: str, allowed: tuple[str, ...], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object with known members."""
-    form = an_object(value, what)
+def require_members(
+    value: object, label: str, allowed: tuple[str, ...], required: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the value as an object that has only allowed members, and all required ones."""
+    form = require_object(value, label)
     for name in form:
         if name not in allowed:
-            refuse(f"{what} has no member {lexer.shown(str(name))}")
+            refuse(f"{label} has no member {lexer.quote_token(str(name))}")
     for name in required:
         if name not in form:
-            refuse(f"{what} needs {name}")
+            refuse(f"{label} needs {name}")
     return form
 
 
-def a_list(value: object, what: str) -> list[Any]:
-    """An array."""
+def require_list(value: object, label: str) -> list[Any]:
+    """Return the value as an array."""
     if not isinstance(value, list):
-        refuse(f"{what} is not an array")
+        refuse(f"{label} is not an array")
     return value
 
 
-def a_text(value: object, what: str) -> str:
-    """Any text."""
+def require_text(value: object, label: str) -> str:
+    """Return the value as a string, normalised to NFC."""
     if not isinstance(value, str):
-        refuse(f"{what} is not a string")
+        refuse(f"{label} is not a string")
     return value if value.isascii() else unicodedata.normalize("NFC", value)
 
 
-def a_word(value: object, what: str) -> str:
-    """A name that stands bare in the text, and so must be a word."""
-    if not isinstance(value, str) or lexer.kind_of(value) not in (lexer.Kind.WORD, lexer.Kind.DOMAIN_FIELD):
-        refuse(f"{what} is not a word")
+def require_word(value: object, label: str) -> str:
+    """Return the value as a word: in query text it stands without quotes."""
+    if not isinstance(value, str) or lexer.classify_token(value) not in (
+        lexer.TokenKind.WORD,
+        lexer.TokenKind.DOMAIN_FIELD,
+    ):
+        refuse(f"{label} is not a word")
     return value
 
 
-def some_words(value: object, what: str) -> tuple[str, ...]:
-    """At least one word."""
-    found = tuple(a_word(each, what) for each in a_list(value, what))
-    if not found:
-        refuse(f"{what} is empty")
-    return found
+def require_words(value: object, label: str) -> tuple[str, ...]:
+    """Return the value as an array of at least one word."""
+    words = tuple(require_word(member, label) for member in require_list(value, label))
+    if not words:
+        refuse(f"{label} is empty")
+    return words
 
 
-def a_flag(form: Mapping[str, Any], name: str) -> bool:
-    """A member that is true or absent."""
+def read_flag(form: Mapping[str, Any], name: str) -> bool:
+    """Return True if the member is present; its only value is true."""
     if form.get(name, True) is not True:
-        refuse(f"{name} is true or absent")
+        refuse(f"{name} must be true or absent")
     return name in form
 
 
-def a_value(value: object, what: str) -> Value:
-    """A literal."""
+def read_value(value: object, label: str) -> Value:
+    """Return a literal: a string, number, boolean, array, parameter or hash."""
     if isinstance(value, str):
-        return a_text(value, what)
+        return require_text(value, label)
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return a_number(value)
+        return read_number(value)
     if isinstance(value, list):
-        return tuple(a_value(each, what) for each in value)
-    form = members_of(value, what, ("param", "hash"))
+        return tuple(read_value(member, label) for member in value)
+    form = require_members(value, label, ("param", "hash"))
     if set(form) == {"param"}:
-        return Param(name=a_word(form["param"], what))
+        return Param(name=require_word(form["param"], label))
     if set(form) == {"hash"}:
-        return a_hash(form["hash"], what)
-    refuse(f"{what} is not a value")
+        return read_hash(form["hash"], label)
+    refuse(f"{label} is not a value")
 
 
-def a_number(value: float) -> int | float:
-    """A number of the language."""
-    number = lexer.plain_number(value)
+def read_number(value: float) -> int | float:
+    """Return a number of the language."""
+    number = lexer.normalize_number(value)
     if number is None:
         raise QueryError("The number is too large.", cal_code="CAL-E006", suggestion="Write at most 300 digits.")
     return number
 
 
-def a_hash(value: object, what: str) -> Hash:
-    """A hash."""
-    text = a_text(value, what).lower()
+def read_hash(value: object, label: str) -> Hash:
+    """Return a hash in lower case."""
+    text = require_text(value, label).lower()
     if not lexer.HASH.fullmatch(text):
         raise QueryError(
-            f"{what} is not a hash.", cal_code="CAL-E015", suggestion="Write sha256: and 8 to 64 hexadecimal digits."
+            f"{label} is not a hash.", cal_code="CAL-E015", suggestion="Write sha256: and 8 to 64 hexadecimal digits."
         )
     return Hash(text=text)
 
 
-def text_or_param(value: object, what: str) -> str | Param:
-    """A string or a parameter."""
-    found = a_value(value, what)
-    if not isinstance(found, str | Param):
-        refuse(f"{what} is neither a string nor a parameter")
-    return found
+def read_text_or_param(value: object, label: str) -> str | Param:
+    """Return a string or a parameter."""
+    literal = read_value(value, label)
+    if not isinstance(literal, str | Param):
+        refuse(f"{label} is neither a string nor a parameter")
+    return literal
 
 
-def hash_or_param(value: object, what: str) -> Hash | Param:
-    """A hash or a parameter."""
+def read_hash_or_param(value: object, label: str) -> Hash | Param:
+    """Return a hash or a parameter; a plain string is a hash."""
     if isinstance(value, str):
-        return a_hash(value, what)
-    found = a_value(value, what)
-    if not isinstance(found, Hash | Param):
-        refuse(f"{what} is neither a hash nor a parameter")
-    return found
+        return read_hash(value, label)
+    literal = read_value(value, label)
+    if not isinstance(literal, Hash | Param):
+        refuse(f"{label} is neither a hash nor a parameter")
+    return literal
 
 
-def a_count(value: object, what: str) -> Any:
-    """A count; whether it is a whole number is for the parser to say."""
-    found = a_value(value, what)
-    if isinstance(found, bool) or not isinstance(found, int | float | Param):
-        refuse(f"{what} is not a number")
-    return found
+def read_count(value: object, label: str) -> Any:
+    """Return a count. The parser checks that it is a whole number."""
+    literal = read_value(value, label)
+    if isinstance(literal, bool) or not isinstance(literal, int | float | Param):
+        refuse(f"{label} is not a number")
+    return literal
 
 
-def optional(form: Mapping[str, Any], name: str, read: Callable[[object, str], Any]) -> Any:
-    """A member, read if it is there."""
-    return read(form[name], name) if name in form else None
+def read_optional(form: Mapping[str, Any], name: str, reader: Callable[[object, str], Any]) -> Any:
+    """Return a member, passed through the reader, or None if it is absent."""
+    return reader(form[name], name) if name in form else None

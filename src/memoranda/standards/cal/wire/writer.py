@@ -1,6 +1,6 @@
-"""The JSON form of a query, `application/json+cal` (section 15.2): written here, read by wire_reader.
+"""Writer of the JSON form of a query, `application/json+cal` (section 15.2). Its reader is `wire.reader`.
 
-Every query has exactly one JSON form. Shortcuts are kept; a member that is absent was not given.
+Every query has exactly one JSON form. Shortcuts stay shortcuts; clauses that the query does not have are absent.
 """
 
 from __future__ import annotations
@@ -51,61 +51,63 @@ CAL_VERSION: Final = 1
 
 
 def statement_json(statement: Statement) -> Json:
-    """One statement, with its name first."""
-    name, members = _STATEMENTS[type(statement)]
+    """Return the JSON form of a statement, its name first."""
+    name, members = _STATEMENT_WRITERS[type(statement)]
     return {"statement": name, **members(statement)}
 
 
-def _given(**members: Any) -> Json:
-    """The members that were given."""
+def _without_absent(**members: Any) -> Json:
+    """Return the members without those that are None, False or an empty list."""
     return {name: value for name, value in members.items() if value is not None and value != [] and value is not False}
 
 
 def value_json(value: Value) -> Any:
-    """A literal: itself, `{"param": …}` or `{"hash": …}`."""
+    """Return a literal: itself, `{"param": …}` or `{"hash": …}`."""
     if isinstance(value, Param):
         return {"param": value.name}
     if isinstance(value, Hash):
         return {"hash": value.text}
     if isinstance(value, tuple):
-        return [value_json(each) for each in value]
+        return [value_json(member) for member in value]
     return value
 
 
-def _optional(value: Value | None) -> Any:
+def _optional_json(value: Value | None) -> Any:
+    """Return a literal, or None for a clause that is absent."""
     return None if value is None else value_json(value)
 
 
-def _hash(value: Hash | Param | None) -> Any:
-    """A plain string where only a hash may stand."""
-    return value.text if isinstance(value, Hash) else _optional(value)
+def _hash_json(value: Hash | Param | None) -> Any:
+    """Return a hash as a plain string, where the grammar allows only a hash; a parameter as an object."""
+    return value.text if isinstance(value, Hash) else _optional_json(value)
 
 
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall(recall: Recall) -> Json:
-    plain = _given(
+def _recall_json(recall: Recall) -> Json:
+    """Return the clauses of a RECALL, in the order of `RECALL_MEMBERS`."""
+    clauses = _without_absent(
         my=recall.my,
         grain_type=None if recall.grain_type is None else fields.PLURAL_OF[recall.grain_type],
-        about=_optional(recall.about),
-        like=_optional(recall.like),
-        since=_optional(recall.since),
+        about=_optional_json(recall.about),
+        like=_optional_json(recall.like),
+        since=_optional_json(recall.since),
         between=None if recall.between is None else [value_json(recall.between.low), value_json(recall.between.high)],
-        thread=None if recall.thread is None else _thread(recall.thread),
-        where=[_condition(each) for each in recall.where],
-        pipeline=[_STAGES[type(each)](each) for each in recall.stages],
-        recent=_optional(recall.recent),
+        thread=None if recall.thread is None else _thread_json(recall.thread),
+        where=[_condition_json(item) for item in recall.where],
+        pipeline=[_STAGE_WRITERS[type(item)](item) for item in recall.stages],
+        recent=_optional_json(recall.recent),
         contradictions=recall.contradictions,
     )
-    # Three names that are words of Python.
-    words = {
-        "in": None if recall.namespace is None else _namespace(recall.namespace),
-        "with": _options(recall.options),
+    # Three members are named like keywords of Python.
+    keyword_clauses = {
+        "in": None if recall.namespace is None else _namespace_json(recall.namespace),
+        "with": _options_json(recall.options),
         "as": recall.format,
     }
-    found = plain | _given(**words)
-    return {name: found[name] for name in RECALL_MEMBERS if name in found}
+    members = clauses | _without_absent(**keyword_clauses)
+    return {name: members[name] for name in RECALL_MEMBERS if name in members}
 
 
 RECALL_MEMBERS: Final = tuple(
@@ -113,15 +115,18 @@ RECALL_MEMBERS: Final = tuple(
 )
 
 
-def _namespace(namespace: Namespace) -> Any:
+def _namespace_json(namespace: Namespace) -> Any:
+    """Return the name of a namespace, or `{"scope": name}`."""
     return {"scope": namespace.name} if namespace.scoped else namespace.name
 
 
-def _thread(thread: Thread) -> Any:
-    return _optional(thread.session) if thread.message is None else {"from": _hash(thread.message)}
+def _thread_json(thread: Thread) -> Any:
+    """Return the id of a session, or `{"from": hash}`."""
+    return _optional_json(thread.session) if thread.message is None else {"from": _hash_json(thread.message)}
 
 
-def _condition(condition: Condition) -> Json:
+def _condition_json(condition: Condition) -> Json:
+    """Return `{"field": …, "op": …, "value": …}`."""
     value = condition.value
     if isinstance(value, Subquery):
         form: Any = {"subquery": statement_json(value.query)}
@@ -132,50 +137,57 @@ def _condition(condition: Condition) -> Json:
     return {"field": condition.field, "op": condition.operator, "value": form}
 
 
-# How the word and the value of each option are called.
-OPTION_WORD: Final = {
+# Option → the members that hold its word and its value.
+OPTION_WORD_MEMBERS: Final = {
     "progressive_disclosure": "level",
     "diversity": "method",
     "consistency": "level",
     "dedup": "field",
 }
-OPTION_VALUE: Final = {"locale": "value", "cache": "ttl", "consistency": "value"}
+OPTION_VALUE_MEMBERS: Final = {"locale": "value", "cache": "ttl", "consistency": "value"}
 
 
-def _options(options: tuple[Option, ...]) -> list[Any]:
-    return [_option(each) for each in options]
+def _options_json(options: tuple[Option, ...]) -> list[Any]:
+    """Return the list of options."""
+    return [_option_json(option) for option in options]
 
 
-def _option(option: Option) -> Any:
+def _option_json(option: Option) -> Any:
+    """Return the name of an option, or an object if it has a word, a value or arguments."""
     form: Json = {"option": option.name}
     if option.word is not None:
-        form[OPTION_WORD[option.name]] = option.word
+        form[OPTION_WORD_MEMBERS[option.name]] = option.word
     if option.value is not None:
         form[option_value_name(option)] = value_json(option.value)
     if option.arguments:
-        form["args"] = [value_json(each) for each in option.arguments]
+        form["args"] = [value_json(argument) for argument in option.arguments]
     return option.name if len(form) == 1 else form
 
 
 def option_value_name(option: Option) -> str:
-    """The member that holds an option's value."""
+    """Return the name of the member that holds an option's value."""
     if option.name == "diversity":
         return "lambda" if option.word == "mmr" else "value"
-    return OPTION_VALUE[option.name]
+    return OPTION_VALUE_MEMBERS[option.name]
 
 
-def _project(stage: Project) -> Json:
-    names = {"content": stage.content, "attr": stage.attributes}
-    return {"stage": "project", **{name: list(given) for name, given in names.items() if given is not None}}
+def _project_json(stage: Project) -> Json:
+    """Return `{"stage": "project", "content": […], "attr": […]}`."""
+    form: Json = {"stage": "project"}
+    if stage.content is not None:
+        form["content"] = list(stage.content)
+    if stage.attributes is not None:
+        form["attr"] = list(stage.attributes)
+    return form
 
 
-_STAGES: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
+_STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
     Select: lambda stage: {"stage": "select", "fields": list(stage.fields)},
     OrderBy: lambda stage: {"stage": "order_by", "field": stage.field, "dir": "desc" if stage.descending else "asc"},
     Limit: lambda stage: {"stage": "limit", "n": value_json(stage.count)},
     Offset: lambda stage: {"stage": "offset", "n": value_json(stage.count)},
     GroupBy: lambda stage: {"stage": "group_by", "field": stage.field},
-    Project: _project,
+    Project: _project_json,
     Reduce: lambda stage: {"stage": stage.to},
 }
 
@@ -183,85 +195,114 @@ _STAGES: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
 # --- the other statements --------------------------------------------------------------------------------
 
 
-def _assemble(statement: Assemble) -> Json:
+def _assemble_json(statement: Assemble) -> Json:
+    """Return the clauses of an ASSEMBLE."""
     budget, stream = statement.budget, statement.stream
     form = {
         "name": statement.name,
         "for": statement.intent,
-        "from": [_source(each) for each in statement.sources],
+        "from": [_source_json(source) for source in statement.sources],
         "budget": None if budget is None else {"amount": budget.amount, "unit": budget.unit},
         "priority": list(statement.priority),
-        "format": _template(statement.format) if isinstance(statement.format, Template) else statement.format,
-        "stream": None if stream is None else _given(options=list(stream.options), chunk_size=stream.chunk_size),
-        "with": _options(statement.options),
+        "format": _template_json(statement.format) if isinstance(statement.format, Template) else statement.format,
+        "stream": None
+        if stream is None
+        else _without_absent(options=list(stream.options), chunk_size=stream.chunk_size),
+        "with": _options_json(statement.options),
     }
-    return _given(**form)
+    return _without_absent(**form)
 
 
-def _source(source: Source) -> Json:
+def _source_json(source: Source) -> Json:
+    """Return `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     query = source.query
     form = {"ref": query.name} if isinstance(query, Param) else {"query": statement_json(query)}
     return form if source.label is None else {"label": source.label, **form}
 
 
-def _template(template: Template) -> Json:
-    return {"template": template.name if template.sections is None else _sections(template.sections)}
+def _template_json(template: Template) -> Json:
+    """Return `{"template": …}` with a name or sections."""
+    return {"template": template.name if template.sections is None else _sections_json(template.sections)}
 
 
-def _sections(sections: Sections) -> Json:
+def _sections_json(sections: Sections) -> Json:
+    """Return the sections of a template that are present."""
     texts = {name: getattr(sections, name) for name in Sections.__struct_fields__}
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _history(statement: History) -> Json:
+def _history_json(statement: History) -> Json:
+    """Return the clauses of a HISTORY."""
     form = {
-        "hash": _hash(statement.hash),
-        "diff": _hash(statement.diff),
-        "in": None if statement.namespace is None else _namespace(statement.namespace),
-        "subject": _optional(statement.subject),
-        "relation": _optional(statement.relation),
-        "as_of": _optional(statement.as_of),
+        "hash": _hash_json(statement.hash),
+        "diff": _hash_json(statement.diff),
+        "in": None if statement.namespace is None else _namespace_json(statement.namespace),
+        "subject": _optional_json(statement.subject),
+        "relation": _optional_json(statement.relation),
+        "as_of": _optional_json(statement.as_of),
     }
-    return _given(**form)
+    return _without_absent(**form)
 
 
-def _set(assignments: tuple[Assignment, ...]) -> Json:
-    return {each.field: value_json(each.value) for each in assignments}
+def _assignments_json(assignments: tuple[Assignment, ...]) -> Json:
+    """Return the assigned values by field."""
+    return {assignment.field: value_json(assignment.value) for assignment in assignments}
 
 
-def _add(statement: Add) -> Json:
-    return {"grain_type": statement.grain_type, "set": _set(statement.assignments), "reason": statement.reason}
+def _add_json(statement: Add) -> Json:
+    """Return `{"grain_type": …, "set": {…}, "reason": …}`."""
+    return {
+        "grain_type": statement.grain_type,
+        "set": _assignments_json(statement.assignments),
+        "reason": statement.reason,
+    }
 
 
-def _supersede(statement: Supersede) -> Json:
-    return {"hash": _hash(statement.hash), "set": _set(statement.assignments), "reason": statement.reason}
+def _supersede_json(statement: Supersede) -> Json:
+    """Return `{"hash": …, "set": {…}, "reason": …}`."""
+    return {
+        "hash": _hash_json(statement.hash),
+        "set": _assignments_json(statement.assignments),
+        "reason": statement.reason,
+    }
 
 
-def _set_operation(statement: SetOp) -> Json:
-    operands = [statement_json(statement.left), statement_json(statement.right)]
+def _set_json(statement: SetOp) -> Json:
+    """Return `{"op": …, "operands": [a, b]}`."""
+    operands = [statement_json(statement.left_operand), statement_json(statement.right_operand)]
     return {"op": statement.operator, "operands": operands}
 
 
-def _batch(statement: Batch) -> Json:
-    return {"entries": [{"label": each.label, "query": statement_json(each.query)} for each in statement.entries]}
+def _coalesce_json(statement: Coalesce) -> Json:
+    """Return `{"branches": […]}`."""
+    return {"branches": [statement_json(branch) for branch in statement.branches]}
 
 
-def _define(statement: DefineTemplate) -> Json:
-    return {**_given(name=statement.name, extends=statement.extends), "sections": _sections(statement.sections)}
+def _batch_json(statement: Batch) -> Json:
+    """Return `{"entries": [{"label": …, "query": {…}}, …]}`."""
+    return {"entries": [{"label": entry.label, "query": statement_json(entry.query)} for entry in statement.entries]}
 
 
-_STATEMENTS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Json]]]] = {
-    Recall: ("recall", _recall),
-    Assemble: ("assemble", _assemble),
-    SetOp: ("set", _set_operation),
-    Exists: ("exists", lambda statement: {"hash": _hash(statement.hash)}),
-    History: ("history", _history),
+def _define_template_json(statement: DefineTemplate) -> Json:
+    """Return `{"name": …, "extends": …, "sections": {…}}`."""
+    return {
+        **_without_absent(name=statement.name, extends=statement.extends),
+        "sections": _sections_json(statement.sections),
+    }
+
+
+_STATEMENT_WRITERS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Json]]]] = {
+    Recall: ("recall", _recall_json),
+    Assemble: ("assemble", _assemble_json),
+    SetOp: ("set", _set_json),
+    Exists: ("exists", lambda statement: {"hash": _hash_json(statement.hash)}),
+    History: ("history", _history_json),
     Explain: ("explain", lambda statement: {"query": statement_json(statement.query)}),
-    Describe: ("describe", lambda statement: _given(target=statement.target, grain_type=statement.grain_type)),
-    Batch: ("batch", _batch),
-    Coalesce: ("coalesce", lambda statement: {"branches": [statement_json(each) for each in statement.branches]}),
-    Add: ("add", _add),
-    Supersede: ("supersede", _supersede),
-    Revert: ("revert", lambda statement: {"hash": _hash(statement.hash), "reason": statement.reason}),
-    DefineTemplate: ("define_template", _define),
+    Describe: ("describe", lambda statement: _without_absent(target=statement.target, grain_type=statement.grain_type)),
+    Batch: ("batch", _batch_json),
+    Coalesce: ("coalesce", _coalesce_json),
+    Add: ("add", _add_json),
+    Supersede: ("supersede", _supersede_json),
+    Revert: ("revert", lambda statement: {"hash": _hash_json(statement.hash), "reason": statement.reason}),
+    DefineTemplate: ("define_template", _define_template_json),
 }
