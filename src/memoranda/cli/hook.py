@@ -18,6 +18,7 @@ from memoranda.errors import MemorandaError
 _PATIENCE: Final = 0.8
 # The hosts' own names of the events that are answered with a text.
 _NAMES: Final = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
+# Bytes that a host writes about one event; the transcript is a file of its own.
 _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 
