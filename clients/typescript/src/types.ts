@@ -129,34 +129,34 @@ export type FeedbackRequest = {
 };
 
 export type FindAnswer = {
-  /** Best first when words were given, else in the order written. */
+  /** Best first for a search by text, else in the order written. */
   results: ({
     /** SHA-256 of the grain. */
     content_address: string;
-    /** Relevance; not how true it is. */
+    /** Relevance to the query, not certainty. */
     score: number;
     matched_fields: string[];
     grain: Grain;
-    /** What the store knows about it. */
+    /** The store's index fields of it. */
     index: {
-      /** The address of its successor, if it has one. */
+      /** The address of its successor, if any. */
       superseded_by?: string;
-      /** When it was superseded, in milliseconds. */
+      /** The time it was superseded, in milliseconds. */
       system_valid_to?: number;
       verification_status: "unverified" | "verified" | "contested" | "retracted";
     };
-    /** Whether it is on legal hold, and cannot be changed. */
+    /** true: it is on legal hold and cannot be changed. */
     held: boolean;
-    /** Whether a person should look at it. */
+    /** true: a person should review it. */
     needs_review: boolean;
-    /** false: written through another standard; this is its view. */
+    /** false: it was written through another standard; this is a view of it. */
     native: boolean;
-    /** Who wrote it, if it names another author and is not signed. */
+    /** The writer, if the grain names another author and is not signed. */
     written_by?: string;
   })[];
-  /** How many there are; null where it was not counted. */
+  /** The number of all results; null if not counted. */
   total: number | null;
-  /** Give it as cursor for the next page. */
+  /** The cursor of the next page. */
   next_cursor: string | null;
 };
 
@@ -165,24 +165,24 @@ export type ForgetAnswer = {
   result: "tombstoned" | "erased";
 };
 
-/** The grain's fields, under their full names (sections 6, 8). Fields that are not listed here are kept too. */
+/** The fields of a grain under their full names (sections 6, 8). Fields that are not listed here are kept too. */
 export type Grain = {
-  /** What kind of grain it is, and what that needs: belief (subject, relation, object, confidence), event (content), state (context), workflow (steps, trigger), action (a tool and its input or result), observation (observer_id, observer_type), goal (description, goal_state), reasoning (premises or conclusion), consensus (participating_observers, threshold, agreement_count, dissent_count), consent (subject_did, grantee_did, scope, is_withdrawal). */
+  /** The type of the grain, with the fields it requires: belief (subject, relation, object, confidence), event (content), state (context), workflow (steps, trigger), action (a tool and its input or result), observation (observer_id, observer_type), goal (description, goal_state), reasoning (premises or conclusion), consensus (participating_observers, threshold, agreement_count, dissent_count), consent (subject_did, grantee_did, scope, is_withdrawal). */
   type: string;
-  /** Who or what it is about. */
+  /** The person or thing it is about. */
   subject?: string;
-  /** How the subject and the object are related. */
+  /** The relation between subject and object. */
   relation?: string;
-  /** What is said of the subject: a text, or a value of your own shape. */
+  /** The statement about the subject: a text or a JSON object. */
   object?: unknown;
-  /** How sure it is; for a belief. */
+  /** Certainty of a belief, from 0 to 1. */
   confidence?: number;
-  /** What happened or was said; for an event. */
+  /** The text of an event. */
   content?: string;
-  /** What is to be reached; for a goal. */
+  /** The aim of a goal. */
   description?: string;
   goal_state?: "active" | "failed" | "satisfied" | "suspended";
-  /** The project or space; by default the connection's, else shared. */
+  /** The project; default: the connection's namespace, or shared. */
   namespace?: string;
   /** The person it is about. */
   user_id?: string;
@@ -190,18 +190,18 @@ export type Grain = {
   session_id?: string;
   /** Milliseconds since 1970, or RFC 3339; by default now. */
   created_at?: number | string;
-  /** True from. */
+  /** Start of validity. */
   valid_from?: number | string;
-  /** True until. */
+  /** End of validity. */
   valid_to?: number | string;
   importance?: number;
-  /** How it was learned. */
+  /** The kind of source. */
   source_type?: string;
   /** Tags, such as pii:email. */
   structural_tags?: string[];
-  /** Addresses of what it was made from. */
+  /** Addresses of the grains it was derived from. */
   derived_from?: string[];
-  /** Data of your own shape; what a state holds. */
+  /** Any JSON object; the content of a state. */
   context?: { [name: string]: unknown };
   [name: string]: unknown;
 };
@@ -210,21 +210,21 @@ export type GrainAnswer = {
   /** SHA-256 of the grain. */
   address: string;
   grain: Grain;
-  /** What the store knows about it. */
+  /** The store's index fields of it. */
   index: {
-    /** The address of its successor, if it has one. */
+    /** The address of its successor, if any. */
     superseded_by?: string;
-    /** When it was superseded, in milliseconds. */
+    /** The time it was superseded, in milliseconds. */
     system_valid_to?: number;
     verification_status: "unverified" | "verified" | "contested" | "retracted";
   };
-  /** Whether it is on legal hold, and cannot be changed. */
+  /** true: it is on legal hold and cannot be changed. */
   held: boolean;
-  /** Whether a person should look at it. */
+  /** true: a person should review it. */
   needs_review: boolean;
-  /** false: written through another standard; this is its view. */
+  /** false: it was written through another standard; this is a view of it. */
   native: boolean;
-  /** Who wrote it, if it names another author and is not signed. */
+  /** The writer, if the grain names another author and is not signed. */
   written_by?: string;
 };
 
@@ -432,31 +432,31 @@ export type OriginsAnswer = {
   going: number;
 };
 
-/** The same, of an owner who is named. */
+/** A search among the grains of one owner. */
 export type OwnedFindRequest = {
-  /** Words to look for, in grains of all types; answers come best first, on one page. */
+  /** Words to search for, in grains of all types; one page of results, best first. */
   text?: string | null;
-  /** Exactly this subject. */
+  /** Only grains with exactly this subject. */
   subject?: string | null;
-  /** Exactly this relation. */
+  /** Only grains with exactly this relation. */
   relation?: string | null;
-  /** Exactly this object. */
+  /** Only grains with exactly this object. */
   object?: string | null;
-  /** Only in this namespace; `shared` is the one of grains that name none. */
+  /** Only this namespace; grains without one are in `shared`. */
   namespace?: string | null;
-  /** Only of this user. */
+  /** Only grains about this user. */
   user_id?: string | null;
-  /** Only of this session. */
+  /** Only grains of this session. */
   session_id?: string | null;
-  /** Only of this type. */
+  /** Only grains of this type. */
   type?: "belief" | "fact" | "event" | "state" | "workflow" | "action" | "tool" | "observation" | "goal" | "reasoning" | "consensus" | "consent" | string;
-  /** false: also what was superseded or forgotten; not with text. */
+  /** false: include superseded and forgotten grains; not with text. */
   current?: boolean;
-  /** How many on a page; more than 500 is 500. */
+  /** Results per page, at most 500. */
   limit?: number;
-  /** `next_cursor` of the page before; not with text. */
+  /** `next_cursor` of the previous page; not with text. */
   cursor?: string | null;
-  /** Whose, for a credential that reaches several; by default its own. */
+  /** The owner, for a credential with access to several; default: its own. */
   owner?: string | null;
 };
 
@@ -467,9 +467,9 @@ export type ProjectsAnswer = {
 export type PutAnswer = {
   /** SHA-256 of the grain. */
   address: string;
-  /** created, or exists: the very same grain was there. */
+  /** created, or exists: the store already had this grain. */
   result: "created" | "exists";
-  /** What its author may want to add next time. */
+  /** Recommendations for the author. */
   warnings: string[];
 };
 
@@ -842,9 +842,9 @@ export type SupersedeAnswer = {
   address: string;
   /** The old grain stays readable under its address. */
   result: "superseded";
-  /** Whether a person should look at it. */
+  /** true: a person should review it. */
   needs_review: boolean;
-  /** What its author may want to add next time. */
+  /** Recommendations for the author. */
   warnings: string[];
 };
 

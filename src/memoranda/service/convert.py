@@ -37,7 +37,7 @@ from memoranda.standards.oams.memory import Memory, check
 from memoranda.standards.oams.namespace import namespace_of, owner_hash, parse_namespace, space_of
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.container import Checked
+from memoranda.standards.oms.container import CheckedGrain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.profile import EXTENDED
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
@@ -139,7 +139,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         return Carried(document=document, tenant=self.owner, space=grain_space_of(grain.namespace), index=index)
 
     def _behind_grain(self, blob: bytes) -> Carried | None:
-        _, fields = grains.accepted_fields(blob)
+        _, fields = grains.read_accepted_fields(blob)
         inner = native.unwrap(fields.get("context"))
         if inner is None:
             return None
@@ -255,13 +255,13 @@ class Conversion(msgspec.Struct, kw_only=True):
         """A memory as a grain, and what is known of it beside."""
         document = carried.document
         if document.standard == oms.STANDARD:
-            return Checked.of(document.native, document.name), carried.index
+            return CheckedGrain.of(document.native, document.name), carried.index
         made = oms.from_projection(self._read(carried), document)
         if len(made.blob) > EXTENDED.max_bytes:
             raise TooLarge(f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes")
         if carried.record is not None:
             self._note_succession(carried.record, made.address)
-        return Checked.of(made.blob, made.address), carried.index
+        return CheckedGrain.of(made.blob, made.address), carried.index
 
     def _note_succession(self, record: Record, address: str) -> None:
         if record.get("supersedes"):

@@ -31,7 +31,7 @@ from memoranda.standards.oms.requests import (
     ReasonRequest,
     SupersedeRequest,
     VerificationRequest,
-    given_of,
+    parse_with_grain,
 )
 from memoranda.standards.oms.signature import is_envelope
 
@@ -114,7 +114,7 @@ def _in_body(call: Call, shape: type[G]) -> G | bytes:
         return call.raw
     if call.media_type != wire.JSON:
         raise InvalidInput(f"content-type must be {MEDIA_TYPE}, {SIGNED_MEDIA_TYPE} or {wire.JSON}")
-    return given_of(call.json(), shape)
+    return parse_with_grain(call.json(), shape)
 
 
 # --- the verbs -------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]
         history=asked.history,
         after=int(asked.cursor or 0),
     )
-    grains = [{"grain": base64_encode(delivery), "index": index.known()} for delivery, index in page]
+    grains = [{"grain": base64_encode(delivery), "index": index.portable_fields()} for delivery, index in page]
     return {
         "grains": grains,
         "report": report.document(),

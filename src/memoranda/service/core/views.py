@@ -150,10 +150,10 @@ def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:
     """A stored grain, its address checked unless its seal was. Raises StoreCorrupt."""
     try:
         if is_sealed:
-            from memoranda.standards.oms.grains import accepted_grain
+            from memoranda.standards.oms.grains import read_accepted_grain
             from memoranda.standards.oms.signature import blob_of
 
-            return accepted_grain(blob_of(document.native), document.name)
+            return read_accepted_grain(blob_of(document.native), document.name)
         return _decoded(document.name, document.native)
     except MemorandaError as error:
         raise StoreCorrupt("a stored grain is not what its address says any more; run 'memoranda verify'") from error

@@ -17,7 +17,7 @@ from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
-from memoranda.standards.oms.grains import MARKS, Grain, encode, encode_plain
+from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage
 from memoranda.standards.oms.profile import SizeProfile
@@ -215,7 +215,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
         del fields["valid_to"]
     fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
     if _is_plain(projection, original, fields, tags):
-        return encode_plain(fields, BY_NAME[fields["type"]].byte, VIEWS)
+        return encode_unchecked(fields, BY_NAME[fields["type"]].byte, VIEWS)
     try:
         return encode(fields, profile=VIEWS)
     except GrainError:
@@ -237,7 +237,7 @@ def _is_plain(projection: Projection, original: Document, fields: Fields, tags: 
     shares = [share for share in (fields.get("confidence"), projection.salience) if share is not None]
     if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
         return False
-    return not any(tag.startswith(MARKS) for tag in tags)
+    return not any(tag.startswith(SIGNIFICANT_PREFIXES) for tag in tags)
 
 
 def _without_marks(value: Any) -> Any:
