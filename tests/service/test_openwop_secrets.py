@@ -21,7 +21,7 @@ from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolv
 from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.record import unsigned
+from memoranda.standards.ump.record import strip_integrity
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from tests.embedders import letters
@@ -397,7 +397,7 @@ def test_what_is_finished_is_refused_under_redact(policy: Policy, caplog: pytest
     grain = wop.grain(wop.put(object=f"the token {LOOKS}")).grain.blob
     wop.close()
     wop = world(policy=policy)
-    signed = signature.seal({**unsigned(record), "id": ""}, PEER)
+    signed = signature.seal({**strip_integrity(record), "id": ""}, PEER)
     for take in (
         lambda: wop.service.remember(wop.owner, signed),
         lambda: wop.service.grains.put(wop.owner, grain),

@@ -11,8 +11,8 @@ from memoranda.encoding.shapes import written
 from memoranda.library.connection import Connection
 from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.requests import MAX_NAMED, GetRequest
-from memoranda.standards.ump.rules import without_original
+from memoranda.standards.ump.requests import MAX_EXPORT_IDS, GetRequest
+from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memoranda.service.ump.undo import UndoneChange
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.audit import ChainReport
-    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.rehydrate import RehydratedBlock
     from memoranda.standards.ump.requests import (
         FeedbackRequest,
         ForgetRequest,
@@ -115,7 +115,7 @@ class RemoteUmp:
         changes = dict(patch or {})
         if text is not None or structured is not None:
             # UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
-            body: dict[str, Any] = dict(without_original(self.get(name))["body"])
+            body: dict[str, Any] = dict(drop_original(self.get(name))["body"])
             said = {"text": text, "structured": None if structured is None else dict(structured)}
             changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
         return self.revise(ReviseRequest.parse({"id": name, "patch": changes}))
@@ -155,19 +155,19 @@ class RemoteUmp:
             found.append(Ranked(**each, reasons=reasons))
         return found
 
-    def for_prompt(self, request: RehydrateRequest) -> Rehydrated:
+    def for_prompt(self, request: RehydrateRequest) -> RehydratedBlock:
         """Recalled memories as one framed, neutralised block for a model's context."""
-        from memoranda.standards.ump.rehydrate import Rehydrated
+        from memoranda.standards.ump.rehydrate import RehydratedBlock
 
         said = self._server.post("/ump/rehydrate", written(request))
         dropped = tuple((each["id"], each["reason"]) for each in said.get("dropped", ()))
-        return Rehydrated(text=said["text"], injected=tuple(said["injected"]), dropped=dropped)
+        return RehydratedBlock(text=said["text"], injected=tuple(said["injected"]), dropped=dropped)
 
-    def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> Rehydrated:
+    def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
         """Records that were listed, in their order, as such a block with short ids."""
-        from memoranda.standards.ump.rehydrate import framed
+        from memoranda.standards.ump.rehydrate import frame_records
 
-        return framed(records, self.short_ids([record["id"] for record in records]), max_chars=max_chars)
+        return frame_records(records, self.short_ids([record["id"] for record in records]), max_chars=max_chars)
 
     def elsewhere(self, request: RecallRequest) -> Mapping[str, int]:
         """In which other projects a question that found nothing in one has answers."""
@@ -319,8 +319,8 @@ class RemoteUmp:
     ) -> Iterator[Record]:
         """Every record that may leave, in the order written; or those of the given ids."""
         if names is not None:
-            for first in range(0, len(names), MAX_NAMED):
-                said = self._export(**which, ids=list(names[first : first + MAX_NAMED]))
+            for first in range(0, len(names), MAX_EXPORT_IDS):
+                said = self._export(**which, ids=list(names[first : first + MAX_EXPORT_IDS]))
                 yield from self._told(said, report)
             return
         following: int | None = 0

@@ -44,7 +44,7 @@ from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
-from memoranda.standards.ump.record import Record, check_complete, ordered, unsigned
+from memoranda.standards.ump.record import Record, check_complete, sort_record_fields, strip_integrity
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
 T = TypeVar("T")
@@ -232,7 +232,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         told = {"verification": index.verification_status} if index.verification_status != UNVERIFIED else {}
         known = {"successor": index.superseded_by, "closed": index.system_valid_to}
         state: dict[str, object] = {**told, **{name: value for name, value in known.items() if value is not None}}
-        shown = _closed(record, successor, index) if successor else unsigned(record)
+        shown = _closed(record, successor, index) if successor else strip_integrity(record)
         return _holding(shown, {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})})
 
     def _shown(self, carried: Carried) -> Record:
@@ -244,7 +244,9 @@ class Conversion(msgspec.Struct, kw_only=True):
         # A memory that holds another document is shown as that is.
         shown = record_of(self, document, carried.tenant, carried.space)
         return (
-            shown if ump.unwrap(shown) == document else _holding(unsigned(shown), {NATIVE_KEY: native.wrap(document)})
+            shown
+            if ump.unwrap(shown) == document
+            else _holding(strip_integrity(shown), {NATIVE_KEY: native.wrap(document)})
         )
 
     def _said_beside(self, carried: Carried, index: IndexState) -> Record:
@@ -329,12 +331,12 @@ def _is_whole(inner: Document) -> bool:
 
 def _holding(record: Record, more: dict[str, object]) -> Record:
     structured = {**(record["body"].get("structured") or {}), **more}
-    return ordered({**record, "body": {**record["body"], "structured": structured}})
+    return sort_record_fields({**record, "body": {**record["body"], "structured": structured}})
 
 
 def _closed(record: Record, successor: str, index: IndexState) -> Record:
     """A record that says what superseded it, and when."""
-    closed = unsigned(record)
+    closed = strip_integrity(record)
     closed["superseded_by"] = [successor]
     if closed["time"].get("valid_to") is None and index.system_valid_to is not None:
         closed["time"] = {**closed["time"], "valid_to": format_instant(Instant(min(LATEST, index.system_valid_to)))}
@@ -354,7 +356,7 @@ def _difference(record: Record, shown: Record) -> dict[str, Any]:
 def _with(shown: Record, said: dict[str, Any]) -> Record:
     structured = {**(shown["body"].get("structured") or {}), **said["structured"]}
     body = {**shown["body"], "structured": structured} if structured else shown["body"]
-    return ordered(cast("Record", {**shown, **said["fields"], "body": body}))
+    return sort_record_fields(cast("Record", {**shown, **said["fields"], "body": body}))
 
 
 def _refuse_bound(carried: Carried) -> None:

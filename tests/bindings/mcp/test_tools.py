@@ -48,7 +48,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("ump.remember", {"record": "text"}, "object"),
     ("ump.remember", {"record": None}, "object"),
     ("ump.remember", {**DRAFT, "kind": "dream"}, "kind"),
-    ("ump.remember", {**DRAFT, "colour": "red"}, "'colour' is no field of a record"),
+    ("ump.remember", {**DRAFT, "colour": "red"}, "'colour' is not a field of a record"),
     ("ump.remember", {**DRAFT, "scope": "p"}, "scope"),
     ("ump.remember", {"kind": "semantic", "body": {"text": "x", "structured": {"a": nested(80)}}}, "deeper"),
     ("ump.remember", {"kind": "semantic", "body": {"text": "x" * 300_000}}, "body.text"),

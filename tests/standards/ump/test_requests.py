@@ -17,7 +17,7 @@ from memoranda.standards.ump.requests import (
     RecallRequest,
     RehydrateRequest,
     ReviseRequest,
-    draft_of,
+    unwrap_draft,
 )
 
 
@@ -175,9 +175,9 @@ def test_feedback_has_a_known_outcome() -> None:
 
 
 def test_a_draft_comes_bare_or_under_record() -> None:
-    assert draft_of({"kind": "semantic"}) == {"kind": "semantic"}
-    assert draft_of({"record": {"kind": "semantic"}}) == {"kind": "semantic"}
-    assert draft_of([1]) == [1]
+    assert unwrap_draft({"kind": "semantic"}) == {"kind": "semantic"}
+    assert unwrap_draft({"record": {"kind": "semantic"}}) == {"kind": "semantic"}
+    assert unwrap_draft([1]) == [1]
 
 
 KEYS = ["query", "scope", "filter", "limit", "ranking_hints", "actor", "id", "patch", "reason", "hard", "outcome"]

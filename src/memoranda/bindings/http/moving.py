@@ -19,7 +19,7 @@ from memoranda.service.service import Service
 from memoranda.service.ump.redact import BesidePage, SuspectPage
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
-from memoranda.standards.ump.beyond import ImportedItem, ImportPartRequest, PageRequest
+from memoranda.standards.ump.extensions import ImportedItem, ImportPartRequest, PageRequest
 from memoranda.standards.ump.requests import (
     AuditVerifyRequest,
     ExportRequest,
@@ -30,9 +30,11 @@ from memoranda.standards.ump.requests import (
 
 
 def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]:
-    if asked.names is not None:
+    if asked.record_ids is not None:
         report = Report()
-        named = service.export(call.access, owner=asked.owner, project=asked.project, names=asked.names, report=report)
+        named = service.export(
+            call.access, owner=asked.owner, project=asked.project, names=asked.record_ids, report=report
+        )
         return {"records": list(named), "report": report.document(), "next_cursor": None}
     records, following, report = service.export_page(
         call.access,

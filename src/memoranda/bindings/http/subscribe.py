@@ -56,7 +56,7 @@ class Subscribe:
             self._threads,
             access=access,
             bearer=caller.bearer,
-            where=asked.given(),
+            where=asked.conditions(),
             heartbeat_seconds=self._heartbeat_seconds,
         )
         self._admit(stream)

@@ -27,7 +27,7 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
     ReviseRequest,
     SubscribeRequest,
-    draft_of,
+    unwrap_draft,
 )
 
 EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
@@ -113,7 +113,7 @@ def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 
 def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
-    records, following = service.list_records(call.access, **asked.given())
+    records, following = service.list_records(call.access, **asked.arguments())
     return {"records": records, "next_cursor": None if following is None else str(following)}
 
 
@@ -208,7 +208,7 @@ OPERATIONS: Final = (
         "RememberAnswer",
         None,
         _DRAFT,
-        reads=lambda call: draft_of(call.json()),
+        reads=lambda call: unwrap_draft(call.json()),
         body="RememberRequest",
     ),
     _row(

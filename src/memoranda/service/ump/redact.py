@@ -205,7 +205,7 @@ def redact(context: Context, access: Access, name: str) -> str:
     access.require_erase(found.tenant)
     if found.state.erased:
         return name
-    record: Record = rules.without_original(view(context, found, context.clock()))
+    record: Record = rules.drop_original(view(context, found, context.clock()))
     if not suspected(said(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name

@@ -16,13 +16,13 @@ from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
-from memoranda.standards.ump.canonical import derived_name
+from memoranda.standards.ump.canonical import derive_id_from_bytes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
     MAX_RELATIONS,
     MAX_TEXT_BYTES,
     Record,
-    ordered,
+    sort_record_fields,
 )
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Consent
 
@@ -68,7 +68,7 @@ def project(record: Record) -> Projection:
         actor=provenance.get("actor", ""),
         subject=_subject(record),
         relation=record["kind"],
-        sameness=rules.same_fact(record),
+        sameness=rules.fact_key(record),
         basis=basis
         if isinstance(basis := (record["body"].get("structured") or {}).get("processing_basis"), str)
         else "",
@@ -128,7 +128,7 @@ def from_projection(projection: Projection, original: Document, *, version: shap
         record["consent"] = {"retention": retention, "exportable": projection.exportable}
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
-    return ordered(record)
+    return sort_record_fields(record)
 
 
 def view_name(scope: Scope, original: Document) -> str:
@@ -137,7 +137,7 @@ def view_name(scope: Scope, original: Document) -> str:
     Nothing else goes into it, so that it can be told without making the record.
     """
     said = "\x00".join((scope.tenant, scope.space, original.standard, original.media_type, original.name, ""))
-    return derived_name(said.encode("utf-8", "surrogatepass") + original.native)
+    return derive_id_from_bytes(said.encode("utf-8", "surrogatepass") + original.native)
 
 
 # What is cut of a record whose document is another's: what the paths name may stand anywhere in it.
@@ -169,7 +169,7 @@ def with_bounds(record: Record, bounds: Bounds) -> Record:
     bound["scope"] = scope
     if consent:
         bound["consent"] = consent
-    return ordered(bound)
+    return sort_record_fields(bound)
 
 
 def _name(text: str) -> str:
