@@ -354,43 +354,43 @@ export type NewMemory = {
 };
 
 export type OamsDream = {
-  /** By which it can be undone, if anything was written. */
+  /** The id for undoing the run, if it wrote anything. */
   run_id: string;
   namespace: string;
   strategy: "synthesize" | "pattern_extract" | "insight_generate" | "compress" | "associate" | "validate" | "evolve" | "forecast" | "reflect" | "vendor:statements";
   dry_run: boolean;
-  /** How many memories were read. */
+  /** The number of memories read. */
   inputs: number;
-  /** How many were not, because their consent keeps their words as they are. */
+  /** The number of memories skipped because their consent forbids it. */
   stayed: number;
-  /** How many results are new or say something new. */
+  /** The number of new or changed results. */
   written: number;
   outputs: ({
-    /** `kept`: somebody changed what is under its key, or it is on hold. */
+    /** `kept`: the memory with its key was edited or is on hold. */
     result: "created" | "updated" | "unchanged" | "kept" | "refused";
     memory: OamsMemory;
-    /** The beginnings of what it rests on. */
+    /** The beginnings of its sources. */
     inputs: {
       key: string;
       text: string;
     }[];
   })[];
-  /** Keys of earlier results that no longer follow. */
+  /** Keys of earlier results that are no longer valid. */
   taken_back: string[];
-  /** Why some results cannot be memories here. */
+  /** The reasons why some results cannot be stored. */
   left_out: string[];
 };
 
-/** One memory (OAMS §2). Fields that OAMS does not have are kept. */
+/** A memory (OAMS §2). Fields that OAMS does not define are kept. */
 export type OamsMemory = {
   /** Text or Markdown; at most a mebibyte of UTF-8. */
   value: string;
   key: string;
   /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
   namespace: string;
-  /** Given back in lower case. */
+  /** Returned in lower case. */
   tags?: string[] | null;
-  /** Whatever its author likes; these names mean the same to everyone (section 2). */
+  /** Any JSON members; these names are reserved (section 2). */
   metadata?: {
     value_type?: string | null;
     confidence?: number | null;
@@ -411,7 +411,7 @@ export type OamsMemory = {
 
 export type OamsPage = {
   memories: OamsMemory[];
-  /** null: this was the last page. */
+  /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
 };
 
@@ -419,7 +419,7 @@ export type OamsUndone = {
   run_id: string;
   taken_back: string[];
   brought_again: string[];
-  /** Changed or held since, or what they rest on was forgotten. */
+  /** Keys of memories that were edited or put on hold since, or whose sources were forgotten. */
   left: string[];
 };
 

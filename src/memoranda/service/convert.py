@@ -171,7 +171,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         if found is not None:
             return found
         space = space_of(parse_namespace(memory["namespace"]), self.owner)
-        name = oams.reference_text(memory["namespace"], memory["key"])
+        name = oams.format_reference(memory["namespace"], memory["key"])
         document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=raw or dump(memory))
         return Carried(document=document, tenant=self.owner, space=space)
 
@@ -323,7 +323,9 @@ def _is_whole(inner: Document) -> bool:
         memory = check(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES), complete=True)[0]
         # One to a line, as they stand in files.
         return (
-            oams.outside(inner, memory) == inner and inner.media_type == oams.MEDIA_TYPE and b"\n" not in inner.native
+            oams.with_portable_name(inner, memory) == inner
+            and inner.media_type == oams.MEDIA_TYPE
+            and b"\n" not in inner.native
         )
     entry = openwop.decode(inner.native)
     return (inner.standard, inner.name, inner.media_type) == (openwop.STANDARD, entry["id"], openwop.MEDIA_TYPE)

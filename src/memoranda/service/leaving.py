@@ -267,7 +267,11 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     if not carry:
         return record
     is_itself = document.standard == ump.STANDARD and load(document.native) == record
-    stored = oams.outside(document, load_memory(document.native)) if document.standard == oams.STANDARD else document
+    stored = (
+        oams.with_portable_name(document, load_memory(document.native))
+        if document.standard == oams.STANDARD
+        else document
+    )
     known = _known_beside(version)
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record

@@ -131,9 +131,9 @@ def said_of(context: Context, version: Version) -> Said:
 def _refuse_place_of_another(scope: Scope) -> None:
     """OAMS section 4: a namespace is an access envelope; what is written into another's would be read by nobody."""
     if scope.space.startswith("o-"):
-        from memoranda.standards.oams.namespace import is_space_of_another
+        from memoranda.standards.oams.namespace import is_foreign_space
 
-        if is_space_of_another(scope.space, scope.tenant):
+        if is_foreign_space(scope.space, scope.tenant):
             raise ForbiddenScope("namespace: under the owner hash of another tenant")
 
 
@@ -179,7 +179,7 @@ def _carried(context: Context, document: Document, tenant: str, memory: Memory |
         from memoranda.standards.oams import mapping as oams
 
         memory = load_memory(document.native) if memory is None else memory
-        original, outside = original_of(context, memory, tenant), oams.outside(document, memory)
+        original, outside = original_of(context, memory, tenant), oams.with_portable_name(document, memory)
         return (
             _Carried(outside, None, None) if original is None else _Carried(outside, original.document, original.read)
         )

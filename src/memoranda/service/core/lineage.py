@@ -97,12 +97,12 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     if OMS in names:
         yield oms.ADDRESS_PREFIX + names[OMS]
     document, namespace = version.document, namespace_of(version.state.space, version.tenant)
-    yield oams.reference_text(namespace, EVERYTHING)
+    yield oams.format_reference(namespace, EVERYTHING)
     if document.standard != OAMS:
-        yield oams.reference_text(namespace, oams.key_of(document))
+        yield oams.format_reference(namespace, oams.key_of(document))
     elif not version.state.erased:
         memory = load(document.native)
-        yield oams.reference_text(memory["namespace"], memory["key"])
+        yield oams.format_reference(memory["namespace"], memory["key"])
 
 
 def source_name(snapshot: Snapshot, version: Version) -> str:

@@ -278,7 +278,9 @@ def _record_of_memory(context: Speaking, document: Document, tenant: str) -> Rec
         from memoranda.standards.oams import mapping as oams_mapping
 
         projection = project_memory(context, memory, tenant)
-        return mapping.from_projection(projection, oams_mapping.outside(document, memory), version=context.ump_version)
+        return mapping.from_projection(
+            projection, oams_mapping.with_portable_name(document, memory), version=context.ump_version
+        )
     if original.document.standard == UMP:
         record = load_record(original.document.native)
         return record if original.kept is None else mapping.with_bounds(record, original.kept)

@@ -154,7 +154,7 @@ def _delivery(context: Context, version: Version) -> bytes:
         return CheckedGrain.of(version.document.native, version.document.name)
     if address_inside(context, version.document, version.tenant) is not None:
         # An OAMS memory that holds another document: its key, its times and its source go along.
-        outside = oams.outside(version.document, load_memory(version.document.native))
+        outside = oams.with_portable_name(version.document, load_memory(version.document.native))
         return oms.from_projection(project(context, version), outside).blob
     return whole(context, version)[1]
 
