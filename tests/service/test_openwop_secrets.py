@@ -154,7 +154,7 @@ def test_a_registry_belongs_to_one_run_of_one_tenant_and_ends_with_it(wop: Wop) 
     wop.finish(run)
     assert not _known(wop)
     assert len(known) == 0
-    assert not known.is_in("hunter2hunter2")
+    assert not known.occurs_in("hunter2hunter2")
 
 
 def test_what_a_run_puts_anywhere_else_is_redacted_too(wop: Wop) -> None:

@@ -1,4 +1,4 @@
-"""What a host answers, as JSON Schema, for the OpenAPI document."""
+"""The responses of a host as JSON Schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OpenwopHostRun": opened(
         "runId workflowId status variables metadata isReplay",
         **_RUN,
-        variables={**OBJECT, "description": "As they were given; what they name is not read."},
+        variables={**OBJECT, "description": "The variables as given; references in them are not resolved."},
         metadata=OBJECT,
         isReplay=FLAG,
     ),
@@ -108,10 +108,10 @@ ANSWERS: Final[dict[str, Schema]] = {
         "run event",
         run=ref("OpenwopHostRun"),
         event=ref("OpenwopEvent"),
-        entryId={**_NAME, "description": "What it made: read it to see what it says."},
+        entryId={**_NAME, "description": "The id of the new entry."},
         checksum=TEXT,
         index=opened("", path=TEXT, version=COUNT),
-        taken=some({**OBJECT, "description": "What was taken out, which entry stands for it now, and why."}),
+        taken=some({**OBJECT, "description": "The removed entries with their replacements and the reasons."}),
         contradictions=some(some(_NAME)),
         strengthened={"type": "object", "additionalProperties": COUNT},
     ),
@@ -141,14 +141,14 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OpenwopAllEvents": closed(
         "events places lastSequence end",
         events=some(ref("OpenwopEvent")),
-        places={**some(COUNT), "description": "Where each stands among all."},
+        places={**some(COUNT), "description": "The position of each event in all logs together."},
         lastSequence=COUNT,
-        end={**COUNT, "description": "Where the logs end now."},
+        end={**COUNT, "description": "The current end of the logs."},
     ),
     "OpenwopRegisteredWebhook": closed(
         "webhookId secret secretFingerprint signatureAlgorithm",
         webhookId=_NAME,
-        secret={**TEXT, "description": "For the signatures; told once."},
+        secret={**TEXT, "description": "The key of the signatures; only returned here."},
         secretFingerprint=TEXT,
         signatureAlgorithm={"const": "v1"},
     ),
@@ -168,7 +168,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         ),
     ),
     "OpenwopRegistered": closed(
-        "registered", registered={**FLAG, "description": "False: shorter than eight characters, never redacted."}
+        "registered",
+        registered={**FLAG, "description": "false: shorter than eight characters, so it is never redacted."},
     ),
     "OpenwopRestored": closed("restored", restored=COUNT),
     "OpenwopInventory": closed("agents total", agents=some(_INVENTORY_ENTRY), total=COUNT),
@@ -191,6 +192,6 @@ ANSWERS: Final[dict[str, Schema]] = {
         **closed(
             "error message", error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}, message=TEXT, details=OBJECT
         ),
-        "description": "openwop's envelope: a code, a sentence, and what a program may need to know.",
+        "description": "openwop's error envelope: a code, a message, and details for programs.",
     },
 }

@@ -1,7 +1,6 @@
-"""What a proposal would install: an agent pack, a workflow-chain pack, a prompt template, or an automation.
+"""The artifacts of proposals: agent packs, workflow-chain packs, prompt templates and automations.
 
-A check tells whether an artifact is well-formed for its kind, as the RFC that defines the kind has it. An artifact that
-is not may be kept and revised, but never applied (422).
+Each kind has a check by the RFC that defines it. A malformed artifact may be stored and revised, but not applied (422).
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from memoranda.errors import InvalidInput
 from memoranda.model.cron import check_cron, zone
 from memoranda.standards.openwop.fields import (
     SEMVER,
-    an_object,
     check_boolean,
+    check_closed_object,
     check_integer,
+    check_object,
     check_pattern,
     check_text,
     check_texts,
     check_word,
-    closed_object,
-    require,
+    require_fields,
 )
 from memoranda.standards.openwop.inventory import check_shape
 
@@ -32,13 +31,13 @@ PROMPT_KINDS: Final = ("system", "user", "few-shot", "schema-hint")
 VARIABLE_TYPES: Final = ("string", "number", "boolean", "array", "object")
 VARIABLE_SOURCES: Final = ("input", "variable", "secret", "context")
 
-# prompt-template.schema.json.
+# Characters; prompt-template.schema.json.
 MAX_TEMPLATE_CHARS: Final = 65_536
 MAX_NAME_CHARS: Final = 200
 MAX_DESCRIPTION_CHARS: Final = 2000
-# agent-manifest.schema.json leaves prompts open; as long as a template's.
+# Characters. agent-manifest.schema.json sets no limit for prompts; this is the limit of a template.
 MAX_PROMPT_CHARS: Final = 65_536
-# A pack that one person can review.
+# Parts of a pack, as many as one person can review.
 MAX_PARTS: Final = 1000
 
 _PACK: Final = re.compile(
@@ -78,11 +77,11 @@ _JOB_FIELDS: Final = ("workflowId", "schedule", "inputs", "name", "description")
 
 
 def check_artifact(kind: str, value: object) -> Artifact:
-    """An artifact that is well-formed for its kind. Raises InvalidInput that names the field."""
+    """Check the artifact by its kind and return it. Raises InvalidInput that names the field."""
     check = _CHECKS.get(kind)
     if check is None:
         raise InvalidInput(f"kind must be one of {', '.join(_CHECKS)}")
-    artifact = an_object(value, "artifact")
+    artifact = check_object(value, "artifact")
     check(artifact)
     return artifact
 
@@ -90,11 +89,12 @@ def check_artifact(kind: str, value: object) -> Artifact:
 # --- agent packs (RFC 0003) --------------------------------------------------------------------------
 
 
-def _agent_pack(pack: Artifact) -> None:
-    require(pack, ("name", "version", "agents"), "artifact")
+def _check_agent_pack(pack: Artifact) -> None:
+    """Check an agent pack. Raises InvalidInput."""
+    require_fields(pack, ("name", "version", "agents"), "artifact")
     name = check_pattern(pack["name"], _PACK, "artifact.name", "vendor.acme.research-agents")
     check_pattern(pack["version"], SEMVER, "artifact.version", "1.0.0")
-    for index, agent in enumerate(_parts(pack["agents"], "artifact.agents")):
+    for index, agent in enumerate(_check_parts(pack["agents"], "artifact.agents")):
         where = f"artifact.agents[{index}]"
         check_manifest(agent, where)
         if not str(agent["agentId"]).startswith(f"{name}."):
@@ -104,9 +104,9 @@ def _agent_pack(pack: Artifact) -> None:
 
 
 def check_manifest(value: object, where: str) -> dict[str, Any]:
-    """An AgentManifest."""
-    manifest = closed_object(value, _MANIFEST_FIELDS, where)
-    require(manifest, ("agentId", "persona", "modelClass"), where)
+    """Check an AgentManifest and return it. Raises InvalidInput."""
+    manifest = check_closed_object(value, _MANIFEST_FIELDS, where)
+    require_fields(manifest, ("agentId", "persona", "modelClass"), where)
     check_pattern(manifest["agentId"], _PACK, f"{where}.agentId", "vendor.acme.research-agents.summarizer")
     check_text(manifest["persona"], f"{where}.persona", MAX_NAME_CHARS)
     check_text(manifest["modelClass"], f"{where}.modelClass", MAX_NAME_CHARS)
@@ -114,7 +114,10 @@ def check_manifest(value: object, where: str) -> dict[str, Any]:
     if len(prompts) != 1:
         raise InvalidInput(f"{where} must have exactly one of systemPrompt and systemPromptRef")
     check_text(manifest[prompts[0]], f"{where}.{prompts[0]}", MAX_PROMPT_CHARS)
-    references = {"systemPromptRef": manifest.get("systemPromptRef"), **an_object(manifest.get("handoff", {}), where)}
+    references = {
+        "systemPromptRef": manifest.get("systemPromptRef"),
+        **check_object(manifest.get("handoff", {}), where),
+    }
     for name, reference in references.items():
         if reference is not None:
             _check_inside(reference, f"{where}.{name}")
@@ -125,7 +128,7 @@ def check_manifest(value: object, where: str) -> dict[str, Any]:
 
 
 def _check_inside(value: object, where: str) -> None:
-    """A path within the pack (RFC 0003 §C)."""
+    """Check a path within the pack (RFC 0003 §C). Raises InvalidInput."""
     path = check_text(value, where, MAX_NAME_CHARS)
     if path.startswith(("/", "\\")) or "\\" in path or ":" in path or ".." in path.split("/"):
         raise InvalidInput(f"{where} must stay inside the pack")
@@ -134,30 +137,32 @@ def _check_inside(value: object, where: str) -> None:
 # --- workflow-chain packs (RFC 0013) -----------------------------------------------------------------
 
 
-def _chain_pack(pack: Artifact) -> None:
-    require(pack, ("name", "version", "kind", "engines", "chains"), "artifact")
+def _check_chain_pack(pack: Artifact) -> None:
+    """Check a workflow-chain pack. Raises InvalidInput."""
+    require_fields(pack, ("name", "version", "kind", "engines", "chains"), "artifact")
     check_pattern(pack["name"], _PACK, "artifact.name", "vendor.acme.editor-presets")
     check_pattern(pack["version"], SEMVER, "artifact.version", "1.0.0")
     check_word(pack["kind"], ("workflow-chain",), "artifact.kind")
-    engines = an_object(pack["engines"], "artifact.engines")
+    engines = check_object(pack["engines"], "artifact.engines")
     check_text(engines.get("openwop"), "artifact.engines.openwop", MAX_NAME_CHARS)
-    for index, chain in enumerate(_parts(pack["chains"], "artifact.chains")):
+    for index, chain in enumerate(_check_parts(pack["chains"], "artifact.chains")):
         _check_chain(chain, f"artifact.chains[{index}]")
     _check_unique([chain["chainId"] for chain in pack["chains"]], "artifact.chains", "chainId")
 
 
 def _check_chain(value: object, where: str) -> None:
-    chain = an_object(value, where)
-    require(chain, _CHAIN_FIELDS, where)
+    """Check one chain and its graph. Raises InvalidInput."""
+    chain = check_object(value, where)
+    require_fields(chain, _CHAIN_FIELDS, where)
     check_pattern(chain["chainId"], _TYPE_ID, f"{where}.chainId", "vendor.acme.generateReport")
     check_pattern(chain["version"], SEMVER, f"{where}.version", "1.0.0")
     check_text(chain["label"], f"{where}.label", MAX_NAME_CHARS)
     if not isinstance(chain["description"], str) or len(chain["description"]) > MAX_DESCRIPTION_CHARS:
         raise InvalidInput(f"{where}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters")
-    an_object(chain["parameters"], f"{where}.parameters")
-    dag = closed_object(chain["dag"], ("nodes", "edges"), f"{where}.dag")
-    nodes = _parts(dag.get("nodes"), f"{where}.dag.nodes")
-    names = [_node_name(node, f"{where}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
+    check_object(chain["parameters"], f"{where}.parameters")
+    dag = check_closed_object(chain["dag"], ("nodes", "edges"), f"{where}.dag")
+    nodes = _check_parts(dag.get("nodes"), f"{where}.dag.nodes")
+    names = [_check_node(node, f"{where}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
     _check_unique(names, f"{where}.dag.nodes", "id")
     if len(names) > 1 and "edges" not in dag:
         raise InvalidInput(f"{where}.dag.edges is required when there are several nodes")
@@ -165,23 +170,27 @@ def _check_chain(value: object, where: str) -> None:
         _check_edges(dag["edges"], frozenset(names), f"{where}.dag.edges")
 
 
-def _node_name(value: object, where: str) -> str:
-    node = an_object(value, where)
-    require(node, ("id", "typeId"), where)
+def _check_node(value: object, where: str) -> str:
+    """Check a node and return its id. Raises InvalidInput."""
+    node = check_object(value, where)
+    require_fields(node, ("id", "typeId"), where)
     check_pattern(node["typeId"], _TYPE_ID, f"{where}.typeId", "core.llm.chat")
-    if "workflowId" in an_object(node.get("config", {}), f"{where}.config"):
+    if "workflowId" in check_object(node.get("config", {}), f"{where}.config"):
         # RFC 0133 §1.2: a fragment must not pin a concrete workflow.
         raise InvalidInput(f"{where}.config must not pin a workflowId")
     return check_text(node["id"], f"{where}.id", MAX_NAME_CHARS)
 
 
 def _check_edges(value: object, names: frozenset[str], where: str) -> None:
+    """Check that all edges connect known nodes. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_PARTS:
         raise InvalidInput(f"{where} must be an array of at most {MAX_PARTS} edges")
     for index, edge in enumerate(value):
         for side in ("from", "to"):
-            end = check_text(an_object(edge, f"{where}[{index}]").get(side), f"{where}[{index}].{side}", MAX_NAME_CHARS)
-            # An end may name a port of its node: `node.port`.
+            end = check_text(
+                check_object(edge, f"{where}[{index}]").get(side), f"{where}[{index}].{side}", MAX_NAME_CHARS
+            )
+            # An end may include a port of its node: `node.port`.
             if end not in names and end.rpartition(".")[0] not in names:
                 raise InvalidInput(f"{where}[{index}].{side} must be one of the nodes")
 
@@ -189,9 +198,10 @@ def _check_edges(value: object, names: frozenset[str], where: str) -> None:
 # --- prompt templates (RFC 0027) ---------------------------------------------------------------------
 
 
-def _prompt_template(template: Artifact) -> None:
-    closed_object(template, _TEMPLATE_FIELDS, "artifact")
-    require(template, ("templateId", "version", "kind", "text"), "artifact")
+def _check_prompt_template(template: Artifact) -> None:
+    """Check a prompt template. Raises InvalidInput."""
+    check_closed_object(template, _TEMPLATE_FIELDS, "artifact")
+    require_fields(template, ("templateId", "version", "kind", "text"), "artifact")
     check_pattern(template["templateId"], _TEMPLATE_ID, "artifact.templateId", "writer.v2")
     check_pattern(template["version"], SEMVER, "artifact.version", "1.0.0")
     check_word(template["kind"], PROMPT_KINDS, "artifact.kind")
@@ -210,8 +220,9 @@ def _prompt_template(template: Artifact) -> None:
 
 
 def _check_variable(value: object, where: str) -> None:
-    variable = closed_object(value, _VARIABLE_FIELDS, where)
-    require(variable, ("name", "type", "required"), where)
+    """Check a variable of a prompt template. Raises InvalidInput."""
+    variable = check_closed_object(value, _VARIABLE_FIELDS, where)
+    require_fields(variable, ("name", "type", "required"), where)
     check_pattern(variable["name"], _VARIABLE, f"{where}.name", "customer_name")
     check_word(variable["type"], VARIABLE_TYPES, f"{where}.type")
     check_boolean(variable["required"], f"{where}.required")
@@ -221,15 +232,16 @@ def _check_variable(value: object, where: str) -> None:
 # --- automations (RFC 0052) --------------------------------------------------------------------------
 
 
-def _automation(job: Artifact) -> None:
-    closed_object(job, _JOB_FIELDS, "artifact")
-    require(job, ("workflowId", "schedule"), "artifact")
+def _check_automation(job: Artifact) -> None:
+    """Check an automation. Raises InvalidInput."""
+    check_closed_object(job, _JOB_FIELDS, "artifact")
+    require_fields(job, ("workflowId", "schedule"), "artifact")
     check_text(job["workflowId"], "artifact.workflowId", MAX_NAME_CHARS)
-    an_object(job.get("inputs", {}), "artifact.inputs")
+    check_object(job.get("inputs", {}), "artifact.inputs")
     for name in ("name", "description"):
         if name in job:
             check_text(job[name], f"artifact.{name}", MAX_DESCRIPTION_CHARS)
-    schedule = closed_object(job["schedule"], ("cron", "delayMs", "timezone"), "artifact.schedule")
+    schedule = check_closed_object(job["schedule"], ("cron", "delayMs", "timezone"), "artifact.schedule")
     if ("cron" in schedule) == ("delayMs" in schedule):
         raise InvalidInput("artifact.schedule must have exactly one of cron and delayMs")
     if "delayMs" in schedule:
@@ -241,19 +253,21 @@ def _automation(job: Artifact) -> None:
 
 
 _CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {
-    "agent-pack": _agent_pack,
-    "workflow-chain-pack": _chain_pack,
-    "prompt-template": _prompt_template,
-    "automation": _automation,
+    "agent-pack": _check_agent_pack,
+    "workflow-chain-pack": _check_chain_pack,
+    "prompt-template": _check_prompt_template,
+    "automation": _check_automation,
 }
 
 
-def _parts(value: object, where: str) -> list[Any]:
+def _check_parts(value: object, where: str) -> list[Any]:
+    """Return a non-empty array of limited length. Raises InvalidInput."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_PARTS:
         raise InvalidInput(f"{where} must be an array of 1 to {MAX_PARTS} objects")
     return value
 
 
 def _check_unique(names: list[Any], where: str, field: str) -> None:
+    """Raise InvalidInput if a name occurs twice."""
     if len(set(names)) != len(names):
         raise InvalidInput(f"{where} must have each {field} once")

@@ -97,7 +97,7 @@ def _row_line(row: Any) -> str:
 
 
 def _written(name: str, line: str) -> str:
-    line = sml.one_line(line)
+    line = sml.format_line(line)
     return f"- {line}" if name == "markdown" else line
 
 
@@ -118,7 +118,7 @@ def _values_table(value: Any) -> str:
 @once
 def _sml(element: Element, now: int, iso: bool) -> str:
     projected = project(element.item, element.level, now, iso=iso, shape=element.shape)
-    return sml.element(projected.grain_type, projected.attributes, projected.text)
+    return sml.render_element(projected.grain_type, projected.attributes, projected.text)
 
 
 def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[str]]:
@@ -128,7 +128,7 @@ def _sml_groups(elements: Sequence[Element], now: int, iso: bool) -> list[list[s
 # --- tables -------------------------------------------------------------------------------------------------
 
 _RECALLED: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
-    "sml": lambda elements, now, iso: sml.bare(_sml_groups(elements, now, iso)),
+    "sml": lambda elements, now, iso: sml.render_bare(_sml_groups(elements, now, iso)),
     "markdown": prose.markdown,
     "text": lambda elements, now, iso: prose.lines(prose.text_line, elements, now, iso),
     "triples": lambda elements, now, iso: prose.lines(prose.triple_line, elements, now, iso),
@@ -137,7 +137,7 @@ _RECALLED: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = 
     "toon": toon.recall,
 }
 _ASSEMBLED: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
-    "sml": lambda elements, frame, now, iso: sml.context(frame.intent, _sml_groups(elements, now, iso)),
+    "sml": lambda elements, frame, now, iso: sml.render_context(frame.intent, _sml_groups(elements, now, iso)),
     "markdown": lambda elements, frame, now, iso: prose.markdown(elements, now, iso, frame),
     "text": lambda elements, _, now, iso: prose.lines(prose.text_line, elements, now, iso),
     "triples": lambda elements, _, now, iso: prose.lines(prose.triple_line, elements, now, iso),
@@ -146,7 +146,7 @@ _ASSEMBLED: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], s
     "toon": toon.assembled,
 }
 _LINES: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
-    "sml": lambda element, now, iso: sml.line(_sml(element, now, iso)),
+    "sml": lambda element, now, iso: sml.render_line(_sml(element, now, iso)),
     "markdown": lambda element, now, iso: prose.markdown_line(element, now, iso) + "\n",
     "text": lambda element, now, iso: prose.text_line(element, now, iso) + "\n",
     "triples": lambda element, now, iso: prose.triple_line(element, now, iso) + "\n",

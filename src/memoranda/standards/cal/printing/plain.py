@@ -10,7 +10,7 @@ import orjson
 
 from memoranda.encoding.json_text import MAX_DEPTH, is_unicode
 from memoranda.encoding.untrusted import harmless
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 # What the writer takes of either sign.
 MAX_INTEGER_BITS: Final = 63
@@ -37,7 +37,7 @@ def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
         sound = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
         return harmless(sound) if is_read else sound
     if isinstance(value, int):
-        return int(value) if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
+        return int(value) if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if depth == 0:

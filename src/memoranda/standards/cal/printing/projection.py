@@ -21,7 +21,7 @@ from memoranda.standards.cal.item import Item, event_text, label_of, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 # What stands for whom a memory belongs to.
 OWNER: Final = "user"
@@ -110,7 +110,7 @@ def words(value: Any) -> str:
     if value is None or isinstance(value, bytes | bytearray):
         return ""
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return plain_number(value)
+        return format_number(value)
     if isinstance(value, float):
         return ""
     return str(value) if isinstance(value, str) else compact(value)
@@ -125,7 +125,7 @@ def scalar(value: Any) -> Scalar | None:
     if type(value) is float:
         return value if math.isfinite(value) else None
     if isinstance(value, int):
-        return value if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
+        return value if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
     if isinstance(value, list | tuple):
         return _joined(value) or None
     return words(value) or None

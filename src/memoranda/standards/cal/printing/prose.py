@@ -11,7 +11,7 @@ from typing import Final
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
 from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, subject_of, text_of, words
-from memoranda.standards.sml.render import one_line
+from memoranda.standards.sml.render import format_line
 
 # Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
 _LEADS: Final = {
@@ -75,13 +75,13 @@ def triple_line(element: Element, now: int, iso: bool) -> str:
         said = text_of(element.item)
     if shape is not None and shape.content is not None:
         said = _projected(element, now, iso).text
-    return f"({one_line(subject)}, {one_line(relation)}, {one_line(words(said))})"
+    return f"({format_line(subject)}, {format_line(relation)}, {format_line(words(said))})"
 
 
 def markdown(elements: Sequence[Element], now: int, iso: bool, frame: Frame | None = None) -> str:
     """A heading if there is something to be called after, and the groups with their titles."""
     title = frame and (frame.intent or frame.name)
-    parts = [f"## Context: {one_line(title)}"] if title else []
+    parts = [f"## Context: {format_line(title)}"] if title else []
     for group in groups(elements):
         lines = [_TITLES[group[0].item.grain_type], *(markdown_line(each, now, iso) for each in group)]
         parts.append("\n".join(lines))
@@ -102,12 +102,12 @@ def _body(projected: Projected, bare: frozenset[str]) -> str:
     lead: dict[str, str] = {}
     notes = []
     for name, value in projected.attributes:
-        said = one_line(words(value))
+        said = format_line(words(value))
         if name in names:
             lead[name] = said
         else:
             notes.append(said if name in bare else f"{name}: {said}")
-    text = one_line(projected.text)
+    text = format_line(projected.text)
     if lead:
         parted = ": " if projected.is_sentence else separator
         text = f"{' '.join(lead[name] for name in names if name in lead)}{parted}{text}"

@@ -34,7 +34,7 @@ from memoranda.standards.cal.printing.projection import (
     text_of,
     words,
 )
-from memoranda.standards.sml.render import one_line, plain_number
+from memoranda.standards.sml.render import format_line, format_number
 
 # Section 10.6: how often {{#each}} goes round.
 EACH_MAX: Final = 200
@@ -272,9 +272,9 @@ class Rendering:
         if value is None:
             return ""
         if isinstance(value, int | float):
-            return plain_number(value)
+            return format_number(value)
         text = value if isinstance(value, str) else words(value)
-        text = one_line(text)
+        text = format_line(text)
         if self.extends != "structured":
             return text
         # What is stored cannot spell a tag, not even together with what stands behind it (cal.md, *forged tags*).

@@ -14,7 +14,7 @@ from memoranda.encoding.untrusted import harmless
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, once
 from memoranda.standards.cal.printing.projection import Level, columns_of, project, words
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 MISSING: Final = "-"
 INDENT: Final = "  "
@@ -97,10 +97,10 @@ def cell(value: Any) -> str:
 def number(value: float) -> str:
     """No exponent, no zeros that say nothing; what is not finite is null."""
     if isinstance(value, int):
-        return plain_number(value)
+        return format_number(value)
     if not math.isfinite(value):
         return "null"
-    return plain_number(value).removesuffix(".0") if value else "0"
+    return format_number(value).removesuffix(".0") if value else "0"
 
 
 # Not plain: empty, white space at an edge, a hyphen first, digits alone, or any of  , : " \ [ ] { }  and controls.

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from memoranda.standards.cal.printing.plain import dump
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 # Begins with a letter, so it is no number and no date; holds nothing that YAML or a line reads as its own.
 _PLAIN: Final = re.compile(r"[^\W\d_](?:[^:#\[\]{}\"\\`\n\r\t]*[^:#\[\]{}\"\\`\s])?")
@@ -56,7 +56,7 @@ def _scalar(value: Any) -> str:
         return _string(value)
     if value is None:
         return "null"
-    return plain_number(value) if isinstance(value, int | float) else dump(value)
+    return format_number(value) if isinstance(value, int | float) else dump(value)
 
 
 def _string(text: str) -> str:
