@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_whole
-from memoranda.encoding.injection import orders
+from memoranda.encoding.injection import find_instructions
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 from memoranda.library.results import Memory
@@ -70,7 +70,7 @@ def context(m: Memoranda, session: Session) -> str:
     """What an agent is shown when a session begins; empty if nothing is known."""
     found = {each.id: each for each in _known(m, session.project)}
     # Nobody asked for these: what reads as an order is left to who asks.
-    records = [each.record for each in found.values() if not orders(each.text)]
+    records = [each.record for each in found.values() if not find_instructions(each.text)]
     text = m.ump.framed(records, max_chars=_MAX_CHARS).text if records else ""
     if not text:
         return ""

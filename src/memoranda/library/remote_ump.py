@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
-from memoranda.encoding.shapes import written
+from memoranda.encoding.shapes import to_json
 from memoranda.library.connection import Connection
 from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.ump.capability import MAX_RECALL
@@ -99,7 +99,7 @@ class RemoteUmp:
         """Write a successor."""
         from memoranda.service.ump.revise import Revised
 
-        said = self._server.post("/ump/revise", written(request))
+        said = self._server.post("/ump/revise", to_json(request))
         return Revised(id=said["id"], supersedes=tuple(said["supersedes"]))
 
     def change(
@@ -128,11 +128,11 @@ class RemoteUmp:
 
     def forget(self, request: ForgetRequest) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
-        return cast("Forgotten", self._server.post("/ump/forget", written(request))["result"])
+        return cast("Forgotten", self._server.post("/ump/forget", to_json(request))["result"])
 
     def feedback(self, request: FeedbackRequest) -> None:
         """Say what became of a recalled memory."""
-        self._server.post("/ump/feedback", written(request))
+        self._server.post("/ump/feedback", to_json(request))
 
     # --- many --------------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class RemoteUmp:
         from memoranda.service.core.ranking import Ranked
 
         found = []
-        for each in self._server.post(path, written(request))["results"]:
+        for each in self._server.post(path, to_json(request))["results"]:
             explained = each.pop("explanation", None)
             reasons = None if explained is None else {name: Reason(**why) for name, why in explained.items()}
             found.append(Ranked(**each, reasons=reasons))
@@ -159,7 +159,7 @@ class RemoteUmp:
         """Recalled memories as one framed, neutralised block for a model's context."""
         from memoranda.standards.ump.rehydrate import RehydratedBlock
 
-        said = self._server.post("/ump/rehydrate", written(request))
+        said = self._server.post("/ump/rehydrate", to_json(request))
         dropped = tuple((each["id"], each["reason"]) for each in said.get("dropped", ()))
         return RehydratedBlock(text=said["text"], injected=tuple(said["injected"]), dropped=dropped)
 
@@ -171,7 +171,7 @@ class RemoteUmp:
 
     def elsewhere(self, request: RecallRequest) -> Mapping[str, int]:
         """In which other projects a question that found nothing in one has answers."""
-        return dict(self._server.post("/ump/recall/elsewhere", written(request))["projects"])
+        return dict(self._server.post("/ump/recall/elsewhere", to_json(request))["projects"])
 
     def list_records(self, *, after: int = 0, limit: int = 50, **where: Any) -> tuple[list[Record], int | None]:
         """What is current, last updated first, a page at a time; `after` is how many were passed over before."""
@@ -244,7 +244,7 @@ class RemoteUmp:
 
     def allow_orders(self, name: str) -> None:
         """Say that a memory may read as it does."""
-        self._server.post("/ump/orders/allow", written(GetRequest.parse({"id": name})))
+        self._server.post("/ump/orders/allow", to_json(GetRequest.parse({"id": name})))
 
     def redact(self, name: str) -> str:
         """Take out of a memory what looks like a secret, for good; the id that it has now."""
@@ -261,7 +261,7 @@ class RemoteUmp:
 
     def set_rules(self, rules: OwnRules) -> None:
         """Ask for something else from now on."""
-        self._server.ask("PUT", "/ump/rules", written(rules))
+        self._server.ask("PUT", "/ump/rules", to_json(rules))
 
     def feed_position(self) -> int:
         """How far the feed has come."""

@@ -40,7 +40,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("ump.recall", {"query": 7}, "query"),
     ("ump.recall", {"query": "x", "limit": "many"}, "limit"),
     ("ump.recall", {"query": "x", "scope": "p"}, "scope"),
-    ("ump.recall", {"query": "x", "project": "p"}, "unknown field 'project'; there are query, scope"),
+    ("ump.recall", {"query": "x", "project": "p"}, "unknown field 'project'; the fields are query, scope"),
     ("ump.recall", {"query": "x", "a\nb": 1}, r"unknown field 'a\nb'"),
     ("ump.recall", {"query": "x", "filter": {"colour": "red"}}, "filter"),
     ("ump.recall", {"query": "x" * 2_000_000}, "limit"),

@@ -61,7 +61,7 @@ def test_the_limit_is_clamped_to_what_the_server_advertises(asked: int, given_: 
         (None, "the request must be an object"),
         ([], "the request must be an object"),
         ({}, "query"),
-        ({"query": "q", "limt": 3}, "the request has an unknown field 'limt'; there are query, scope"),
+        ({"query": "q", "limt": 3}, "the request has an unknown field 'limt'; the fields are query, scope"),
         ({"query": "q", "actor": {"did": "d", "name": "x"}}, "actor has an unknown field 'name'"),
         ({"query": "q", "ranking_hints": {"preferred": []}}, "ranking_hints has an unknown field"),
         ({"query": " \n"}, "query"),

@@ -11,7 +11,7 @@ from memoranda.bindings.http.turns import in_turn
 from memoranda.bindings.http.ump import EXAMPLE_ID, UMP
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import parse
-from memoranda.encoding.shapes import written
+from memoranda.encoding.shapes import to_json
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.exchange import Item, numbered
 from memoranda.service.report import Report
@@ -82,7 +82,7 @@ def _item(said: ImportedItem) -> Item:
         value = said.value if raw is None else parse(raw)
         if said.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if said.index is None else IndexState(**written(said.index))
+        index = DEFAULT if said.index is None else IndexState(**to_json(said.index))
     except MemorandaError as error:
         return Item(**placed, error=error)
     except ValueError:

@@ -20,7 +20,7 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.event_stream import comment, frame
+from memoranda.encoding.event_stream import format_comment, format_event
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
@@ -199,14 +199,14 @@ class _LogReader(Listener, ABC):
             if is_complete or self.is_over:
                 return
             if not page and not await self.is_woken(beat_at):
-                await self.send(send, comment("keepalive"))
+                await self.send(send, format_comment("keepalive"))
                 beat_at = self._loop.time() + keepalive_seconds
             self.look()
             try:
                 page, is_complete = await self._threads.run(self.page)
             except MemorandaError as error:
                 # The headers are out. The client comes back and is told properly.
-                await self.send(send, comment(error.code))
+                await self.send(send, format_comment(error.code))
                 return
 
 
@@ -261,7 +261,7 @@ def _events(found: Events, **more: object) -> bytes:
 
 def _frame(placed: tuple[int, Event]) -> bytes:
     place, event = placed
-    return frame(event["type"], dump(event), place=place)
+    return format_event(event["type"], dump(event), event_id=place)
 
 
 def _after(scope: Scope, asked: EventsRequest) -> int:

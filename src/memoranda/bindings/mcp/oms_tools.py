@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from memoranda.bindings.mcp.operation import Answer, operation, result
-from memoranda.encoding.shapes import one_of, said
+from memoranda.encoding.shapes import described, one_of
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ANSWERS
@@ -13,7 +13,7 @@ from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.oms.requests import AddressedSupersedeRequest, FindRequest, GetRequest, PutRequest
 
 PREFIX: Final = "oms."
-_OMS_CODE: Final = said(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
+_OMS_CODE: Final = described(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
 
 
 def _put(service: Service, access: Access, asked: PutRequest) -> Answer:

@@ -51,7 +51,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
     wanted = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
     is_newest = not request.query.strip()
-    named = request.replaced(namespace=None, namespace_list=list(asked))
+    named = request.replace_fields(namespace=None, namespace_list=list(asked))
     matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
     relevance = _relevance(matches, weights, mean)
     best = max(relevance, default=0.0) or 1.0

@@ -197,7 +197,7 @@ class Vault:
         from memoranda.standards.openwop.entry import MAX_TAG_CHARS
 
         tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
-        return draft.replaced(
+        return draft.replace_fields(
             content=self.redacted_text(draft.content, run, "content"),
             # One that grew too long by its marker is left out: cut, the marker would be none.
             tags=tuple(clean for tag, clean in tags if clean == tag or len(clean) <= MAX_TAG_CHARS),

@@ -72,7 +72,7 @@ def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mappi
     if request.scope_filter is None or request.scope_filter.project is None or "project" in access.limits:
         return {}
     scope = {name: value for name, value in request.scope.items() if name != "project"}
-    anywhere = request.replaced(scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL)
+    anywhere = request.replace_fields(scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL)
     found: dict[str, int] = {}
     for each in recall(context, access, anywhere):
         project = each.record["scope"].get("project", "")

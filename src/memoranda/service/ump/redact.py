@@ -94,7 +94,7 @@ def _order_in(context: Context, access: Access) -> Judge:
     def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
             return None
-        kinds = injection.orders("\n".join(texts(said(record))))
+        kinds = injection.find_instructions("\n".join(texts(said(record))))
         return Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True) if kinds else None
 
     return order

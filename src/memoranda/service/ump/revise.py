@@ -182,7 +182,7 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 def _named(context: Context, access: Access, request: Act) -> Act:
     """The request with the whole id."""
     name = whole_name(context, access, request.id)
-    return request if name == request.id else request.replaced(id=name)
+    return request if name == request.id else request.replace_fields(id=name)
 
 
 def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.encoding import json_text
-from memoranda.encoding.shapes import Custom, Schema, Shape, check_known, fields_of, read
+from memoranda.encoding.shapes import Custom, Schema, Shape, check_field_names, fields_of, parse_value
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Moment
 from memoranda.standards.oams import memory as memories
@@ -273,7 +273,7 @@ class ListRequest(Shape):
         for name, text in pairs:
             if name == "namespace" or (name in fields and name != "tags"):
                 raise InvalidInput(f"{name} is given twice")
-            check_known({name: text}, fields_of(cls), "the query")
+            check_field_names({name: text}, fields_of(cls), "the query")
             if name == "tags" and text:
                 fields["tags"] = fields.get("tags", []) + _parse_tags(text)
             elif text:
@@ -292,9 +292,9 @@ class StoreRequest(Shape):
     @classmethod
     def parse(cls, value: object) -> Self:
         """Parse the request, and its memory by the rules of memories. Raises InvalidInput."""
-        request = read(value, cls)
+        request = parse_value(value, cls)
         memory, _ = memories.check(request.memory, complete=False)
-        return request.replaced(memory=memory)
+        return request.replace_fields(memory=memory)
 
     @classmethod
     def parse_body(
@@ -322,7 +322,7 @@ class BatchRequest(Shape):
         """Parse the request; an error names the memory by its index. Raises InvalidInput."""
         checked: list[Memory] = []
         seen: dict[tuple[str, str], int] = {}
-        for index, item in enumerate(read(value, cls).memories):
+        for index, item in enumerate(parse_value(value, cls).memories):
             try:
                 memory, _ = memories.check(item, complete=False)
             except MemorandaError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NotRequir
 from msgspec import Meta, field
 
 from memoranda.encoding.json_text import is_unicode
-from memoranda.encoding.shapes import Custom, Schema, read
+from memoranda.encoding.shapes import Custom, Schema, parse_value
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import Instant, Moment, format_instant, parse_instant
 from memoranda.standards.openwop.fields import (
@@ -162,7 +162,7 @@ class Draft(OpenwopShape):
 
         With `now`, a past expiry is refused (RFC 0004 §E). Raises InvalidInput.
         """
-        draft = read(value, cls)
+        draft = parse_value(value, cls)
         if draft.expires is not None and now is not None and draft.expires <= now:
             raise InvalidInput("expiresAt is already past")
         return draft
@@ -195,7 +195,7 @@ class ListOptions(OpenwopShape):
         try:
             if isinstance(fields, dict) and (absent := [name for name in fields if fields[name] is None]):
                 raise InvalidInput(f"{absent[0][:40]!a} must not be null")
-            return read(fields, cls)
+            return parse_value(fields, cls)
         except InvalidInput as error:
             raise InvalidInput(f"options: {error.message}") from None
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 
 TAGS: Final = (
     "belief",
@@ -45,7 +45,7 @@ _MAX_INTEGER_BITS: Final = 1024
 def format_line(text: str) -> str:
     """Return the text as one line: breaks and tabs as a space, nothing invisible, no tags."""
     # Line breaks are not printable, and most text has only printable characters.
-    return harmless(text if text.isprintable() else _BREAKS.sub(" ", text))
+    return neutralize_tags(text if text.isprintable() else _BREAKS.sub(" ", text))
 
 
 def format_number(value: float) -> str:

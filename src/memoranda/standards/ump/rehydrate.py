@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.encoding.untrusted import harmless, visible
+from memoranda.encoding.untrusted import neutralize_tags, strip_invisible
 from memoranda.standards.ump.record import KINDS, VISIBILITIES
 from memoranda.standards.ump.signature import verify
 
@@ -32,8 +32,8 @@ _CLOSE: Final = "</ump:memory>"
 
 # Characters. A memory cut shorter than this is useless.
 _MIN_CUT_CHARS: Final = 16
-_MAX_PROJECT_CHARS: Final = 256
 # Characters of a project's name in a line.
+_MAX_PROJECT_CHARS: Final = 256
 # Passes that remove nested tags. The last step, which needs one pass for any depth, handles deeper ones.
 _STRIP_PASSES: Final = 8
 # Characters of input per character of output. Only the beginning of a text is shown, so its end is not cleaned;
@@ -192,10 +192,10 @@ def _cut_line(head: str, body: str, room: int) -> str:
 
 def sanitise(text: str, max_chars: int) -> str:
     """Return stored text as one harmless line of at most `max_chars` characters."""
-    clean = _BREAKS.sub(" ", visible(text[: max_chars * _CLEANED_PER_SHOWN]))
+    clean = _BREAKS.sub(" ", strip_invisible(text[: max_chars * _CLEANED_PER_SHOWN]))
     for _ in range(_STRIP_PASSES):
         stripped = _TAG.sub("", clean)
         if stripped == clean:
             break
         clean = stripped
-    return harmless(clean, instead="‹").strip()[:max_chars].rstrip()
+    return neutralize_tags(clean, instead="‹").strip()[:max_chars].rstrip()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from memoranda.encoding import json_text
-from memoranda.encoding.event_stream import frame
+from memoranda.encoding.event_stream import format_event
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly.assembly import Assembly, Gathered, SourceReport, budget_of, weights
 from memoranda.standards.cal.language.syntax import Assemble, Stream
@@ -82,7 +82,7 @@ def chunk_size_of(stream: Stream | None) -> int:
 
 def sse(event: Event) -> bytes:
     """An event for text/event-stream."""
-    return frame(event["type"], json_text.dump(event))
+    return format_event(event["type"], json_text.dump(event))
 
 
 def ndjson(event: Event) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from memoranda.encoding.json_text import MAX_DEPTH, is_unicode
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.sml.render import format_number
 
 # What the writer takes of either sign.
@@ -35,7 +35,7 @@ def plain(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
         return value
     if isinstance(value, str):
         sound = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
-        return harmless(sound) if is_read else sound
+        return neutralize_tags(sound) if is_read else sound
     if isinstance(value, int):
         return int(value) if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
     if isinstance(value, float):

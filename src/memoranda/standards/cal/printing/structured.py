@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.elements import Element, Frame, once
 from memoranda.standards.cal.printing.plain import plain
@@ -27,9 +27,9 @@ def members(element: Element, now: int, iso: bool) -> dict[str, Any]:
     # PROJECT drops what it does not list.
     is_triple = element.shape is None and not projected.is_sentence
     if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
-        found["relation"] = harmless(humanize(fields["relation"]))
+        found["relation"] = neutralize_tags(humanize(fields["relation"]))
         found["object"] = plain(fields["object"], is_read=True)
-    found["content"] = harmless(projected.text)
+    found["content"] = neutralize_tags(projected.text)
     return found
 
 

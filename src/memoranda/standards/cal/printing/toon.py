@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, once
 from memoranda.standards.cal.printing.projection import Level, columns_of, project, words
@@ -87,7 +87,7 @@ def cell(value: Any) -> str:
         return MISSING
     if isinstance(value, int | float):
         return number(value)
-    text = harmless(value if type(value) is str else words(value))
+    text = neutralize_tags(value if type(value) is str else words(value))
     if _PLAIN.fullmatch(text) and text not in _LITERALS:
         return text
     # No escape spells the other line breaks.
