@@ -65,7 +65,7 @@ def import_part(service: Service, call: Call, asked: ImportPartRequest) -> dict[
     return service.import_part(
         call.access,
         map(_item, asked.items),
-        label=asked.what,
+        label=asked.label,
         name=asked.id,
         adopt=asked.adopt,
         into=None if asked.namespace is None else parse_namespace(asked.namespace),

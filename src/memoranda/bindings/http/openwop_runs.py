@@ -116,7 +116,7 @@ def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 def list_runs(service: Service, call: Call, asked: ListRunsRequest) -> dict[str, Any]:
     limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
     found = service.openwop.runs(call.access, before=asked.start, limit=limit)
-    shown = _fitting(found) if asked.whole else [_brief(run) for run in found]
+    shown = _fitting(found) if asked.is_full else [_brief(run) for run in found]
     is_more = len(found) == limit or len(shown) < len(found)
     more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].place)} if is_more else {}
     return {"runs": shown, **more}

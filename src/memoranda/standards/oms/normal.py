@@ -23,8 +23,8 @@ from memoranda.errors import GrainError
 
 # Levels of nested maps and arrays; section 4.10, extended profile.
 MAX_DEPTH: Final = 32
-# Values of signed and unsigned integers of 64 bits.
 MIN_INTEGER: Final = -(2**63)
+# Values of signed (negative) and unsigned (positive) integers of 64 bits.
 MAX_INTEGER: Final = 2**64 - 1
 
 BOM: Final = "\ufeff"

@@ -154,7 +154,7 @@ class RenderedGrain(PutRequest):
 
     address: Any = None
     index: Any = None
-    held: Any = None
+    is_held: Any = field(default=None, name="held")
     needs_review: Any = None
     native: Any = None
 

@@ -33,8 +33,8 @@ class Problem(NamedTuple):
 _Fault = tuple[str, str] | None
 _Check = Callable[[Any], _Fault]
 
-# Values of a signed integer of 64 bits.
 _INT64_MIN: Final = -(2**63)
+# Values of a signed integer of 64 bits.
 _INT64_MAX: Final = 2**63 - 1
 
 

@@ -169,7 +169,9 @@ class ListRunsRequest(OpenwopShape):
         | None
     ) = None
     limit: Annotated[int, Meta(ge=1, description="Runs per page, at most 100.")] | None = None
-    whole: Annotated[bool, Meta(description="Include variables and metadata; then a page has fewer runs.")] = False
+    is_full: Annotated[bool, Meta(description="Include variables and metadata; then a page has fewer runs.")] = field(
+        default=False, name="whole"
+    )
 
     def __post_init__(self) -> None:
         if self.before is not None and self.cursor is not None:

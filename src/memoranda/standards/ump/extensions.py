@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from memoranda.encoding.shapes import Shape
 from memoranda.model.instant import Moment
@@ -81,7 +81,7 @@ class ImportPartRequest(Shape):
     """A part of an import."""
 
     items: Annotated[list[ImportedItem], Meta(max_length=MAX_IMPORT)]
-    what: (
+    label: (
         Annotated[
             str,
             Meta(
@@ -90,7 +90,7 @@ class ImportPartRequest(Shape):
             ),
         ]
         | None
-    ) = None
+    ) = field(default=None, name="what")
     id: Annotated[Name, Meta(description="`import` of the previous part, to continue it.")] | None = None
     adopt: Annotated[bool, Meta(description="Make yourself the owner of all memories.")] = False
     namespace: Annotated[Name, Meta(description="The namespace for OAMS memories, instead of their own.")] | None = None
