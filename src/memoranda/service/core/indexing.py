@@ -209,13 +209,15 @@ def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) 
 
 def _name_of_view(carried: _Carried, projection: Projection) -> str:
     if carried.inner is None or carried.read is None:
-        return ump.view_name(projection.scope, carried.outside)
-    return carried.inner.name if carried.inner.standard == UMP else ump.view_name(carried.read.scope, carried.inner)
+        return ump.derive_view_id(projection.scope, carried.outside)
+    return (
+        carried.inner.name if carried.inner.standard == UMP else ump.derive_view_id(carried.read.scope, carried.inner)
+    )
 
 
 def _name_of_grain(context: Context, document: Document, projection: Projection, grain: Grain) -> str:
     from memoranda.standards.oms import mapping as oms
 
     if oms.unwrap(grain) is None:
-        return ump.view_name(projection.scope, document)
+        return ump.derive_view_id(projection.scope, document)
     return str(record_of(context, document, projection.scope.tenant, projection.scope.space, (grain, projection))["id"])
