@@ -79,6 +79,7 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
     def run(model: Path, level: str, output: Path | None = None, *, is_rearranged: bool = True) -> Any:
+        """Open a session with an optimization level; write the optimised model to `output`, if given."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -127,9 +128,7 @@ def _remove(path: Path) -> None:
 
 
 class _Model:
-    """A model that runs one text at a time, because other texts in a batch would change the output of a quantised
-    model.
-    """
+    """A model that runs one text at a time, because other texts in a batch change the output of a quantised model."""
 
     def __init__(self, folder: Path, pieces: WordPiece) -> None:
         self._folder = folder

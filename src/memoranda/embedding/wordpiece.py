@@ -89,10 +89,12 @@ def _clean(text: str) -> str:
 
 
 def _is_space(char: str) -> bool:
+    """Return True for characters that separate words."""
     return char in _KEPT_CONTROLS or unicodedata.category(char) == "Zs"
 
 
 def _is_dropped(char: str) -> bool:
+    """Return True for characters that are removed before tokenization."""
     # Characters that Unicode has not assigned yet are kept, so the tokens do not depend on the Unicode version.
     return char == "\ufffd" or (char not in _KEPT_CONTROLS and unicodedata.category(char) in _CONTROLS)
 
@@ -120,5 +122,6 @@ def _split_punctuation(word: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4_096)
 def _is_punctuation(char: str) -> bool:
+    """Return True for characters that are words of their own."""
     # All ASCII symbols count as punctuation, whatever their Unicode category.
     return (char.isascii() and not char.isalnum()) or unicodedata.category(char)[0] == "P"

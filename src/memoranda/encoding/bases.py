@@ -82,6 +82,7 @@ def base64url_decode(text: str) -> bytes:
 
 
 def _decode_base64(text: str) -> bytes:
+    """Decode standard base64. Raises ValueError."""
     try:
         return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except UnicodeEncodeError:

@@ -128,6 +128,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def _parse_float(digits: str) -> float:
+    """Parse a float. Raises MalformedJson if it exceeds a double."""
     number = float(digits)
     if math.isinf(number):
         raise MalformedJson("not JSON we accept: a number too large for a double")
@@ -135,6 +136,7 @@ def _parse_float(digits: str) -> float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Raise MalformedJson for NaN and infinities."""
     raise MalformedJson(f"not JSON: {name} is not a JSON number")
 
 
@@ -184,6 +186,7 @@ def dump(value: Json) -> bytes:
 
 
 def _dump_slowly(value: Json) -> bytes:
+    """Write a value with Python's own writer. Raises InvalidInput."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8")
@@ -208,6 +211,7 @@ def dump_pretty(value: Json) -> str:
 
 
 def _write_pretty(value: Json, newline: str) -> str:
+    """Write a value with indentation; `newline` includes the current indentation."""
     deeper = newline + "  "
     if isinstance(value, dict) and value:
         members = (f"{_write_scalar(key)}: {_write_pretty(member, deeper)}" for key, member in value.items())
@@ -218,6 +222,7 @@ def _write_pretty(value: Json, newline: str) -> str:
 
 
 def _write_scalar(value: Json) -> str:
+    """Write a value without indentation; floats as in the canonical form."""
     if type(value) is float:
         return _canonicalize_slowly(value).decode("ascii")
     return dump(value).decode("utf-8")
@@ -234,6 +239,7 @@ def canonical(value: Json) -> bytes:
 
 
 def _canonicalize_slowly(value: Json) -> bytes:
+    """Write the canonical form of any value. Raises InvalidInput."""
     try:
         return rfc8785.dumps(_to_doubles(value))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

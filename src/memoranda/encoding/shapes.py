@@ -139,6 +139,7 @@ def check_field_names(value: dict[str, Any], field_names: Sequence[str], where: 
 
 
 def _unknown_field(name: str, field_names: Sequence[str], where: str) -> str:
+    """Return the message about an unknown field."""
     return f"{where} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {', '.join(field_names) or 'none'}"
 
 
@@ -160,6 +161,7 @@ def _custom(kind: type) -> type[Custom]:
 
 
 def _read_custom(kind: type, value: object) -> object:
+    """Parse a value of a custom type, for msgspec."""
     return _custom(kind).from_json(value)
 
 

@@ -17,5 +17,6 @@ def escape_controls(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
+    """Return the JSON escapes of the matched character."""
     units = match[0].encode("utf-16-be").hex()
     return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

@@ -377,6 +377,7 @@ def _prefix_errors(name: str) -> Iterator[None]:
 
 
 def _name_file(error: MemorandaError, name: str) -> None:
+    """Put the name of a file in front of an error's message."""
     error.message = f"{name}: {error.message}"
     error.args = (error.message,)
 

@@ -91,6 +91,7 @@ def read_lines(file: Readable, *, complete: bool = True) -> Iterator[Line]:
 
 
 def _too_long() -> TooLarge:
+    """Return the error of a line that is too long."""
     return TooLarge(f"a line may have at most {MAX_LINE_BYTES} bytes")
 
 

@@ -199,6 +199,7 @@ def _check_namespace(value: object, _: list[str]) -> None:
 
 
 def _check_value(value: object, _: list[str]) -> None:
+    """Check the value, a text of limited size. Raises InvalidInput or TooLarge."""
     if not isinstance(value, str):
         # Section 2: Markdown is permitted; binary is not.
         raise InvalidInput("value must be a string")
@@ -211,6 +212,7 @@ def _check_value(value: object, _: list[str]) -> None:
 
 
 def _check_tags(value: object, _: list[str]) -> None:
+    """Check the tags. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_TAGS:
         raise InvalidInput(f"tags must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
@@ -232,6 +234,7 @@ def _check_model(value: object, _: list[str]) -> None:
 
 
 def _check_embedding(value: object, _: list[str]) -> None:
+    """Check the numbers of an embedding. Raises InvalidInput."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_DIMENSIONS:
         raise InvalidInput(f"embedding must be an array of 1 to {MAX_DIMENSIONS} numbers")
     for index, number in enumerate(value):
@@ -256,6 +259,7 @@ def _check_source(value: object, _: list[str]) -> None:
 
 
 def _check_reference(value: object, where: str) -> None:
+    """Check a reference of limited length. Raises InvalidInput."""
     if not isinstance(value, str) or len(value) > MAX_REFERENCE_CHARS:
         raise InvalidInput(f"{where} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
 
@@ -302,6 +306,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_fraction(value: Any) -> bool:
+    """Return True for a number from 0 to 1."""
     return _is_number(value) and 0 <= value <= 1
 
 
@@ -511,6 +516,7 @@ def _comparable_members(memory: Memory, but_for: Collection[str]) -> dict[str, A
 
 
 def _same_json(first: Any, second: Any) -> bool:
+    """Return True if two JSON values are equal."""
     # True == 1 in Python, but not in JSON.
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second

@@ -116,6 +116,7 @@ def _find_problem(value: dict[str, Any]) -> Problem | None:
 
 
 def _is_id(value: object) -> bool:
+    """Return True if the value is a valid id of a call."""
     if isinstance(value, str):
         return len(value) <= MAX_ID_CHARS
     # Many readers would change an integer of more than 64 bits.

@@ -345,6 +345,7 @@ def _open_unverified(delivery: bytes) -> Grain:
 
 
 def _inner_grain(grain: Grain | SignedGrain) -> Grain:
+    """Return the grain itself, without its signature."""
     return grain.grain if isinstance(grain, SignedGrain) else grain
 
 

@@ -235,6 +235,7 @@ class ContainerReader:
 
     @cached_property
     def _decompressed(self) -> _DecompressedGrains:
+        """The decompressed grains; only valid for a compressed file."""
         start = self.header.grains_at
         frame = Frame(_read_chunks(self._file, start, self._end), max_bytes=self._max_decompressed_bytes)
         return _DecompressedGrains(frame, self._spool, None if self.header.has_manifest else self._end - start)
@@ -370,4 +371,5 @@ def _hash_delivery(delivery: bytes) -> bytes:
 
 
 def _corrupt(why: str) -> GrainError:
+    """Return the error of a damaged file."""
     return GrainError(f"the .mg file is damaged: {why}", oms_code="ERR_CORRUPT")

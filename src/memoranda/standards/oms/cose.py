@@ -141,6 +141,7 @@ class _CoseReader:
         raise _corrupt("it holds a tag, a float or an unknown simple value")
 
     def _read_map(self, count: int, depth: int) -> dict[Label, object]:
+        """Read a map whose labels are integers or strings, each once."""
         entries: dict[Label, object] = {}
         for _ in range(count):
             label = self._read_value(depth + 1)
@@ -173,6 +174,7 @@ class _CoseReader:
             raise _corrupt("a text is not UTF-8") from None
 
     def _take(self, size: int) -> bytes:
+        """Return the next bytes and advance. Raises GrainError if there are fewer."""
         self._check_remaining(size)
         start, self._position = self._position, self._position + size
         return self._data[start : self._position]
@@ -184,4 +186,5 @@ class _CoseReader:
 
 
 def _corrupt(why: str) -> GrainError:
+    """Return the error of a malformed envelope."""
     return GrainError(f"the COSE_Sign1 envelope is malformed: {why}", oms_code="ERR_CORRUPT")

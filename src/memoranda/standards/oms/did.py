@@ -114,6 +114,7 @@ def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
 
 
 def _verify_es256(point: bytes, message: bytes, signature: bytes) -> bool:
+    """Return True if the ECDSA signature over SHA-256 is valid for a compressed P-256 point."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils

@@ -156,6 +156,7 @@ def _encode_field(field: str, value: Any, type_byte: int) -> bytes:
 
 
 def _encode_address(address: object) -> bytes:
+    """Encode an address for its hash. Raises GrainError if it is malformed."""
     if not isinstance(address, str):
         raise GrainError("not an address", oms_code="ERR_HASH_FORMAT")
     return canonical.encode_value(grains.check_address(address))

@@ -233,11 +233,13 @@ def _coerce_field(name: str, value: Any) -> Any:
 
 
 def _as_float(value: Any) -> Any:
+    """Return an integer as a float if that is exact; return anything else unchanged."""
     # Section 4.3 and vector 6: a whole number in a float field is a float on the wire.
     return float(value) if type(value) is int and abs(value) <= _MAX_EXACT_INTEGER else value
 
 
 def _as_milliseconds(name: str, text: str) -> int:
+    """Parse an RFC 3339 time. Raises GrainError that names the field."""
     try:
         return parse_instant(text)
     except (ValueError, OverflowError):
@@ -322,6 +324,7 @@ def _all_problems(fields: Fields, type_byte: int) -> list[Problem]:
 
 
 def _as_error(violations: list[Problem]) -> GrainError:
+    """Return an error with the code of the first violation and the messages of all."""
     return GrainError("; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code)
 
 
@@ -338,12 +341,14 @@ def _flags(fields: Fields, *, cbor: bool, signed: bool, sensitivity: int | None)
 
 
 def _reference_flags(fields: Fields) -> int:
+    """Return the flag bits for content and embedding references."""
     content_flag = header.CONTENT_REFS if "content_refs" in fields else 0
     embedding_flag = header.EMBEDDING_REFS if "embedding_refs" in fields else 0
     return content_flag | embedding_flag
 
 
 def _namespace_hash(fields: Fields) -> int:
+    """Return the namespace hash of the header."""
     if "namespace" in fields:
         return namespace_hash(fields["namespace"])
     # A disclosed view must not reveal the namespace it hides. Any other grain without one is in the default namespace.

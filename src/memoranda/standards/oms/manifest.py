@@ -197,4 +197,5 @@ def _parse_state(wire: Any) -> IndexState:
 
 
 def _corrupt(why: str) -> GrainError:
+    """Return the error of a malformed manifest."""
     return GrainError(f"the index manifest is malformed: {why}", oms_code="ERR_CORRUPT")

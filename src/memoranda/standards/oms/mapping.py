@@ -119,6 +119,7 @@ def _common_text(fields: Fields) -> str:
 
 
 def _triple_text(fields: Fields) -> str:
+    """Return the text of a belief: its triple and content."""
     return _join_texts(fields, "subject", "relation", "object", "content")
 
 
@@ -148,29 +149,35 @@ def _workflow_text(fields: Fields) -> str:
 
 
 def _action_text(fields: Fields) -> str:
+    """Return the tool, its input and its outcome."""
     names = ("tool_name", "tool_description", "input", "content", "code", "stdout", "error", "object")
     return _join_texts(fields, *names)
 
 
 def _observation_text(fields: Fields) -> str:
+    """Return the text of an observation: its triple and content, or else its observer."""
     return _join_texts(fields, "subject", "relation", "object", "content") or _join_texts(
         fields, "observer_id", "observer_type"
     )
 
 
 def _goal_text(fields: Fields) -> str:
+    """Return the description, object and criteria of a goal."""
     return _join_texts(fields, "description", "object", "criteria")
 
 
 def _reasoning_text(fields: Fields) -> str:
+    """Return the conclusion of a reasoning, its premises and thoughts."""
     return _join_texts(fields, "conclusion", "content", "premises", "thinking_content", "subject", "relation", "object")
 
 
 def _consensus_text(fields: Fields) -> str:
+    """Return the agreed content and the triple of a consensus."""
     return _join_texts(fields, "agreed_content", "subject", "relation", "object")
 
 
 def _consent_text(fields: Fields) -> str:
+    """Return a sentence that names the grantor, the grantee and the scope of a consent."""
     verb = "revokes from" if fields.get("is_withdrawal") else "permits"
     scope = ", ".join(map(_as_text, fields.get("scope", ())))
     return f"{_as_text(fields.get('subject_did'))} {verb} {_as_text(fields.get('grantee_did'))}: {scope}"
@@ -231,9 +238,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
-    """Return True if the fields are certainly valid in a grain, as those of nearly all views are; then checks are
-    skipped.
-    """
+    """Return True if the fields are certainly valid in a grain, so that checks can be skipped; nearly all views are."""
     if not (projection.text and 0 <= projection.created // 1000 <= MAX_CREATED_AT_SEC):
         return False
     names = (fields["subject"], fields["relation"], fields["namespace"], *tags)
@@ -292,6 +297,7 @@ def _read_visibility(tags: tuple[str, ...]) -> Visibility:
 
 
 def _strip_prefix(value: Any) -> str:
+    """Return an address without its optional prefix."""
     return _as_text(value).removeprefix(ADDRESS_PREFIX)
 
 
@@ -316,5 +322,6 @@ def _as_text(value: Any) -> str:
 
 
 def _to_instant(value: Any) -> Instant:
+    """Limit an instant to the range of dates."""
     # A grain may have any instant of 64 bits; limit it to those that a date can express.
     return max(EARLIEST, min(LATEST, Instant(int(value))))

@@ -126,12 +126,14 @@ def _normalise_text(text: str, path: str) -> str:
 
 
 def _check_integer(number: int, path: str) -> int:
+    """Return the integer if it fits in 64 bits. Raises GrainError."""
     if not MIN_INTEGER <= number <= MAX_INTEGER:
         raise GrainError(f"{_describe_path(path)} is an integer beyond 64 bits", oms_code="ERR_RANGE")
     return number
 
 
 def _checked_float(number: float, path: str) -> float:
+    """Return the float if it is finite. Raises GrainError."""
     check_float(number, path)
     return number
 
@@ -159,6 +161,7 @@ def _check_depth(max_depth: int, path: str) -> None:
 
 
 def _has_bytes(value: Any) -> bool:
+    """Return True if the value contains byte strings at any depth."""
     if isinstance(value, dict):
         return any(_has_bytes(item) for item in value.values())
     if isinstance(value, list):
@@ -167,6 +170,7 @@ def _has_bytes(value: Any) -> bool:
 
 
 def _has_surrogate(text: str) -> bool:
+    """Return True if the text has a lone surrogate."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

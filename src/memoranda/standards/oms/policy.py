@@ -108,14 +108,14 @@ def check_all(
     valid_signers: Collection[str] = (),
     now_ms: int,
 ) -> Decision:
-    """Decide with all policies that may protect: the grain's, those of its supersession chain, and those of ancestors
-    of `new`.
+    """Decide with all policies that may protect: those of the grain, its supersession chain, and ancestors of `new`.
 
     `lineage` are the other grains in the chain of `old`. `ancestors` are pairs (hops, fields) along `derived_from` of
     `new`.
     """
 
     def decide(protected: Fields) -> Decision:
+        """Decide by the policy of one grain."""
         return check(protected, new, signer=signer, valid_signers=valid_signers, now_ms=now_ms)
 
     decision = decide(old)
@@ -214,10 +214,12 @@ def _decide_quorum(old: Fields, policy: Fields | None, signer: str | None, valid
 
 
 def _allow(reason: str) -> Decision:
+    """Return a decision that allows the change."""
     return Decision(allowed=True, reason=reason)
 
 
 def _deny(reason: str) -> Decision:
+    """Return a decision that denies the change."""
     return Decision(allowed=False, reason=reason, oms_code=DENIED)
 
 
@@ -244,6 +246,7 @@ def _authorized_dids(policy: Fields | None) -> frozenset[str]:
 
 
 def _is_type(fields: Fields, byte: int) -> bool:
+    """Return True if the grain has this standard type."""
     name = fields.get("type")
     return isinstance(name, str) and name in BY_NAME and BY_NAME[name].byte == byte
 

@@ -159,4 +159,5 @@ class Scanner:
 
 
 def _corrupt(why: str) -> GrainError:
+    """Return the error of bytes that are not a sequence of grains."""
     return GrainError(f"the bytes cannot be cut into grains: {why}", oms_code="ERR_CORRUPT")

@@ -140,11 +140,13 @@ def _record_of(required: Mapping[str, _Check], optional: Mapping[str, _Check]) -
 
 
 def _check_reference(value: Any) -> _Fault:
+    """Check a content reference, or a citation among them."""
     # Section 27.5: content_refs may also hold citations, which have neither uri nor modality.
     return _CITATION(value) if isinstance(value, dict) and "citation_type" in value else _CONTENT_REF(value)
 
 
 def _check_source(value: Any) -> _Fault:
+    """Check a source: an address or a citation."""
     # Section 27.5: derived_from SHOULD accept addresses and citations.
     return None if isinstance(value, str) else _CITATION(value)
 
@@ -298,10 +300,12 @@ def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
 
 
 def _missing(name: str) -> Problem:
+    """Return the violation of a missing field."""
     return Problem("ERR_SCHEMA", f"{name} is required")
 
 
 def _empty(name: str) -> Problem:
+    """Return the violation of an empty field."""
     return Problem("ERR_EMPTY", f"{name} must not be empty")
 
 

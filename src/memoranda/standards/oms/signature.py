@@ -254,4 +254,5 @@ def _is_time(value: object) -> bool:
 
 
 def _mismatch(why: str) -> GrainError:
+    """Return the error of a grain whose signed bit does not fit its delivery."""
     return GrainError(why, oms_code="ERR_SIGNED_MISMATCH")

@@ -59,6 +59,7 @@ class Frame:
         raise GrainError("the compressed grains end early", oms_code="ERR_CORRUPT")
 
     def _split_input(self) -> Iterator[bytes]:
+        """Yield the chunks in small parts, which limit the output of a step."""
         for chunk in self._chunks:
             for start in range(0, len(chunk), _INPUT_BYTES):
                 yield chunk[start : start + _INPUT_BYTES]

@@ -204,4 +204,5 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _url_quote(value: str) -> str:
+    """Return the value as percent-encoded in a URL."""
     return quote(value, safe="", errors="surrogatepass")

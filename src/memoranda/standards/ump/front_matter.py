@@ -55,6 +55,7 @@ class _FrontMatterReader:
         self._events = events
 
     def read_document(self) -> Any:
+        """Build the value of the only document. Raises InvalidInput."""
         value: Any = None
         documents = 0
         for event in self._events:
@@ -87,6 +88,7 @@ class _FrontMatterReader:
         return _read_scalar(event, path)
 
     def _build_mapping(self, path: tuple[str, ...]) -> dict[str, Any]:
+        """Build an object up to the end of its events. Raises InvalidInput."""
         members: dict[str, Any] = {}
         while type(event := self._next_event()).__name__ != "MappingEndEvent":
             if type(event).__name__ != "ScalarEvent" or event.anchor is not None or event.tag is not None:
@@ -97,6 +99,7 @@ class _FrontMatterReader:
         return members
 
     def _build_sequence(self, path: tuple[str, ...]) -> list[Any]:
+        """Build an array up to the end of its events. Raises InvalidInput."""
         items: list[Any] = []
         while type(event := self._next_event()).__name__ != "SequenceEndEvent":
             items.append(self._build_value(event, (*path, "")))

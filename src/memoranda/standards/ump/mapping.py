@@ -191,4 +191,5 @@ def unwrap(record: Record) -> Document | None:
 
 
 def _parse_optional(text: str | None) -> Instant | None:
+    """Parse an optional instant."""
     return None if text is None else parse_instant(text)

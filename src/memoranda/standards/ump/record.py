@@ -225,6 +225,7 @@ def _check_field_names(value: Mapping[str, Any], path: str, errors: list[str]) -
 
 
 def _check_version(value: Mapping[str, object], version: str, errors: list[str]) -> None:
+    """Report a version that this server does not accept."""
     # Section 8 (1.0): a 1.0 peer MAY import 0.1 records; a 0.1 peer accepts 0.1 only.
     accepted = VERSIONS if version == "1.0" else (version,)
     if "ump" in value and value["ump"] not in accepted:
@@ -244,6 +245,7 @@ def _check_body(body: object, errors: list[str]) -> None:
 
 
 def _check_scope(scope: object, errors: list[str]) -> None:
+    """Report errors in the scope."""
     if scope is not None and not isinstance(scope, dict):
         errors.append("scope must be an object")
         return
@@ -261,6 +263,7 @@ def _check_scope(scope: object, errors: list[str]) -> None:
 
 
 def _check_lifecycle(lifecycle: object, errors: list[str]) -> None:
+    """Report errors in the lifecycle."""
     if not isinstance(lifecycle, dict):
         errors.append("lifecycle must be an object")
         return
@@ -276,6 +279,7 @@ def _check_lifecycle(lifecycle: object, errors: list[str]) -> None:
 
 
 def _check_provenance(provenance: object, errors: list[str]) -> None:
+    """Report errors in the provenance."""
     if not isinstance(provenance, dict):
         errors.append("provenance must be an object")
         return
@@ -296,6 +300,7 @@ def _check_provenance(provenance: object, errors: list[str]) -> None:
 
 
 def _check_evidence(evidence: object, errors: list[str]) -> None:
+    """Report errors in the evidence."""
     if not isinstance(evidence, list) or len(evidence) > MAX_EVIDENCE:
         errors.append(f"provenance.evidence must be an array of at most {MAX_EVIDENCE} objects")
         return
@@ -308,6 +313,7 @@ def _check_evidence(evidence: object, errors: list[str]) -> None:
 
 
 def _check_consent(consent: object, errors: list[str]) -> None:
+    """Report errors in the consent."""
     if not isinstance(consent, dict):
         errors.append("consent must be an object")
         return
@@ -329,6 +335,7 @@ def _check_consent(consent: object, errors: list[str]) -> None:
 
 
 def _check_time(time: object, errors: list[str]) -> None:
+    """Report errors in the times."""
     if not isinstance(time, dict):
         errors.append("time must be an object")
         return
@@ -345,6 +352,7 @@ def _check_time(time: object, errors: list[str]) -> None:
 
 
 def _check_relations(relations: object, errors: list[str]) -> None:
+    """Report errors in the relations."""
     if not isinstance(relations, list) or len(relations) > MAX_RELATIONS:
         errors.append(f"relations must be an array of at most {MAX_RELATIONS} objects")
         return
@@ -353,6 +361,7 @@ def _check_relations(relations: object, errors: list[str]) -> None:
 
 
 def _check_integrity(integrity: object, errors: list[str]) -> None:
+    """Report errors in the form of the integrity block; it is not verified here."""
     if not isinstance(integrity, dict):
         errors.append("integrity must be an object")
         return

@@ -117,18 +117,21 @@ def _find_objection(result: Mapping[str, Any], max_visibility: str, require_sign
 
 
 def _text_of(record: Mapping[str, Any]) -> str | None:
+    """Return the text of a record, or None."""
     body = record.get("body")
     text = body.get("text") if isinstance(body, Mapping) else None
     return text if isinstance(text, str) else None
 
 
 def _id_of(result: Mapping[str, Any]) -> str:
+    """Return the id of a result's record, or an empty string."""
     record = result.get("record")
     identity = record.get("id") if isinstance(record, Mapping) else None
     return identity if isinstance(identity, str) else ""
 
 
 def _score_of(result: Mapping[str, Any]) -> float:
+    """Return the score of a result; 0 if it is missing or not a number."""
     score = result.get("score")
     return score if isinstance(score, int | float) and not math.isnan(score) else 0.0
 

@@ -265,6 +265,7 @@ class RecallRequest(Shape):
         return _to_actor(self.claimed_actor)
 
     def _capped_limit(self, default: int) -> int:
+        """Return the requested limit up to our maximum, or the default."""
         return default if self.requested_limit is None else min(self.requested_limit, MAX_RECALL)
 
 
@@ -284,6 +285,7 @@ class RehydrateRequest(RecallRequest):
 
     @property
     def limit(self) -> int:
+        """The maximum number of results."""
         return self._capped_limit(12)
 
 

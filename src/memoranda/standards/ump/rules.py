@@ -101,6 +101,7 @@ def _has_conflict(existing: Record, draft: Draft) -> bool:
 
 
 def _same_instant(first: str | None, second: str | None) -> bool:
+    """Return True if both times are the same instant, or both are missing."""
     if first is None or second is None:
         return first is second
     return parse_instant(first) == parse_instant(second)
@@ -124,6 +125,7 @@ def _merge_values(first: Any, second: Any) -> Any:
 
 
 def _merge_member(members: dict[str, Any], key: str, value: Any) -> Any:
+    """Merge a value into a member; return _CONFLICT if they differ."""
     if key not in members:
         return value
     if isinstance(members[key], dict) and isinstance(value, dict):
@@ -133,6 +135,7 @@ def _merge_member(members: dict[str, Any], key: str, value: Any) -> Any:
 
 
 def _same_json(first: Any, second: Any) -> bool:
+    """Return True if two JSON values are equal."""
     # True == 1 in Python, but not in JSON.
     return canonical(first) == canonical(second)
 
@@ -396,6 +399,7 @@ def _remove_member(node: Any, key: Any, rule: str) -> Any:
 
 
 def _replace_value(node: Any, key: Any, value: Any) -> Any:
+    """Return a copy of an object or array with another value for one key."""
     copy = node.copy()
     copy[key] = value
     return copy

@@ -146,6 +146,7 @@ def _read_time(wire: dict[str, Any], name: str) -> str:
 
 
 def _payload_error(why: str) -> Unauthorized:
+    """Return the error of malformed claims."""
     return Unauthorized(f"bad_payload: {why}")
 
 
