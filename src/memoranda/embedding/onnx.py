@@ -213,4 +213,6 @@ class OnnxReranker(_Model):
         """Return the relevance of the text, from 0 to 1."""
         numbers, kinds = self._pieces.encode_pair(question, text, limit=TOKEN_LIMIT)
         logit = float(self._run(numbers, kinds)[0])
-        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit / 2.0))))
+        # The logistic function of half the logit, limited so that exp() cannot overflow.
+        limited = max(-60.0, min(60.0, logit / 2.0))
+        return 1.0 / (1.0 + math.exp(-limited))

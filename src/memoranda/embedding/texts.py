@@ -26,7 +26,9 @@ def embedded_text(text: str, subject: str) -> str:
 def prepend_context(before: str, text: str) -> str:
     """Return the text after the end of the previous one, cut at a sentence, with its speaker."""
     speaker = _SPEAKER.match(before)
-    name, statement = ("", before) if speaker is None else (speaker[0], before[speaker.end() :])
+    name, statement = "", before
+    if speaker is not None:
+        name, statement = speaker[0], before[speaker.end() :]
     if len(statement) > TAIL_LIMIT:
         statement = statement[-TAIL_LIMIT:]
         sentence_end = _SENTENCE_END.search(statement, 0, len(statement) - 1)

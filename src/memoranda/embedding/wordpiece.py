@@ -41,9 +41,9 @@ class WordPiece:
         """Return the token ids of two texts and the text (0 or 1) of each; the second is cut first."""
         first_ids = self._encode_body(first, limit // 2)
         second_ids = self._encode_body(second, limit - 3 - len(first_ids))
-        return [self._start, *first_ids, self._end, *second_ids, self._end], [0] * (len(first_ids) + 2) + [1] * (
-            len(second_ids) + 1
-        )
+        ids = [self._start, *first_ids, self._end, *second_ids, self._end]
+        first_length, second_length = len(first_ids) + 2, len(second_ids) + 1
+        return ids, [0] * first_length + [1] * second_length
 
     def _encode_body(self, text: str, limit: int) -> list[int]:
         """Return at most `limit` token ids of a text, without start and end."""
@@ -76,16 +76,15 @@ class WordPiece:
 def _split_words(text: str) -> Iterator[str]:
     """Yield the words of a text, in lower case and without accents."""
     for chunk in _IDEOGRAPHS.sub(r" \1 ", _clean(text)).split():
-        # Lower each letter separately: str.lower() of a word depends on the position of a letter.
-        lower = chunk.lower() if chunk.isascii() else "".join(map(str.lower, _strip_accents(chunk)))
-        yield from _split_punctuation(lower)
+        yield from _split_punctuation(chunk.lower() if chunk.isascii() else _fold(chunk))
 
 
 def _clean(text: str) -> str:
     """Return the text without control characters, with plain spaces."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(" " if _is_space(char) else char for char in text if not _is_dropped(char))
+    chars = (char for char in text if not _is_dropped(char))
+    return "".join(" " if _is_space(char) else char for char in chars)
 
 
 def _is_space(char: str) -> bool:
@@ -97,6 +96,12 @@ def _is_dropped(char: str) -> bool:
     """Return True for characters that are removed before tokenization."""
     # Characters that Unicode has not assigned yet are kept, so the tokens do not depend on the Unicode version.
     return char == "\ufffd" or (char not in _KEPT_CONTROLS and unicodedata.category(char) in _CONTROLS)
+
+
+def _fold(word: str) -> str:
+    """Return the word without accents, in lower case."""
+    # Lower each letter separately: str.lower() of a word depends on the position of a letter.
+    return "".join(map(str.lower, _strip_accents(word)))
 
 
 def _strip_accents(word: str) -> str:

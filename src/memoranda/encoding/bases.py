@@ -24,7 +24,8 @@ def base32_encode(data: bytes) -> str:
     bits = len(data) * 8
     number = int.from_bytes(data, "big") << -bits % 10
     pairs = _BASE32_PAIRS
-    encoded = "".join([pairs[number >> shift & 0x3FF] for shift in range(bits + -bits % 10 - 10, -1, -10)])
+    shifts = range(bits + -bits % 10 - 10, -1, -10)
+    encoded = "".join([pairs[number >> shift & 0x3FF] for shift in shifts])
     return encoded[: (bits + 4) // 5]
 
 
@@ -75,7 +76,8 @@ def base64url_decode(text: str) -> bytes:
     """Decode URL-safe base64 without padding."""
     if "+" in text or "/" in text or "=" in text:
         raise ValueError("not base64url without padding")
-    data = _decode_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
+    padding = "=" * (-len(text) % 4)
+    data = _decode_base64(text.replace("-", "+").replace("_", "/") + padding)
     if base64url_encode(data) != text:
         raise ValueError("base64url with stray trailing bits")
     return data

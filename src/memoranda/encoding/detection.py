@@ -12,7 +12,9 @@ text that it has already read.
 from __future__ import annotations
 
 import base64
+import operator
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -162,7 +164,8 @@ def _is_issued(token: str) -> bool:
     """Return True if an `sk-` token looks generated, unlike `sk-learn-compatible-estimators`."""
     if sum(map(str.isdigit, token)) >= _MANY_DIGITS:
         return True
-    return any(len(part) >= _LONG_PART and not (part.islower() or part.isupper()) for part in re.split("[-_]", token))
+    long_parts = (part for part in re.split("[-_]", token) if len(part) >= _LONG_PART)
+    return any(not (part.islower() or part.isupper()) for part in long_parts)
 
 
 # Digits, and characters of a part, that make an `sk-` token look generated.
@@ -400,8 +403,9 @@ def _find_cards(text: str) -> Iterator[Finding]:
 def _has_check_digit(digits: str) -> bool:
     """Return True if the check digit of ISO/IEC 7812 is correct: every second digit from the right is doubled."""
     doubled = (int(digit) * 2 for digit in digits[-2::-2])
-    total = sum(map(int, digits[-1::-2])) + sum(number - 9 if number > 9 else number for number in doubled)
-    return total % 10 == 0
+    # The sum of the digits of a doubled digit: 18 counts as 9.
+    digit_sums = (number - 9 if number > 9 else number for number in doubled)
+    return (sum(map(int, digits[-1::-2])) + sum(digit_sums)) % 10 == 0
 
 
 # --- what is too random to be words ------------------------------------------------------------------
@@ -470,11 +474,16 @@ def _is_random(token: str) -> bool:
     return _class_changes(bare) >= _MIN_RANDOM_CHANGES
 
 
+# ASCII letters and digits → their class: digit, upper case, lower case.
+_CLASSES: Final = bytes.maketrans(
+    (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode(), b"d" * 10 + b"u" * 26 + b"l" * 26
+)
+_OTHER_ASCII: Final = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+
+
 def _class_changes(token: str) -> float:
     """Return the share of neighbouring letters and digits that differ in class."""
-    classes = [
-        "d" if char.isdigit() else "u" if char.isupper() else "l" for char in token if char.isalnum() and char.isascii()
-    ]
+    classes = token.encode("ascii", "ignore").translate(_CLASSES, _OTHER_ASCII)
     if len(classes) < 2:
         return 0.0
-    return sum(map(str.__ne__, classes, classes[1:])) / (len(classes) - 1)
+    return sum(map(operator.ne, classes, classes[1:])) / (len(classes) - 1)

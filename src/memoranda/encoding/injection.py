@@ -107,7 +107,9 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
 
 def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Compile the patterns of one kind into one."""
-    pattern = "|".join(patterns).replace("……", _MORE_WORDS).replace("…", _FEW_WORDS).replace(" ", _BETWEEN)
+    pattern = "|".join(patterns)
+    for shorthand, expansion in (("……", _MORE_WORDS), ("…", _FEW_WORDS), (" ", _BETWEEN)):
+        pattern = pattern.replace(shorthand, expansion)
     return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
 
 

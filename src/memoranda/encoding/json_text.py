@@ -217,7 +217,8 @@ def _write_pretty(value: Json, newline: str) -> str:
         members = (f"{_write_scalar(key)}: {_write_pretty(member, deeper)}" for key, member in value.items())
         return "{" + deeper + ("," + deeper).join(members) + newline + "}"
     if isinstance(value, list | tuple) and value:
-        return "[" + deeper + ("," + deeper).join(_write_pretty(item, deeper) for item in value) + newline + "]"
+        items = (_write_pretty(item, deeper) for item in value)
+        return "[" + deeper + ("," + deeper).join(items) + newline + "]"
     return _write_scalar(value)
 
 

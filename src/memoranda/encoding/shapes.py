@@ -170,8 +170,11 @@ def _read_custom(kind: type, value: object) -> object:
 
 def _split_path(path: str) -> list[str | int | None]:
     """Split a path of msgspec into names, indexes, and None for a name that it omits."""
-    matches = _STEP.finditer(path.removesuffix("`"))
-    return [match[1] or (None if match[2] is None else int(match[2])) for match in matches]
+    steps: list[str | int | None] = []
+    for match in _STEP.finditer(path.removesuffix("`")):
+        name, index = match.groups()
+        steps.append(name or (None if index is None else int(index)))
+    return steps
 
 
 def _format_path(steps: Sequence[str | int | None]) -> str:
@@ -266,7 +269,9 @@ def _describe_type(info: Any) -> str:
             return f"a {'non-empty ' if least else ''}string{limit}"
         case inspect.ListType() | inspect.VarTupleType():
             least, most = info.min_length or 0, info.max_length
-            limit = "" if most is None else f" of {least} to {most} items" if least else f" of at most {most} items"
+            limit = ""
+            if most is not None:
+                limit = f" of {least} to {most} items" if least else f" of at most {most} items"
             return f"an array{limit}, each {_describe_type(info.item_type)}"
         case inspect.CustomType(cls=custom):
             return _custom(custom).EXPECTED
@@ -323,7 +328,7 @@ def _build_schema(info: Any, nulls: bool) -> Schema:
             inner = _build_schema(info.value_type, nulls)
             return {"type": "object", **({"additionalProperties": inner} if inner else {})}
         case inspect.LiteralType():
-            return {"const": info.values[0]} if len(info.values) == 1 else {"type": "string", "enum": list(info.values)}
+            return _literal_schema(info.values)
         case inspect.CustomType(cls=custom):
             return dict(_custom(custom).SCHEMA)
         case inspect.StrType():
@@ -343,6 +348,11 @@ def _add_limits(schema: Schema, info: Any, **limits: str) -> Schema:
     """Add the limits that the type declares to a schema."""
     declared = {name: getattr(info, attribute) for name, attribute in limits.items()}
     return {**schema, **{name: limit for name, limit in declared.items() if limit is not None}}
+
+
+def _literal_schema(values: Sequence[object]) -> Schema:
+    """Return the schema of fixed values."""
+    return {"const": values[0]} if len(values) == 1 else {"type": "string", "enum": list(values)}
 
 
 def _union_schema(info: Any, nulls: bool) -> Schema:

@@ -214,7 +214,8 @@ def parse_one(section: list[str]) -> Unchecked:
     """Parse the memory of one section, without validation. Raises InvalidInput."""
     head, body = _split_section(section)
     memory = _parse_fields(head)
-    comments = [match[1] for line in head[1:] if (match := _COMMENT.fullmatch(line.strip()))]
+    matches = (_COMMENT.fullmatch(line.strip()) for line in head[1:])
+    comments = [match[1] for match in matches if match is not None]
     if len(comments) > 1:
         raise InvalidInput("a section may have one comment with fields")
     for text in comments:

@@ -274,7 +274,8 @@ def _check_metadata(value: object, warnings: list[str]) -> None:
             raise InvalidInput(f"metadata.{name} must be {expected}")
         if member is None and name in value:
             warnings.append(f"metadata.{name} is null, which counts as missing")
-    if unknown := next((name for name in value if name.startswith(_PREFIX) and name not in _OWN_KEYS), None):
+    unknown = next((name for name in value if name.startswith(_PREFIX) and name not in _OWN_KEYS), None)
+    if unknown:
         # A misspelt key would have no effect, so refuse it.
         known_names = ", ".join(sorted(_OWN_KEYS))
         raise InvalidInput(
@@ -292,7 +293,8 @@ def _check_dream(metadata: Mapping[str, Any], warnings: list[str]) -> None:
     if strategy is not None and not is_strategy(strategy):
         warnings.append(f"metadata.dream_strategy {_quote(strategy)} is not in OAMS 0.1; it is stored unchanged")
     inputs = metadata.get("dream_inputs")
-    if inputs is not None and not (isinstance(inputs, list) and all(parse_pair(item) is not None for item in inputs)):
+    has_pairs = isinstance(inputs, list) and all(parse_pair(item) is not None for item in inputs)
+    if inputs is not None and not has_pairs:
         warnings.append("metadata.dream_inputs should be an array of [namespace, key] pairs")
     run = metadata.get("dream_run_id")
     if run is not None and not (isinstance(run, str) and _UUID.fullmatch(run)):

@@ -219,7 +219,8 @@ class ContainerWriter:
         size = len(delivery)
         self._check_space(size)
         self._spool.write(delivery)
-        self._entries.append(_ENTRY.pack(bytes.fromhex(address), self._spool_size, size, created + _CREATED_SHIFT))
+        entry = _ENTRY.pack(bytes.fromhex(address), self._spool_size, size, created + _CREATED_SHIFT)
+        self._entries.append(entry)
         self._spool_size += size
         self._grain_bytes += size
         self._is_cbor = self._is_cbor and is_cbor
@@ -273,7 +274,8 @@ class ContainerWriter:
 
     def _sort_entries(self) -> list[bytes]:
         """Return the entries in file order, without duplicates of an address."""
-        entries = [next(same) for _, same in groupby(sorted(self._entries), key=itemgetter(_ADDRESS_PART))]
+        by_address = groupby(sorted(self._entries), key=itemgetter(_ADDRESS_PART))
+        entries = [next(duplicates) for _, duplicates in by_address]
         if self._order == "created":
             entries.sort(key=lambda entry: (_ENTRY.unpack(entry)[3], entry))
         elif self._order == "given":

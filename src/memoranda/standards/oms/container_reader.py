@@ -221,7 +221,8 @@ class ContainerReader:
     def _read_offsets(self, start: int, count: int) -> list[int]:
         """Read `count` entries of the index, from entry `start` on."""
         data = read_at(self._file, HEADER_BYTES + OFFSET_BYTES * start, OFFSET_BYTES * count)
-        return [int.from_bytes(data[at : at + OFFSET_BYTES], "big") for at in range(0, len(data), OFFSET_BYTES)]
+        starts = range(0, len(data), OFFSET_BYTES)
+        return [int.from_bytes(data[index : index + OFFSET_BYTES], "big") for index in starts]
 
     @property
     def _first_offset(self) -> int:

@@ -59,7 +59,9 @@ class PublicKey(msgspec.Struct, frozen=True):
         if self.kind == "ed25519":
             if len(self.raw) != 32:
                 raise ValueError("an Ed25519 key has 32 bytes")
-        elif len(self.raw) != 33 or self.raw[0] not in (2, 3) or not _has_point_at(int.from_bytes(self.raw[1:], "big")):
+            return
+        x_number = int.from_bytes(self.raw[1:], "big")
+        if len(self.raw) != 33 or self.raw[0] not in (2, 3) or not _has_point_at(x_number):
             raise ValueError("not a compressed point of P-256")
 
 
@@ -120,7 +122,8 @@ def _verify_es256(point: bytes, message: bytes, signature: bytes) -> bool:
     from cryptography.hazmat.primitives.asymmetric import ec, utils
 
     # RFC 9053 section 2.1: r and s, 32 bytes each. A high s is accepted like a low one.
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    r = int.from_bytes(signature[:32], "big")
+    s = int.from_bytes(signature[32:], "big")
     try:
         key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
         key.verify(utils.encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
@@ -174,20 +177,21 @@ def _read_method_key(method: Mapping[Any, Any]) -> PublicKey | None:
 
 def _read_jwk(jwk: Mapping[Any, Any]) -> PublicKey | None:
     """Return the key of a JWK, or None for an unknown kind. Raises ValueError for a point off the curve."""
-    shape, x, y = (jwk.get("kty"), jwk.get("crv")), jwk.get("x"), jwk.get("y")
+    key_type = (jwk.get("kty"), jwk.get("crv"))
+    x, y = jwk.get("x"), jwk.get("y")
     # A document that publishes the private part has disclosed the key; do not trust it.
     if not isinstance(x, str) or "d" in jwk:
         return None
-    if shape == ("OKP", "Ed25519"):
+    if key_type == ("OKP", "Ed25519"):
         return PublicKey("ed25519", base64url_decode(x))
-    if shape == ("EC", "P-256") and isinstance(y, str):
+    if key_type == ("EC", "P-256") and isinstance(y, str):
         raw_x, raw_y = base64url_decode(x), base64url_decode(y)
-        ordinate = int.from_bytes(raw_y, "big")
-        if len(raw_x) != 32 or len(raw_y) != 32 or ordinate >= _P256_P:
+        y_number = int.from_bytes(raw_y, "big")
+        if len(raw_x) != 32 or len(raw_y) != 32 or y_number >= _P256_P:
             raise ValueError("P-256 coordinates have 32 bytes each")
-        if pow(ordinate, 2, _P256_P) != _evaluate_curve(int.from_bytes(raw_x, "big")):
+        if pow(y_number, 2, _P256_P) != _evaluate_curve(int.from_bytes(raw_x, "big")):
             raise ValueError("not a point of P-256")
-        return PublicKey("p256", bytes((2 + ordinate % 2,)) + raw_x)
+        return PublicKey("p256", bytes((2 + y_number % 2,)) + raw_x)
     return None
 
 
@@ -210,4 +214,5 @@ def _has_point_at(x: int) -> bool:
     """Return True if the curve has a point with this x coordinate."""
     # Because p ≡ 3 (mod 4), the square root of a number is its power (p+1)/4.
     square = _evaluate_curve(x)
-    return x < _P256_P and pow(pow(square, (_P256_P + 1) // 4, _P256_P), 2, _P256_P) == square
+    root = pow(square, (_P256_P + 1) // 4, _P256_P)
+    return x < _P256_P and pow(root, 2, _P256_P) == square

@@ -87,15 +87,15 @@ def verify_field(view: Grain, field: str, value: Any, salt: bytes | None = None)
     """Return True if the view elided exactly this value, or has this `_disclosure_of`. Never raises."""
     try:
         if field == ORIGINAL:
-            stated = view.fields.get(ORIGINAL)
+            commitment = view.fields.get(ORIGINAL)
             data = _encode_address(value)
             expected = PLAIN_PREFIX + value if salt is None else _commit_to(data, salt)
         else:
-            stated = _elided_hashes(view).get(field)
+            commitment = _elided_hashes(view).get(field)
             expected = _commit_to(_encode_field(field, value, view.type_byte), salt)
     except GrainError:
         return False
-    return isinstance(stated, str) and hmac.compare_digest(stated.encode("utf-8"), expected.encode("ascii"))
+    return isinstance(commitment, str) and hmac.compare_digest(commitment.encode("utf-8"), expected.encode("ascii"))
 
 
 def verify_view(view: Grain, original: Grain, *, salts: Mapping[str, bytes] | None = None) -> bool:
@@ -134,7 +134,8 @@ def _check_salts(salts: Mapping[str, bytes], needed: set[str]) -> None:
     """Raise GrainError unless there is one distinct salt of the right size for each name."""
     if salts.keys() != needed:
         raise GrainError(f"salts are needed for exactly the elided fields and for {ORIGINAL}", oms_code="ERR_SCHEMA")
-    if any(len(salt) != SALT_BYTES for salt in salts.values()) or len(set(salts.values())) != len(salts):
+    has_right_sizes = all(len(salt) == SALT_BYTES for salt in salts.values())
+    if not has_right_sizes or len(set(salts.values())) != len(salts):
         raise GrainError(f"salts have {SALT_BYTES} bytes and are all different", oms_code="ERR_SCHEMA")
 
 
@@ -143,10 +144,10 @@ def _elided_hashes(view: Grain) -> dict[str, Any]:
 
     Section 10.1 shows full names; a view with short keys is accepted as well.
     """
-    elided = view.fields.get(ELIDED)
-    if not isinstance(elided, Mapping):
+    hashes = view.fields.get(ELIDED)
+    if not isinstance(hashes, Mapping):
         return {}
-    return {full_name(name, view.type_byte): stated for name, stated in elided.items()}
+    return {full_name(name, view.type_byte): value for name, value in hashes.items()}
 
 
 def _encode_field(field: str, value: Any, type_byte: int) -> bytes:

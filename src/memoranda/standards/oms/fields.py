@@ -322,6 +322,8 @@ def _rename_entries(entries: Any, rename: Any, name: str) -> Any:
     """Rename the fields of each entry in a list of maps; return anything else unchanged."""
     if not isinstance(entries, list):
         return entries
-    return [
-        rename(entry, f"{name}[{index}].") if isinstance(entry, dict) else entry for index, entry in enumerate(entries)
-    ]
+    renamed = list(entries)
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            renamed[index] = rename(entry, f"{name}[{index}].")
+    return renamed

@@ -163,7 +163,8 @@ def decode(blob: bytes, *, address: str | None = None, strict: bool = True, prof
 def read_accepted_fields(blob: bytes) -> tuple[int, dict[str, Any]]:
     """Return the type byte and the fields of a grain that was verified when it was stored. Checks nothing."""
     flags, type_byte = blob[1], blob[2]
-    payload = _decode_cbor(blob[HEADER_BYTES:]) if flags & header.CBOR else canonical.unpack(blob[HEADER_BYTES:])
+    data = blob[HEADER_BYTES:]
+    payload = _decode_cbor(data) if flags & header.CBOR else canonical.unpack(data)
     return type_byte, expand_accepted(payload, type_byte)
 
 
@@ -254,7 +255,10 @@ def _with_floats(value: Any, *names: str) -> Any:
     for name in names:
         if name in converted:
             item = converted[name]
-            converted[name] = [_as_float(number) for number in item] if isinstance(item, list) else _as_float(item)
+            if isinstance(item, list):
+                converted[name] = [_as_float(number) for number in item]
+            else:
+                converted[name] = _as_float(item)
     return converted
 
 

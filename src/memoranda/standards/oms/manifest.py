@@ -66,8 +66,9 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
 
     def portable_fields(self) -> dict[str, Any]:
         """Return the fields that are transferred to another store."""
-        carried = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
-        return {name: value for name in carried if (value := getattr(self, name)) is not None}
+        portable = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
+        values = {name: getattr(self, name) for name in portable}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 DEFAULT: Final = IndexState()

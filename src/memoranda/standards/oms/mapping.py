@@ -125,10 +125,9 @@ def _triple_text(fields: Fields) -> str:
 
 def _event_text(fields: Fields) -> str:
     """Return the content and the texts of all blocks."""
-    blocks = [
-        _as_text(b.get("text") or b.get("thinking")) for b in fields.get("content_blocks", ()) if isinstance(b, dict)
-    ]
-    return " ".join(filter(None, [_as_text(fields.get("content")), *blocks])) or _triple_text(fields)
+    blocks = [block for block in fields.get("content_blocks", ()) if isinstance(block, dict)]
+    texts = [_as_text(block.get("text") or block.get("thinking")) for block in blocks]
+    return " ".join(filter(None, [_as_text(fields.get("content")), *texts])) or _triple_text(fields)
 
 
 def _state_text(fields: Fields) -> str:
@@ -136,7 +135,8 @@ def _state_text(fields: Fields) -> str:
     context = fields.get("context", {})
     if NATIVE_KEY in context and isinstance(context.get("text"), str):
         return cast(str, context["text"])
-    return " ".join(filter(None, [*map(_as_text, fields.get("plan", ())), _triple_text(fields), _as_text(context)]))
+    plan = map(_as_text, fields.get("plan", ()))
+    return " ".join(filter(None, [*plan, _triple_text(fields), _as_text(context)]))
 
 
 def _workflow_text(fields: Fields) -> str:
@@ -304,7 +304,8 @@ def _strip_prefix(value: Any) -> str:
 def _join_texts(fields: Fields, *names: str) -> str:
     """Join the texts of these fields."""
     # Skip repeated texts: the object of a goal is often its description.
-    return " ".join(dict.fromkeys(filter(None, (_as_text(fields.get(name)) for name in names))))
+    texts = (_as_text(fields.get(name)) for name in names)
+    return " ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _as_text(value: Any) -> str:

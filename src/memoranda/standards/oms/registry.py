@@ -27,7 +27,8 @@ class GrainType(msgspec.Struct, frozen=True):
 def _grain_type(byte: int, names: str, required: str = "", may_be_empty: str = "") -> GrainType:
     """Build a type from lists of names separated by spaces."""
     fields = tuple(required.split())
-    return GrainType(byte, tuple(names.split()), fields, frozenset(fields) - frozenset(may_be_empty.split()))
+    non_empty = frozenset(fields) - frozenset(may_be_empty.split())
+    return GrainType(byte, tuple(names.split()), fields, non_empty)
 
 
 ACTION_BYTE: Final = 0x05

@@ -41,11 +41,14 @@ def _build_msgpack_heads() -> tuple[_Head | None, ...]:
         heads[0x90 + low] = _Head(children=low)
     for low in range(32):
         heads[0xA0 + low] = _Head(fixed=low)
-    for lead, size in ((0xCA, 4), (0xCB, 8), (0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)):
+    floats = {0xCA: 4, 0xCB: 8}
+    unsigned = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+    signed = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+    for lead, size in (floats | unsigned | signed).items():
         heads[lead] = _Head(fixed=size)
-    for lead, size in ((0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8)):
-        heads[lead] = _Head(fixed=size)
-    for lead, size in ((0xC4, 1), (0xC5, 2), (0xC6, 4), (0xD9, 1), (0xDA, 2), (0xDB, 4)):
+    binary = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+    text = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+    for lead, size in (binary | text).items():
         heads[lead] = _Head(length_bytes=size, unit=1)
     for lead, size in ((0xDC, 2), (0xDD, 4)):
         heads[lead] = _Head(length_bytes=size, per=1)

@@ -193,8 +193,9 @@ class ListOptions(OpenwopShape):
         """Parse options from untrusted JSON; null stands for no options. Raises InvalidInput."""
         fields = {} if value is None else value
         try:
-            if isinstance(fields, dict) and (absent := [name for name in fields if fields[name] is None]):
-                raise InvalidInput(f"{absent[0][:40]!a} must not be null")
+            null_names = [name for name in fields if fields[name] is None] if isinstance(fields, dict) else []
+            if null_names:
+                raise InvalidInput(f"{null_names[0][:40]!a} must not be null")
             return parse_value(fields, cls)
         except InvalidInput as error:
             raise InvalidInput(f"options: {error.message}") from None

@@ -106,7 +106,8 @@ def code_of(error: MemorandaError) -> str:
 
 def error_of(envelope: Mapping[str, Any], *, retry_after_seconds: float) -> MemorandaError:
     """Return the error that an envelope stands for."""
-    code, message, details = str(envelope["error"]), str(envelope.get("message", "")), envelope.get("details")
+    code, message = str(envelope["error"]), str(envelope.get("message", ""))
+    details = envelope.get("details")
     if code == RATE_LIMITED:
         return errors.RateLimited(message, retry_after_seconds=retry_after_seconds)
     # Several classes can have the same code; take the widest.

@@ -100,7 +100,10 @@ def build_proposal(
         draft["owner"]["principal"] = principal
     if synthesizer is not None:
         draft["provenance"]["synthesizerModel"] = synthesizer
-    draft.update((name, text) for name, text in (("title", title), ("rationale", rationale)) if text)
+    if title:
+        draft["title"] = title
+    if rationale:
+        draft["rationale"] = rationale
     check_artifact(kind, artifact)
     return check_proposal(draft)
 

@@ -133,7 +133,10 @@ class Secrets:
         for spelling in _spellings(plain):
             forms.setdefault(spelling, shown_id)
         # An id that contains the value of any secret must not be written as a replacement.
-        leaking_ids = {known_id for known_id in set(forms.values()) if any(spelling in known_id for spelling in forms)}
+        leaking_ids = set()
+        for known_id in set(forms.values()):
+            if any(spelling in known_id for spelling in forms):
+                leaking_ids.add(known_id)
         by_length = sorted(forms.items(), key=lambda pair: (-len(pair[0]), pair[0]))
         self._spellings_by_length = tuple(
             (spelling, NAMELESS if known_id in leaking_ids else known_id) for spelling, known_id in by_length
@@ -199,8 +202,9 @@ class Secrets:
 
 def _spellings(value: str) -> Iterator[str]:
     """Yield the value and its forms inside a JSON string or a URL, without duplicates."""
-    spellings = (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1], _url_quote(value))
-    yield from dict.fromkeys(spellings)
+    in_json = json.dumps(value, ensure_ascii=False)[1:-1]
+    in_ascii_json = json.dumps(value)[1:-1]
+    yield from dict.fromkeys((value, in_json, in_ascii_json, _url_quote(value)))
 
 
 def _url_quote(value: str) -> str:

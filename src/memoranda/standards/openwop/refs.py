@@ -100,7 +100,12 @@ def _decode_ref(ref: str) -> str:
         return ""
     if "%" not in ref:
         return ref
-    return _ESCAPES.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8"), ref)
+    return _ESCAPES.sub(_percent_decode, ref)
+
+
+def _percent_decode(match: re.Match[str]) -> str:
+    """Return the characters of the matched escapes."""
+    return bytes.fromhex(match[0].replace("%", "")).decode("utf-8")
 
 
 def _percent_encode(match: re.Match[str]) -> str:

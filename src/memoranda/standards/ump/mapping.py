@@ -40,6 +40,8 @@ def project(record: Record) -> Projection:
     created = parse_instant(time["created"])
     relations = tuple(Relation(type=r["type"], target=r["target"]) for r in record.get("relations", ()))
     expires = rules.retention_end(record)
+    structured = record["body"].get("structured") or {}
+    basis = structured.get("processing_basis")
     return Projection(
         kind=record["kind"],
         text=record["body"]["text"],
@@ -69,10 +71,8 @@ def project(record: Record) -> Projection:
         subject=_find_subject(record),
         relation=record["kind"],
         sameness=rules.fact_key(record),
-        basis=basis
-        if isinstance(basis := (record["body"].get("structured") or {}).get("processing_basis"), str)
-        else "",
-        may_protect=NATIVE_KEY in (record["body"].get("structured") or {}),
+        basis=basis if isinstance(basis, str) else "",
+        may_protect=NATIVE_KEY in structured,
     )
 
 
@@ -85,7 +85,8 @@ def _find_subject(record: Record) -> str:
     """Return the subject: the user, else the first entity that the record is about, else the owner."""
     targets = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
     about = [target for target in targets if not target.startswith(TAG_PREFIX)]
-    return str(record["scope"].get("user") or (about[0] if about else "") or record["scope"]["owner"])
+    scope = record["scope"]
+    return str(scope.get("user") or (about[0] if about else "") or scope["owner"])
 
 
 def from_projection(projection: Projection, original: Document, *, version: shapes.Version) -> Record:

@@ -144,7 +144,7 @@ def _restore_newlines(core: str, hint: Any) -> str:
     if not is_valid or len(breaks) != len(lines) - 1:
         # Lines were added or removed, so the line ends cannot be assigned any more.
         return "\n".join(lines)
-    return "".join(part for pair in zip(lines, [*breaks, ""], strict=True) for part in pair)
+    return "".join(line + line_end for line, line_end in zip(lines, [*breaks, ""], strict=True))
 
 
 def _whitespace_hint(value: Any) -> str:

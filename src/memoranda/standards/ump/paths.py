@@ -64,7 +64,9 @@ def _select_keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
         if isinstance(selector, slice):
             yield from range(*selector.indices(len(node)))
         elif isinstance(selector, int) or _INDEX.fullmatch(selector):
-            yield from range(len(node))[slice(int(selector), (int(selector) + 1) or None)]
+            index = int(selector)
+            # A slice selects nothing beyond the end, and also supports negative indexes.
+            yield from range(len(node))[slice(index, (index + 1) or None)]
 
 
 # Entries. Records share few different paths.
@@ -162,7 +164,7 @@ class _PathReader:
         if (quoted := self._match(_QUOTED)) is not None:
             return _unquote(quoted)
         if (bounds := self._match(_SLICE)) is not None:
-            start, stop, step = (None if part is None else int(part) for part in bounds.groups())
+            start, stop, step = map(_optional_integer, bounds.groups())
             # RFC 9535 §2.3.4.2.2: a step of 0 selects nothing. Treat it as a mistake.
             return None if step == 0 else slice(start, stop, step)
         number = self._match(_NUMBER)
@@ -182,9 +184,17 @@ class _PathReader:
         return match
 
 
+def _optional_integer(text: str | None) -> int | None:
+    """Parse a number that may be missing."""
+    return None if text is None else int(text)
+
+
 def _unquote(quoted: re.Match[str]) -> str | None:
     """Return the name in quotes; both kinds of quotes allow JSON's escapes and an escaped quote."""
-    inner = quoted[1] if quoted[1] is not None else quoted[2].replace("\\'", "'").replace('"', '\\"')
+    inner = quoted[1]
+    if inner is None:
+        # In single quotes: unescape those and escape double quotes, as JSON needs it.
+        inner = quoted[2].replace("\\'", "'").replace('"', '\\"')
     try:
         return str(orjson.loads(f'"{inner}"'))
     except orjson.JSONDecodeError:

@@ -65,18 +65,20 @@ class PlainMemory(Shape):
 
     def to_draft(self) -> dict[str, Any]:
         """Return the UMP draft, without the fields that the caller's credential determines."""
-        about = [*(self.about or ()), *(TAG_PREFIX + tag for tag in self.tags or ())]
+        tags = [TAG_PREFIX + tag for tag in self.tags or ()]
+        about = [{"type": "about", "target": target} for target in (*(self.about or ()), *tags)]
         source = {} if self.source is None else {"source": {"ref": self.source}}
         parts: dict[str, Any] = {
             "scope": _set_fields(self, "project", "user", "agent", "session", "visibility"),
             "time": _set_fields(self, "created", "observed", "valid_from", "valid_to"),
             "lifecycle": _set_fields(self, "confidence", "salience"),
-            "relations": [*(self.relations or ()), *({"type": "about", "target": target} for target in about)],
+            "relations": [*(self.relations or ()), *about],
             "consent": _set_fields(self, "retention", "exportable", "redact"),
             "provenance": {**source, **(self.provenance or {})},
         }
         body = {"text": self.text, **_set_fields(self, "structured")}
-        return {"kind": self.kind, "body": body, **{name: part for name, part in parts.items() if part}}
+        filled = {name: part for name, part in parts.items() if part}
+        return {"kind": self.kind, "body": body, **filled}
 
 
 class PlainQuestion(Shape):

@@ -308,7 +308,9 @@ def _check_evidence(evidence: object, errors: list[str]) -> None:
         path = f"provenance.evidence.{index}"
         if isinstance(item, dict) and "weight" in item and not _is_number(item["weight"]):
             errors.append(f"{path}.weight must be a number")
-        names = {key: entry for key, entry in item.items() if key != "weight"} if isinstance(item, dict) else item
+        names: object = item
+        if isinstance(item, dict):
+            names = {key: entry for key, entry in item.items() if key != "weight"}
         _check_names(names, ("ref",), (), path, errors)
 
 
@@ -330,8 +332,16 @@ def _check_consent(consent: object, errors: list[str]) -> None:
                 f"consent.redact.{index} must be a path into the record: body.structured.token, JSONPath (RFC 9535, "
                 "without filters) or JSON Pointer"
                 for index, path in enumerate(paths)
-                if not (is_name(path) and (steps := parse_path(path)) is not None and not is_impossible_path(steps))
+                if not _is_record_path(path)
             )
+
+
+def _is_record_path(value: object) -> bool:
+    """Return True if the value is a path that can exist in a record."""
+    if not is_name(value):
+        return False
+    path = parse_path(cast("str", value))
+    return path is not None and not is_impossible_path(path)
 
 
 def _check_time(time: object, errors: list[str]) -> None:
