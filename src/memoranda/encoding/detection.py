@@ -486,4 +486,5 @@ def _class_changes(token: str) -> float:
     classes = token.encode("ascii", "ignore").translate(_CLASSES, _OTHER_ASCII)
     if len(classes) < 2:
         return 0.0
-    return sum(map(operator.ne, classes, classes[1:])) / (len(classes) - 1)
+    changes = int(sum(map(operator.ne, classes, classes[1:])))
+    return changes / (len(classes) - 1)
