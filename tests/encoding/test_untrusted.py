@@ -48,7 +48,7 @@ def test_whatever_reads_as_a_tag_loses_its_bracket(spelt: str) -> None:
     assert "&lt;" in printed
     assert not any(opener in printed for opener in ("<", *_LOOKALIKES["<"]))
     assert neutralize_tags(printed) == printed
-    assert "\u2039" in neutralize_tags(spelt, instead="\u2039")
+    assert "\u2039" in neutralize_tags(spelt, replacement="\u2039")
 
 
 @pytest.mark.requirement("OURS-one-neutraliser")

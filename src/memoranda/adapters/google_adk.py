@@ -149,7 +149,7 @@ def _entry(hit: Hit) -> MemoryEntry:
     author = said.get("author")
     text = hit.text.removeprefix(f"{author}: ")
     # The kit puts it before a model in a frame of its own, which no memory may end.
-    part = types.Part(text=neutralize_tags(text, instead="‹"))
+    part = types.Part(text=neutralize_tags(text, replacement="‹"))
     return MemoryEntry(
         id=hit.id,
         content=types.Content(role="user" if author in (None, "user") else "model", parts=[part]),

@@ -131,16 +131,18 @@ def fields_of(kind: type) -> tuple[str, ...]:
     return tuple(kind.__annotations__) if declared is None else declared
 
 
-def check_field_names(value: dict[str, Any], field_names: Sequence[str], where: str) -> None:
+def check_field_names(value: dict[str, Any], field_names: Sequence[str], location: str) -> None:
     """Raise InvalidInput for an unknown name, because ignoring a misspelt filter would return too much."""
     for name in value:
         if name not in field_names:
-            raise InvalidInput(_unknown_field(name, field_names, where))
+            raise InvalidInput(_unknown_field(name, field_names, location))
 
 
-def _unknown_field(name: str, field_names: Sequence[str], where: str) -> str:
+def _unknown_field(name: str, field_names: Sequence[str], location: str) -> str:
     """Return the message about an unknown field."""
-    return f"{where} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {', '.join(field_names) or 'none'}"
+    return (
+        f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {', '.join(field_names) or 'none'}"
+    )
 
 
 class Custom(ABC):
@@ -155,14 +157,14 @@ class Custom(ABC):
         """Parse a JSON value. Raises ValueError with the expected value, or InvalidInput."""
 
 
-def _custom(kind: type) -> type[Custom]:
+def _as_custom(kind: type) -> type[Custom]:
     """Cast a type that msgspec reports as custom."""
     return cast("type[Custom]", kind)
 
 
 def _read_custom(kind: type, value: object) -> object:
     """Parse a value of a custom type, for msgspec."""
-    return _custom(kind).from_json(value)
+    return _as_custom(kind).from_json(value)
 
 
 # --- what was wrong ----------------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ def _translate_error(text: str, steps: list[str | int | None], kind: type) -> st
     path = _format_path(steps)
     if text.startswith(_MISSING):
         return f"{_format_path([*steps, text.removeprefix(_MISSING)[:-1]])} is required"
-    info = _type_at(_declared(kind), steps)
+    info = _type_at(_inspect_type(kind), steps)
     if text.startswith(_UNKNOWN):
         field_names = [field.encode_name for field in _struct_in(info).fields]
         return _unknown_field(text.removeprefix(_UNKNOWN)[:-1], field_names, path or "the request")
@@ -200,7 +202,7 @@ def _translate_error(text: str, steps: list[str | int | None], kind: type) -> st
 
 
 @lru_cache(maxsize=256)
-def _declared(kind: type) -> Any:
+def _inspect_type(kind: type) -> Any:
     """Return the type information of a shape."""
     # Cached, because inspecting the declarations takes longer than a request.
     return msgspec.inspect.type_info(kind)
@@ -274,7 +276,7 @@ def _describe_type(info: Any) -> str:
                 limit = f" of {least} to {most} items" if least else f" of at most {most} items"
             return f"an array{limit}, each {_describe_type(info.item_type)}"
         case inspect.CustomType(cls=custom):
-            return _custom(custom).EXPECTED
+            return _as_custom(custom).EXPECTED
     return "an object"
 
 
@@ -330,7 +332,7 @@ def _build_schema(info: Any, nulls: bool) -> Schema:
         case inspect.LiteralType():
             return _literal_schema(info.values)
         case inspect.CustomType(cls=custom):
-            return dict(_custom(custom).SCHEMA)
+            return dict(_as_custom(custom).SCHEMA)
         case inspect.StrType():
             return _add_limits(
                 {"type": "string"}, info, minLength="min_length", maxLength="max_length", pattern="pattern"

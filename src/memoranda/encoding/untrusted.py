@@ -95,12 +95,12 @@ def strip_invisible(text: str) -> str:
     return text if text.isprintable() else _CONTROLS.sub(" ", text)
 
 
-def neutralize_tags(text: str, *, instead: str = "&lt;") -> str:
-    """Return the text without invisible characters and without tags of a frame, whose `<` becomes `instead`."""
+def neutralize_tags(text: str, *, replacement: str = "&lt;") -> str:
+    """Return the text without invisible characters and without tags of a frame, whose `<` becomes `replacement`."""
     text = strip_invisible(text)
     if text.isascii():
-        return _ASCII_TAG.sub(instead, text) if "<" in text else text
-    return text if _OPENER.search(text) is None else _neutralize_lookalikes(text, instead)
+        return _ASCII_TAG.sub(replacement, text) if "<" in text else text
+    return text if _OPENER.search(text) is None else _neutralize_lookalikes(text, replacement)
 
 
 def neutralize_json(value: Any) -> Any:
@@ -112,7 +112,7 @@ def neutralize_json(value: Any) -> Any:
     return [neutralize_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _neutralize_lookalikes(text: str, instead: str) -> str:
+def _neutralize_lookalikes(text: str, replacement: str) -> str:
     """Replace the `<` of tags that lookalikes spell.
 
     It maps the text to a skeleton of plain letters, finds tags there, and replaces the characters at their positions.
@@ -131,5 +131,5 @@ def _neutralize_lookalikes(text: str, instead: str) -> str:
             positions.append(position)
     symbols = list(text)
     for match in _TAG.finditer("".join(skeleton)):
-        symbols[positions[match.start()]] = instead
+        symbols[positions[match.start()]] = replacement
     return "".join(symbols)

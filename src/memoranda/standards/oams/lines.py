@@ -85,12 +85,12 @@ def read_lines(file: Readable, *, complete: bool = True) -> Iterator[Line]:
         start, offset = offset, offset + len(data)
         if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
             offset += _skip_line(file)
-            yield Line(number=number, offset=start, error=_number_error(number, _too_long()))
+            yield Line(number=number, offset=start, error=_number_error(number, _line_length_error()))
         elif data.strip() not in (b"", _BOM):
             yield read_line(data, number=number, offset=start, complete=complete)
 
 
-def _too_long() -> TooLarge:
+def _line_length_error() -> TooLarge:
     """Return the error of a line that is too long."""
     return TooLarge(f"a line may have at most {MAX_LINE_BYTES} bytes")
 
@@ -118,7 +118,7 @@ def read_line(data: bytes, *, number: int = 1, offset: int = 0, complete: bool =
         raw = raw.removeprefix(_BOM)
         oddities.append("the file starts with a byte order mark")
     try:
-        value = _parse_json(raw, is_whole=data.endswith(b"\n"))
+        value = _parse_json(raw, has_line_end=data.endswith(b"\n"))
         memory, warnings = memories.check(value, complete=complete)
     except MemorandaError as error:
         return Line(number=number, offset=offset, raw=raw, error=_number_error(number, error))
@@ -132,12 +132,12 @@ def read_line(data: bytes, *, number: int = 1, offset: int = 0, complete: bool =
     )
 
 
-def _parse_json(raw: bytes, *, is_whole: bool) -> Any:
+def _parse_json(raw: bytes, *, has_line_end: bool) -> Any:
     """Parse the JSON of a line. Raises MalformedJson, with a hint if the line may be cut off."""
     try:
         return json_text.parse(raw, max_bytes=MAX_LINE_BYTES)
     except MalformedJson as error:
-        if is_whole:
+        if has_line_end:
             raise
         raise MalformedJson(f"{error.message}; the last line seems to be cut off") from None
 

@@ -213,7 +213,7 @@ def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
     comparable = {
         name: value for name, value in metadata_of(memory).items() if name in view_metadata or _is_shared_metadata(name)
     }
-    return same_content({**memory, "metadata": comparable}, view, but_for=_PER_MEMORY_FIELDS)
+    return same_content({**memory, "metadata": comparable}, view, ignored_fields=_PER_MEMORY_FIELDS)
 
 
 def _is_shared_metadata(name: str) -> bool:

@@ -150,22 +150,22 @@ def check_key(value: object) -> str:
     return value
 
 
-def parse_utc(value: object, where: str) -> Instant:
-    """Parse a time of section 2: RFC 3339, in UTC. `where` names the field in errors. Raises InvalidInput."""
-    time = parse_time(value, where)
+def parse_utc(value: object, location: str) -> Instant:
+    """Parse a time of section 2: RFC 3339, in UTC. `location` names the field in errors. Raises InvalidInput."""
+    time = parse_time(value, location)
     if not str(value).endswith(_UTC):
-        raise InvalidInput(f"{where} must be in UTC: end it with Z")
+        raise InvalidInput(f"{location} must be in UTC: end it with Z")
     return time
 
 
-def parse_time(value: object, where: str) -> Instant:
-    """Parse an RFC 3339 time with any offset. `where` names the field in errors. Raises InvalidInput."""
+def parse_time(value: object, location: str) -> Instant:
+    """Parse an RFC 3339 time with any offset. `location` names the field in errors. Raises InvalidInput."""
     try:
         if isinstance(value, str) and len(value) <= _MAX_TIME_CHARS:
             return parse_instant(value)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(f"{where} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
+    raise InvalidInput(f"{location} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
 
 
 def _strip_response_members(value: Memory) -> Memory:
@@ -258,10 +258,10 @@ def _check_source(value: object, _: list[str]) -> None:
     _check_reference(value, "source_id")
 
 
-def _check_reference(value: object, where: str) -> None:
+def _check_reference(value: object, location: str) -> None:
     """Check a reference of limited length. Raises InvalidInput."""
     if not isinstance(value, str) or len(value) > MAX_REFERENCE_CHARS:
-        raise InvalidInput(f"{where} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
+        raise InvalidInput(f"{location} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
 
 
 def _check_metadata(value: object, warnings: list[str]) -> None:
@@ -503,14 +503,14 @@ def _next_update(memory: Memory, now: int, last: Instant) -> str:
     return format_instant(min(max(now, last + 1), LATEST))
 
 
-def same_content(first: Memory, second: Memory, *, but_for: Collection[str] = ()) -> bool:
-    """Return True if two memories are equal except for times, response members and the fields in `but_for`."""
-    return _same_json(_comparable_members(first, but_for), _comparable_members(second, but_for))
+def same_content(first: Memory, second: Memory, *, ignored_fields: Collection[str] = ()) -> bool:
+    """Return True if two memories are equal except for times, response members and `ignored_fields`."""
+    return _same_json(_comparable_members(first, ignored_fields), _comparable_members(second, ignored_fields))
 
 
-def _comparable_members(memory: Memory, but_for: Collection[str]) -> dict[str, Any]:
+def _comparable_members(memory: Memory, ignored_fields: Collection[str]) -> dict[str, Any]:
     """Return the members to compare."""
-    excluded = {"created_at", "updated_at", *but_for}
+    excluded = {"created_at", "updated_at", *ignored_fields}
     content = {name: member for name, member in _strip_response_members(memory).items() if name not in excluded}
     if content.get("metadata") == {}:
         del content["metadata"]

@@ -72,7 +72,7 @@ class ContainerReader:
         self._end = size_bytes - FOOTER_BYTES
         minimum_bytes = 0 if self.header.is_compressed else MIN_BLOB_BYTES * self.header.count
         if size_bytes < MIN_FILE_BYTES or self.header.grains_at + minimum_bytes > self._end:
-            raise _corrupt("it is too short for the grains it announces")
+            raise _corrupt_error("it is too short for the grains it announces")
         self._is_checked = False
         self._by_address: dict[bytes, int] | None = None
 
@@ -91,11 +91,11 @@ class ContainerReader:
 
     def find(self, address: str) -> Grain | SignedGrain:
         """Return the grain with this address. Raises NotFound, or SignatureInvalid for a bad signature."""
-        wanted = bytes.fromhex(check_address(address))
-        index = self._bisect(wanted)
+        target = bytes.fromhex(check_address(address))
+        index = self._bisect(target)
         if index is None:
             # The file lacks it or has another order; one scan of the whole file decides.
-            index = self._scan_addresses().get(wanted)
+            index = self._scan_addresses().get(target)
         if index is None:
             raise NotFound("the .mg file has no grain with this address")
         return open_delivery(self._read_delivery(index), self._documents)
@@ -133,28 +133,28 @@ class ContainerReader:
             grain = item.grain if isinstance(item, SignedGrain) else item
             addresses.append(bytes.fromhex(grain.address))
             if self.header.is_sorted and grain.fields["created_at"] < newest:
-                raise _corrupt("its header says that the grains are sorted by creation time, but they are not")
+                raise _corrupt_error("its header says that the grains are sorted by creation time, but they are not")
             newest = grain.fields["created_at"]
         if self.header.is_deduplicated and len(set(addresses)) != len(addresses):
-            raise _corrupt("its header says that no grain occurs twice, but one does")
+            raise _corrupt_error("its header says that no grain occurs twice, but one does")
         for _ in self.states():
             pass
 
-    def _bisect(self, wanted: bytes) -> int | None:
+    def _bisect(self, target: bytes) -> int | None:
         """Return the index of an address in a file sorted by address, or None.
 
         Hashes are evenly distributed, so the first steps interpolate: that reads fewer grains and decompresses less of
         the file. A file crafted to mislead the interpolation costs a few more steps.
         """
         low, high, steps = 0, self.header.count, 0
-        key, low_key, high_key = _sort_key(wanted), 0, _KEY_COUNT
+        key, low_key, high_key = _sort_key(target), 0, _KEY_COUNT
         while low < high:
             share = (key - low_key) * (high - low) // max(1, high_key - low_key)
             middle = min(low + share, high - 1) if steps < _INTERPOLATION_STEPS else (low + high) // 2
             candidate = _hash_delivery(self._read_delivery(middle))
-            if candidate == wanted:
+            if candidate == target:
                 return middle
-            if candidate < wanted:
+            if candidate < target:
                 low, low_key = middle + 1, _sort_key(candidate)
             else:
                 high, high_key = middle, _sort_key(candidate)
@@ -177,12 +177,12 @@ class ContainerReader:
         count = self.header.count
         is_followed = self.header.has_manifest and not self.header.is_compressed
         if count == 0 and not is_followed and self._region.end != self._first_offset:
-            raise _corrupt("its header says that it has no grains, but data follows")
+            raise _corrupt_error("its header says that it has no grains, but data follows")
         for start in range(0, count, _INDEX_BATCH):
             # One offset more than the batch: the end of the batch's last grain.
             offsets = self._read_offsets(start, min(_INDEX_BATCH + 1, count - start))
             if start == 0 and offsets[0] != self._first_offset:
-                raise _corrupt("the offset of its first grain is wrong")
+                raise _corrupt_error("the offset of its first grain is wrong")
             for offset, end in pairwise(offsets):
                 yield self._read_range(offset, end)
             if start + _INDEX_BATCH >= count:
@@ -197,14 +197,14 @@ class ContainerReader:
         """Return the bytes between two offsets. Raises GrainError for offsets out of order or range."""
         region = self._region
         if not self._first_offset <= offset < end or end - offset > MAX_ITEM_BYTES or not region.reaches(end):
-            raise _corrupt("its offsets do not follow one another")
+            raise _corrupt_error("its offsets do not follow one another")
         return read_at(region, offset, end - offset)
 
     def _read_last(self, offset: int) -> bytes:
         """Return the last grain: up to the end of the grains, or before a manifest to the end of its value."""
         region = self._region
         if not self._first_offset <= offset < region.end:
-            raise _corrupt("its offsets do not follow one another")
+            raise _corrupt_error("its offsets do not follow one another")
         if self.header.has_manifest and not self.header.is_compressed:
             return Scanner(_read_chunks(region, offset, region.end)).read_delivery()
         return self._read_range(offset, region.end)
@@ -343,7 +343,7 @@ class _DecompressedGrains:
         if piece is None:
             self._is_complete = True
             if self._expected_bytes not in (None, self._frame.size_bytes):
-                raise _corrupt("there is extra data between its grains and its footer")
+                raise _corrupt_error("there is extra data between its grains and its footer")
             return False
         if self._spool is None:
             self._data += piece
@@ -371,6 +371,6 @@ def _hash_delivery(delivery: bytes) -> bytes:
     return hashlib.sha256(blob_of(delivery)).digest()
 
 
-def _corrupt(why: str) -> GrainError:
+def _corrupt_error(why: str) -> GrainError:
     """Return the error of a damaged file."""
     return GrainError(f"the .mg file is damaged: {why}", oms_code="ERR_CORRUPT")

@@ -48,19 +48,19 @@ def parse(data: bytes) -> Sign1:
     reader = _CoseReader(data, start=1 if data[:1] == bytes((_TAG_SIGN1,)) else 0)
     parts = reader.read_all()
     if not isinstance(parts, list) or len(parts) != 4:
-        raise _corrupt("it is not an array of four")
+        raise _corrupt_error("it is not an array of four")
     protected, unprotected, payload, signature = parts
     if not isinstance(protected, bytes) or not isinstance(unprotected, dict) or not isinstance(signature, bytes):
-        raise _corrupt("a part has the wrong type")
+        raise _corrupt_error("a part has the wrong type")
     if payload is not None and not isinstance(payload, bytes):
-        raise _corrupt("the payload is not a byte string")
+        raise _corrupt_error("the payload is not a byte string")
     # RFC 9052 section 3: an empty protected header is the empty byte string.
     headers = _CoseReader(protected).read_all() if protected else {}
     if not isinstance(headers, dict):
-        raise _corrupt("the protected header is not a map")
+        raise _corrupt_error("the protected header is not a map")
     # RFC 9052 section 3: a label occurs in one of the two headers, once.
     if headers.keys() & unprotected.keys():
-        raise _corrupt("a label occurs in both headers")
+        raise _corrupt_error("a label occurs in both headers")
     return Sign1(protected=protected, headers=headers, unprotected=unprotected, payload=payload, signature=signature)
 
 
@@ -114,13 +114,13 @@ class _CoseReader:
         """Return the value, which must fill the data. Raises GrainError."""
         value = self._read_value(0)
         if self._position != len(self._data):
-            raise _corrupt("data follows its end")
+            raise _corrupt_error("data follows its end")
         return value
 
     def _read_value(self, depth: int) -> object:
         """Read the next value, at this level of nesting."""
         if depth > _MAX_DEPTH:
-            raise _corrupt(f"it nests deeper than {_MAX_DEPTH}")
+            raise _corrupt_error(f"it nests deeper than {_MAX_DEPTH}")
         major, argument = self._read_head()
         if major == _UINT:
             return argument
@@ -138,7 +138,7 @@ class _CoseReader:
             return self._read_map(argument, depth)
         if major == _SIMPLE and argument in _SIMPLE_VALUES:
             return _SIMPLE_VALUES[argument]
-        raise _corrupt("it holds a tag, a float or an unknown simple value")
+        raise _corrupt_error("it holds a tag, a float or an unknown simple value")
 
     def _read_map(self, count: int, depth: int) -> dict[Label, object]:
         """Read a map whose labels are integers or strings, each once."""
@@ -147,9 +147,9 @@ class _CoseReader:
             label = self._read_value(depth + 1)
             # A bool is an int in Python: True would equal label 1.
             if isinstance(label, bool) or not isinstance(label, int | str | bytes):
-                raise _corrupt("a label is neither an integer nor a string")
+                raise _corrupt_error("a label is neither an integer nor a string")
             if label in entries:
-                raise _corrupt("a label occurs twice")
+                raise _corrupt_error("a label occurs twice")
             entries[label] = self._read_value(depth + 1)
         return entries
 
@@ -160,18 +160,18 @@ class _CoseReader:
         if low < 24:
             return major, low
         if low > 27:
-            raise _corrupt("it has an indefinite length")
+            raise _corrupt_error("it has an indefinite length")
         size = 1 << (low - 24)
         argument = int.from_bytes(self._take(size), "big")
         if major == _SIMPLE or argument < (24 if size == 1 else 1 << (4 * size)):
-            raise _corrupt("a float, or a number not in its shortest form")
+            raise _corrupt_error("a float, or a number not in its shortest form")
         return major, argument
 
     def _read_text(self, size: int) -> str:
         try:
             return self._take(size).decode("utf-8")
         except UnicodeDecodeError:
-            raise _corrupt("a text is not UTF-8") from None
+            raise _corrupt_error("a text is not UTF-8") from None
 
     def _take(self, size: int) -> bytes:
         """Return the next bytes and advance. Raises GrainError if there are fewer."""
@@ -182,9 +182,9 @@ class _CoseReader:
     def _check_remaining(self, size: int) -> None:
         """Raise GrainError if fewer than `size` bytes remain."""
         if size > len(self._data) - self._position:
-            raise _corrupt("it ends in the middle of a value")
+            raise _corrupt_error("it ends in the middle of a value")
 
 
-def _corrupt(why: str) -> GrainError:
+def _corrupt_error(why: str) -> GrainError:
     """Return the error of a malformed envelope."""
     return GrainError(f"the COSE_Sign1 envelope is malformed: {why}", oms_code="ERR_CORRUPT")

@@ -253,24 +253,24 @@ class _Table:
         self.reserved = frozenset(self.long) - frozenset(self.short)
         self.misspelt = frozenset(self.short) - frozenset(self.long)
 
-    def compact(self, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """Rename the fields to their short keys. `where` prefixes names in errors. Raises GrainError."""
+    def compact(self, fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+        """Rename the fields to their short keys. `prefix` precedes names in errors. Raises GrainError."""
         if not self.reserved.isdisjoint(fields):
             name = min(self.reserved.intersection(fields))
             raise GrainError(
-                f"{where}{name} is the short key of {self.long[name]} and cannot name a field of its own",
+                f"{prefix}{name} is the short key of {self.long[name]} and cannot name a field of its own",
                 oms_code="ERR_SCHEMA",
             )
         short = self.short
         return {short.get(name, name): value for name, value in fields.items()}
 
-    def expand(self, payload: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """Rename the keys to their full names. `where` prefixes names in errors. Raises GrainError."""
+    def expand(self, payload: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+        """Rename the keys to their full names. `prefix` precedes names in errors. Raises GrainError."""
         if not self.misspelt.isdisjoint(payload):
             name = min(self.misspelt.intersection(payload))
             # Section 6.12: serializers MUST replace full field names; one grain has one spelling.
             raise GrainError(
-                f"{where}{quote_key(name)} is written in full instead of {self.short[name]}", oms_code="ERR_CORRUPT"
+                f"{prefix}{quote_key(name)} is written in full instead of {self.short[name]}", oms_code="ERR_CORRUPT"
             )
         long = self.long
         return {long.get(key, key): value for key, value in payload.items()}

@@ -112,7 +112,7 @@ def encode(
     _check_writable(prepared, byte, profile)
     head = Header(
         VERSION,
-        _flags(prepared, cbor=cbor, signed=signed, sensitivity=sensitivity),
+        _build_flags(prepared, cbor=cbor, signed=signed, sensitivity=sensitivity),
         byte,
         _namespace_hash(prepared),
         prepared["created_at"] // 1000,
@@ -332,7 +332,7 @@ def _as_error(violations: list[Problem]) -> GrainError:
     return GrainError("; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code)
 
 
-def _flags(fields: Fields, *, cbor: bool, signed: bool, sensitivity: int | None) -> int:
+def _build_flags(fields: Fields, *, cbor: bool, signed: bool, sensitivity: int | None) -> int:
     """Return the flag bits of the header."""
     if sensitivity is not None and not 0 <= sensitivity < len(header.SENSITIVITIES):
         raise GrainError("sensitivity is 0 public, 1 internal, 2 pii or 3 phi", oms_code="ERR_RANGE")

@@ -162,13 +162,13 @@ def read_entries(scanner: Scanner) -> Iterator[tuple[str, IndexState]]:
     for _ in range(_read_count(scanner, is_cbor=is_cbor)):
         address = decode(scanner.read_value(cbor=is_cbor))
         if not isinstance(address, str):
-            raise _corrupt("a key is not an address")
+            raise _corrupt_error("a key is not an address")
         if check_address(address) <= previous:
-            raise _corrupt("its addresses are not in order, or one occurs twice")
+            raise _corrupt_error("its addresses are not in order, or one occurs twice")
         previous = address
         yield address, _parse_state(decode(scanner.read_value(cbor=is_cbor)))
     if not scanner.is_at_end():
-        raise _corrupt("data follows its end")
+        raise _corrupt_error("data follows its end")
 
 
 def _read_count(scanner: Scanner, *, is_cbor: bool) -> int:
@@ -177,26 +177,26 @@ def _read_count(scanner: Scanner, *, is_cbor: bool) -> int:
     if is_cbor:
         low = lead & 0x1F
         if low > 26:
-            raise _corrupt("it does not begin as a map")
+            raise _corrupt_error("it does not begin as a map")
         count = low if low < 24 else int.from_bytes(scanner.read_bytes(1 << low - 24), "big")
     elif lead >> 4 == 0x8:
         count = lead & 0x0F
     elif lead in (_MSGPACK_MAP_16, _MSGPACK_MAP_32):
         count = int.from_bytes(scanner.read_bytes(2 if lead == _MSGPACK_MAP_16 else 4), "big")
     else:
-        raise _corrupt("it does not begin as a map")
+        raise _corrupt_error("it does not begin as a map")
     if lead != encode_head(count, is_cbor=is_cbor)[0]:
-        raise _corrupt("its length is not in the shortest form")
+        raise _corrupt_error("its length is not in the shortest form")
     return count
 
 
 def _parse_state(wire: Any) -> IndexState:
     """Build the state of one entry. Raises GrainError."""
     if not isinstance(wire, dict):
-        raise _corrupt("an entry is not a map")
+        raise _corrupt_error("an entry is not a map")
     return IndexState(**{_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
 
 
-def _corrupt(why: str) -> GrainError:
+def _corrupt_error(why: str) -> GrainError:
     """Return the error of a malformed manifest."""
     return GrainError(f"the index manifest is malformed: {why}", oms_code="ERR_CORRUPT")

@@ -207,8 +207,8 @@ def _decide_quorum(old: Fields, policy: Fields | None, signer: str | None, valid
         # Section 23.8: a supersession proof must not come from the DID that wrote the grain.
         return _deny("same_key")
     threshold = _as_count(policy.get("threshold")) if policy is not None else None
-    agreeing = _authorized_dids(policy).intersection(valid_signers)
-    if not threshold or len(agreeing) < threshold:
+    endorsers = _authorized_dids(policy).intersection(valid_signers)
+    if not threshold or len(endorsers) < threshold:
         return _deny("no_quorum")
     return _allow("quorum")
 

@@ -93,63 +93,63 @@ def _among(values: str) -> _Test:
     return lambda value: isinstance(value, str) and value in allowed
 
 
-def _fields(test: _Test, names: str) -> dict[str, _Test]:
+def _map_fields(test: _Test, names: str) -> dict[str, _Test]:
     """Map each of the names to the same test."""
     return dict.fromkeys(names.split(), test)
 
 
 _HEALTHCARE: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "patient_id encounter_id practitioner_did loinc snomed fhir_resource fhir_id consent_ref"),
-    **_fields(_is_text_list, "icd10 cpt"),
+    **_map_fields(_is_text, "patient_id encounter_id practitioner_did loinc snomed fhir_resource fhir_id consent_ref"),
+    **_map_fields(_is_text_list, "icd10 cpt"),
     "deidentification": _among("safe_harbor expert_determination"),
 }
 _LEGAL: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "jurisdiction matter_id citation hold_ref"),
-    **_fields(_is_anything, "effective_date expiry_date"),
+    **_map_fields(_is_text, "jurisdiction matter_id citation hold_ref"),
+    **_map_fields(_is_anything, "effective_date expiry_date"),
     "parties": _is_text_list,
     "document_type": _among("contract opinion filing statute regulation order brief"),
     "privilege": _among("attorney_client work_product none"),
     "redaction_level": _among("none partial full"),
 }
 _FINANCE: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "account_id instrument_id ticker currency venue strategy_id sox_control_id"),
-    **_fields(_is_anything, "amount market_timestamp"),
+    **_map_fields(_is_text, "account_id instrument_id ticker currency venue strategy_id sox_control_id"),
+    **_map_fields(_is_anything, "amount market_timestamp"),
     "transaction_type": _among("debit credit transfer fee trade settlement"),
     "risk_score": _is_number,
     "retention_years": _is_count,
 }
 _ROBOTICS: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "robot_id map_id mission_id hardware_rev firmware_ver coordinate_frame"),
-    **_fields(_is_anything, "pose velocity contact_forces"),
+    **_map_fields(_is_text, "robot_id map_id mission_id hardware_rev firmware_ver coordinate_frame"),
+    **_map_fields(_is_anything, "pose velocity contact_forces"),
     "battery_pct": _is_number,
     "safety_state": _among("normal warning emergency_stop recovery"),
 }
 _SCIENCE: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "doi arxiv_id pmid dataset_id experiment_id protocol_id hypothesis"),
-    **_fields(_is_flag, "preregistered open_access"),
+    **_map_fields(_is_text, "doi arxiv_id pmid dataset_id experiment_id protocol_id hypothesis"),
+    **_map_fields(_is_flag, "preregistered open_access"),
     "p_value": _within(0, 1),
     "effect_size": _is_number,
     "sample_size": _is_count,
     "result_status": _among("positive negative inconclusive replicated failed_replication"),
 }
 _CONSUMER: Final[Mapping[str, _Test]] = {
-    **_fields(_is_text, "app_id app_version locale preference_category ab_variant"),
-    **_fields(_is_count, "engagement_duration_ms recommendation_rank"),
+    **_map_fields(_is_text, "app_id app_version locale preference_category ab_variant"),
+    **_map_fields(_is_count, "engagement_duration_ms recommendation_rank"),
     "device_type": _among("mobile desktop smart_speaker wearable tv kiosk"),
     "interaction_type": _among("explicit_feedback implicit_signal purchase skip save share"),
     "sentiment": _within(-1, 1),
     "ccpa_opted_out": _is_flag,
 }
 _INTEGRATION: Final[Mapping[str, _Test]] = {
-    **_fields(
+    **_map_fields(
         _is_text,
         """base_url http_method http_path response_mapping auth_type connector docs_url category content_type
         cursor_field webhook_path webhook_secret_header cron_expression timezone""",
     ),
-    **_fields(_is_text_list, "path_params auth_scopes"),
-    **_fields(_is_anything, "query_params body_params sunset_date"),
-    **_fields(_is_map, "config_schema event_schema"),
-    **_fields(_is_count, "poll_interval_secs rate_limit"),
+    **_map_fields(_is_text_list, "path_params auth_scopes"),
+    **_map_fields(_is_anything, "query_params body_params sunset_date"),
+    **_map_fields(_is_map, "config_schema event_schema"),
+    **_map_fields(_is_count, "poll_interval_secs rate_limit"),
     "read_only": _is_flag,
     "cursor_type": _among("timestamp id etag"),
 }

@@ -52,12 +52,12 @@ class ValueReader(ABC):
 
     def read_array(self, length: int, depth: int) -> list[Any]:
         """Read this many values of an array."""
-        self._enter(length, depth)
+        self._check_nesting(length, depth)
         return [self.read_value(depth - 1) for _ in range(length)]
 
     def read_map(self, length: int, depth: int) -> dict[str, Any]:
         """Read this many entries of a map: sorted text keys, no duplicates, no null."""
-        self._enter(2 * length, depth)
+        self._check_nesting(2 * length, depth)
         entries: dict[str, Any] = {}
         previous: bytes | None = None
         for _ in range(length):
@@ -95,7 +95,7 @@ class ValueReader(ABC):
         """The number of bytes read."""
         return self._at
 
-    def _enter(self, elements: int, depth: int) -> None:
+    def _check_nesting(self, elements: int, depth: int) -> None:
         """Check the limits of a map or an array. Raises GrainError."""
         if depth < 1:
             # Section 4.10: parsers MAY reject payloads exceeding their profile's limit with ERR_CORRUPT.

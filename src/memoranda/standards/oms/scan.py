@@ -126,7 +126,7 @@ class Scanner:
                 self._require(at + 1)
             head = heads[self._buffer[self._at + at]]
             if head is None:
-                raise _corrupt("a byte that cannot begin a value")
+                raise _corrupt_error("a byte that cannot begin a value")
             fixed, length_bytes, unit, children, per = head
             at += 1 + fixed
             if length_bytes:
@@ -141,7 +141,7 @@ class Scanner:
     def _require(self, size: int) -> None:
         """Fill the buffer with at least `size` bytes. Raises GrainError if there are fewer."""
         if not self._buffer_bytes(size):
-            raise _corrupt("they end in the middle of a grain")
+            raise _corrupt_error("they end in the middle of a grain")
 
     def _buffer_bytes(self, size: int) -> bool:
         """Read chunks until `size` bytes are buffered; return False if the stream ends before."""
@@ -161,6 +161,6 @@ class Scanner:
         return missing <= 0
 
 
-def _corrupt(why: str) -> GrainError:
+def _corrupt_error(why: str) -> GrainError:
     """Return the error of bytes that are not a sequence of grains."""
     return GrainError(f"the bytes cannot be cut into grains: {why}", oms_code="ERR_CORRUPT")

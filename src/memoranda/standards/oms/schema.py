@@ -202,13 +202,13 @@ _TOKENS = _record_of(
 )
 
 
-def _fields(check: _Check, names: str) -> dict[str, _Check]:
+def _map_fields(check: _Check, names: str) -> dict[str, _Check]:
     """Map each of the names to the same check."""
     return dict.fromkeys(names.split(), check)
 
 
 _CHECKS: Final[Mapping[str, _Check]] = {
-    **_fields(
+    **_map_fields(
         _check_text,
         """type subject relation source_type author_did namespace user_id origin_did origin_namespace
         supersession_justification run_id role observer_did subject_did session_id entity_id epistemic_status
@@ -219,31 +219,31 @@ _CHECKS: Final[Mapping[str, _Check]] = {
         assigned_agent expected_output output_grain grantee_did basis jurisdiction prior_consent conclusion
         thinking_content return_to""",
     ),
-    **_fields(
+    **_map_fields(
         _check_flag,
         "requires_human_review consolidated is_error strict is_withdrawal thinking_redacted contradicted",
     ),
-    **_fields(_check_fraction, "confidence importance"),
-    **_fields(_check_float, "progress compression_ratio"),
-    **_fields(
+    **_map_fields(_check_fraction, "confidence importance"),
+    **_map_fields(_check_float, "progress compression_ratio"),
+    **_map_fields(
         _check_count,
         """consolidation_level success_count failure_count duration_ms evidence_required threshold agreement_count
         dissent_count delegation_depth""",
     ),
-    **_fields(
+    **_map_fields(
         _check_integer,
         """valid_from valid_to system_valid_from timestamp_ms exit_code priority deadline random_seed
         delegation_expiry""",
     ),
-    **_fields(_check_map, "context input input_schema output_schema software_environment parameter_set _elided"),
-    **_fields(
+    **_map_fields(_check_map, "context input input_schema output_schema software_environment parameter_set _elided"),
+    **_map_fields(
         _array_of(_check_text),
         """structural_tags plan steps criteria parent_goals satisfaction_evidence rollback_on_failure
         allowed_transitions depends_on scope witness_dids premises participating_observers dissent_grains
         authorized_namespaces authorized_tools context_grains""",
     ),
-    **_fields(_array_of(_check_map), "history criteria_structured"),
-    **_fields(_check_text_or_map, "object agreed_content"),
+    **_map_fields(_array_of(_check_map), "history criteria_structured"),
+    **_map_fields(_check_text_or_map, "object agreed_content"),
     **{name: _one_of(values) for name, values in CLOSED.items()},
     "goal_state": _check_text,
     "created_at": _check_created_at,
@@ -278,7 +278,7 @@ def check(fields: Fields, type_byte: int) -> None:
 
 def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
     """Return every violation of the fields, which are in normal form and under their full names."""
-    violations = [] if "created_at" in fields else [_missing("created_at")]
+    violations = [] if "created_at" in fields else [_missing_field("created_at")]
     checks = _CHECKS
     for name, value in fields.items():
         check_value = checks.get(name)
@@ -291,20 +291,20 @@ def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
         for name in grain_type.required:
             if name not in fields:
                 if name not in elided:
-                    violations.append(_missing(name))
+                    violations.append(_missing_field(name))
             elif not fields[name] and name in non_empty and isinstance(fields[name], str | list):
-                violations.append(_empty(name))
+                violations.append(_empty_field(name))
         if (check_type := _TYPE_RULES.get(type_byte)) is not None:
             violations.extend(check_type(fields, elided))
     return violations
 
 
-def _missing(name: str) -> Problem:
+def _missing_field(name: str) -> Problem:
     """Return the violation of a missing field."""
     return Problem("ERR_SCHEMA", f"{name} is required")
 
 
-def _empty(name: str) -> Problem:
+def _empty_field(name: str) -> Problem:
     """Return the violation of an empty field."""
     return Problem("ERR_EMPTY", f"{name} must not be empty")
 
@@ -325,10 +325,10 @@ def _check_event(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
         if (fault := _check_text(fields["content"])) is not None:
             yield Problem(fault[0], f"content {fault[1]}")
         elif not fields["content"]:
-            yield _empty("content")
+            yield _empty_field("content")
     elif "content" not in elided and not fields.get("content_blocks") and not _has_triple(fields, elided):
         # Sections 6.2 and 8.2: content MAY be omitted if content blocks, or a complete triple, say what happened.
-        yield _missing("content")
+        yield _missing_field("content")
 
 
 def _has_triple(fields: Fields, elided: tuple[str, ...]) -> bool:
@@ -364,9 +364,9 @@ def _check_action(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
     for name in required:
         if name not in fields:
             if name not in elided:
-                yield _missing(name)
+                yield _missing_field(name)
         elif name in _NEVER_EMPTY and fields[name] == "":
-            yield _empty(name)
+            yield _empty_field(name)
     for name in _PHASE_FORBIDS.get(phase, ()):
         if name in fields:
             yield Problem("ERR_SCHEMA", f"{name} does not belong in an action of phase {phase}")

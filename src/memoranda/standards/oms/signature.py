@@ -56,7 +56,7 @@ def sign(grain: Grain | Mapping[str, Any], key: SigningKey, *, issued_at: int) -
     signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
     if not signed.header.is_signed:
         # Section 9.2: if signed = 0, the grain MUST NOT be wrapped. The bit is part of the address.
-        raise _mismatch("the grain was encoded as unsigned; encode it with its signed bit to sign it")
+        raise _mismatch_error("the grain was encoded as unsigned; encode it with its signed bit to sign it")
     return _build_envelope(signed.blob, key, issued_at=issued_at, detached=False)
 
 
@@ -72,7 +72,7 @@ def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGra
     issued_at, issued_at_is_signed = _read_issued_at(message)
     signer = _verify_signer(message, message.payload, documents)
     if not Header.parse(message.payload).is_signed:
-        raise _mismatch("the envelope contains a grain whose signed bit is not set")
+        raise _mismatch_error("the envelope contains a grain whose signed bit is not set")
     return SignedGrain(
         grain=grains.decode(message.payload),
         signer=signer,
@@ -89,7 +89,7 @@ def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | S
     grain = grains.decode(data)
     if grain.header.is_signed:
         # Section 9.2: parsers MUST reject if the flag is 1 but no wrapper is present.
-        raise _mismatch("the grain's signed bit is set, but it comes without its envelope")
+        raise _mismatch_error("the grain's signed bit is set, but it comes without its envelope")
     return grain
 
 
@@ -104,7 +104,7 @@ def delivery_of(grain: Grain | SignedGrain) -> bytes:
         return grain.envelope
     if grain.header.is_signed:
         # Section 9.2: if signed = 1, the grain MUST be delivered wrapped.
-        raise _mismatch("the grain's signed bit is set, so it can only be delivered in its envelope")
+        raise _mismatch_error("the grain's signed bit is set, so it can only be delivered in its envelope")
     return grain.blob
 
 
@@ -253,6 +253,6 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _mismatch(why: str) -> GrainError:
+def _mismatch_error(why: str) -> GrainError:
     """Return the error of a grain whose signed bit does not fit its delivery."""
     return GrainError(why, oms_code="ERR_SIGNED_MISMATCH")

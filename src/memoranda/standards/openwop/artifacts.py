@@ -95,43 +95,45 @@ def _check_agent_pack(pack: Artifact) -> None:
     name = check_pattern(pack["name"], _PACK, "artifact.name", "vendor.acme.research-agents")
     check_pattern(pack["version"], SEMVER, "artifact.version", "1.0.0")
     for index, agent in enumerate(_check_parts(pack["agents"], "artifact.agents")):
-        where = f"artifact.agents[{index}]"
-        check_manifest(agent, where)
+        location = f"artifact.agents[{index}]"
+        check_manifest(agent, location)
         if not str(agent["agentId"]).startswith(f"{name}."):
             # RFC 0003 §B: agents share the pack's namespace.
-            raise InvalidInput(f"{where}.agentId must begin with the pack's name")
+            raise InvalidInput(f"{location}.agentId must begin with the pack's name")
     _check_unique([agent["agentId"] for agent in pack["agents"]], "artifact.agents", "agentId")
 
 
-def check_manifest(value: object, where: str) -> dict[str, Any]:
+def check_manifest(value: object, location: str) -> dict[str, Any]:
     """Check an AgentManifest and return it. Raises InvalidInput."""
-    manifest = check_closed_object(value, _MANIFEST_FIELDS, where)
-    require_fields(manifest, ("agentId", "persona", "modelClass"), where)
-    check_pattern(manifest["agentId"], _PACK, f"{where}.agentId", "vendor.acme.research-agents.summarizer")
-    check_text(manifest["persona"], f"{where}.persona", MAX_NAME_CHARS)
-    check_text(manifest["modelClass"], f"{where}.modelClass", MAX_NAME_CHARS)
+    manifest = check_closed_object(value, _MANIFEST_FIELDS, location)
+    require_fields(manifest, ("agentId", "persona", "modelClass"), location)
+    check_pattern(manifest["agentId"], _PACK, f"{location}.agentId", "vendor.acme.research-agents.summarizer")
+    check_text(manifest["persona"], f"{location}.persona", MAX_NAME_CHARS)
+    check_text(manifest["modelClass"], f"{location}.modelClass", MAX_NAME_CHARS)
     prompts = [name for name in ("systemPrompt", "systemPromptRef") if name in manifest]
     if len(prompts) != 1:
-        raise InvalidInput(f"{where} must have exactly one of systemPrompt and systemPromptRef")
-    check_text(manifest[prompts[0]], f"{where}.{prompts[0]}", MAX_PROMPT_CHARS)
+        raise InvalidInput(f"{location} must have exactly one of systemPrompt and systemPromptRef")
+    check_text(manifest[prompts[0]], f"{location}.{prompts[0]}", MAX_PROMPT_CHARS)
     references = {
         "systemPromptRef": manifest.get("systemPromptRef"),
-        **check_object(manifest.get("handoff", {}), where),
+        **check_object(manifest.get("handoff", {}), location),
     }
     for name, reference in references.items():
         if reference is not None:
-            _check_inside(reference, f"{where}.{name}")
+            _check_inside(reference, f"{location}.{name}")
     if "toolAllowlist" in manifest:
-        check_texts(manifest["toolAllowlist"], f"{where}.toolAllowlist", max_items=MAX_PARTS, max_chars=MAX_NAME_CHARS)
-    check_shape(manifest.get("memoryShape", {}), f"{where}.memoryShape")
+        check_texts(
+            manifest["toolAllowlist"], f"{location}.toolAllowlist", max_items=MAX_PARTS, max_chars=MAX_NAME_CHARS
+        )
+    check_shape(manifest.get("memoryShape", {}), f"{location}.memoryShape")
     return manifest
 
 
-def _check_inside(value: object, where: str) -> None:
+def _check_inside(value: object, location: str) -> None:
     """Check a path within the pack (RFC 0003 §C). Raises InvalidInput."""
-    path = check_text(value, where, MAX_NAME_CHARS)
+    path = check_text(value, location, MAX_NAME_CHARS)
     if path.startswith(("/", "\\")) or "\\" in path or ":" in path or ".." in path.split("/"):
-        raise InvalidInput(f"{where} must stay inside the pack")
+        raise InvalidInput(f"{location} must stay inside the pack")
 
 
 # --- workflow-chain packs (RFC 0013) -----------------------------------------------------------------
@@ -150,49 +152,49 @@ def _check_chain_pack(pack: Artifact) -> None:
     _check_unique([chain["chainId"] for chain in pack["chains"]], "artifact.chains", "chainId")
 
 
-def _check_chain(value: object, where: str) -> None:
+def _check_chain(value: object, location: str) -> None:
     """Check one chain and its graph. Raises InvalidInput."""
-    chain = check_object(value, where)
-    require_fields(chain, _CHAIN_FIELDS, where)
-    check_pattern(chain["chainId"], _TYPE_ID, f"{where}.chainId", "vendor.acme.generateReport")
-    check_pattern(chain["version"], SEMVER, f"{where}.version", "1.0.0")
-    check_text(chain["label"], f"{where}.label", MAX_NAME_CHARS)
+    chain = check_object(value, location)
+    require_fields(chain, _CHAIN_FIELDS, location)
+    check_pattern(chain["chainId"], _TYPE_ID, f"{location}.chainId", "vendor.acme.generateReport")
+    check_pattern(chain["version"], SEMVER, f"{location}.version", "1.0.0")
+    check_text(chain["label"], f"{location}.label", MAX_NAME_CHARS)
     if not isinstance(chain["description"], str) or len(chain["description"]) > MAX_DESCRIPTION_CHARS:
-        raise InvalidInput(f"{where}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters")
-    check_object(chain["parameters"], f"{where}.parameters")
-    dag = check_closed_object(chain["dag"], ("nodes", "edges"), f"{where}.dag")
-    nodes = _check_parts(dag.get("nodes"), f"{where}.dag.nodes")
-    names = [_check_node(node, f"{where}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
-    _check_unique(names, f"{where}.dag.nodes", "id")
+        raise InvalidInput(f"{location}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters")
+    check_object(chain["parameters"], f"{location}.parameters")
+    dag = check_closed_object(chain["dag"], ("nodes", "edges"), f"{location}.dag")
+    nodes = _check_parts(dag.get("nodes"), f"{location}.dag.nodes")
+    names = [_check_node(node, f"{location}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
+    _check_unique(names, f"{location}.dag.nodes", "id")
     if len(names) > 1 and "edges" not in dag:
-        raise InvalidInput(f"{where}.dag.edges is required when there are several nodes")
+        raise InvalidInput(f"{location}.dag.edges is required when there are several nodes")
     if "edges" in dag:
-        _check_edges(dag["edges"], frozenset(names), f"{where}.dag.edges")
+        _check_edges(dag["edges"], frozenset(names), f"{location}.dag.edges")
 
 
-def _check_node(value: object, where: str) -> str:
+def _check_node(value: object, location: str) -> str:
     """Check a node and return its id. Raises InvalidInput."""
-    node = check_object(value, where)
-    require_fields(node, ("id", "typeId"), where)
-    check_pattern(node["typeId"], _TYPE_ID, f"{where}.typeId", "core.llm.chat")
-    if "workflowId" in check_object(node.get("config", {}), f"{where}.config"):
+    node = check_object(value, location)
+    require_fields(node, ("id", "typeId"), location)
+    check_pattern(node["typeId"], _TYPE_ID, f"{location}.typeId", "core.llm.chat")
+    if "workflowId" in check_object(node.get("config", {}), f"{location}.config"):
         # RFC 0133 §1.2: a fragment must not pin a concrete workflow.
-        raise InvalidInput(f"{where}.config must not pin a workflowId")
-    return check_text(node["id"], f"{where}.id", MAX_NAME_CHARS)
+        raise InvalidInput(f"{location}.config must not pin a workflowId")
+    return check_text(node["id"], f"{location}.id", MAX_NAME_CHARS)
 
 
-def _check_edges(value: object, names: frozenset[str], where: str) -> None:
+def _check_edges(value: object, names: frozenset[str], location: str) -> None:
     """Check that all edges connect known nodes. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_PARTS:
-        raise InvalidInput(f"{where} must be an array of at most {MAX_PARTS} edges")
+        raise InvalidInput(f"{location} must be an array of at most {MAX_PARTS} edges")
     for index, edge in enumerate(value):
         for side in ("from", "to"):
             end = check_text(
-                check_object(edge, f"{where}[{index}]").get(side), f"{where}[{index}].{side}", MAX_NAME_CHARS
+                check_object(edge, f"{location}[{index}]").get(side), f"{location}[{index}].{side}", MAX_NAME_CHARS
             )
             # An end may include a port of its node: `node.port`.
             if end not in names and end.rpartition(".")[0] not in names:
-                raise InvalidInput(f"{where}[{index}].{side} must be one of the nodes")
+                raise InvalidInput(f"{location}[{index}].{side} must be one of the nodes")
 
 
 # --- prompt templates (RFC 0027) ---------------------------------------------------------------------
@@ -219,14 +221,14 @@ def _check_prompt_template(template: Artifact) -> None:
     _check_unique([variable["name"] for variable in variables], "artifact.variables", "name")
 
 
-def _check_variable(value: object, where: str) -> None:
+def _check_variable(value: object, location: str) -> None:
     """Check a variable of a prompt template. Raises InvalidInput."""
-    variable = check_closed_object(value, _VARIABLE_FIELDS, where)
-    require_fields(variable, ("name", "type", "required"), where)
-    check_pattern(variable["name"], _VARIABLE, f"{where}.name", "customer_name")
-    check_word(variable["type"], VARIABLE_TYPES, f"{where}.type")
-    check_boolean(variable["required"], f"{where}.required")
-    check_word(variable.get("source", "input"), VARIABLE_SOURCES, f"{where}.source")
+    variable = check_closed_object(value, _VARIABLE_FIELDS, location)
+    require_fields(variable, ("name", "type", "required"), location)
+    check_pattern(variable["name"], _VARIABLE, f"{location}.name", "customer_name")
+    check_word(variable["type"], VARIABLE_TYPES, f"{location}.type")
+    check_boolean(variable["required"], f"{location}.required")
+    check_word(variable.get("source", "input"), VARIABLE_SOURCES, f"{location}.source")
 
 
 # --- automations (RFC 0052) --------------------------------------------------------------------------
@@ -260,14 +262,14 @@ _CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {
 }
 
 
-def _check_parts(value: object, where: str) -> list[Any]:
+def _check_parts(value: object, location: str) -> list[Any]:
     """Return a non-empty array of limited length. Raises InvalidInput."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_PARTS:
-        raise InvalidInput(f"{where} must be an array of 1 to {MAX_PARTS} objects")
+        raise InvalidInput(f"{location} must be an array of 1 to {MAX_PARTS} objects")
     return value
 
 
-def _check_unique(names: list[Any], where: str, field: str) -> None:
+def _check_unique(names: list[Any], location: str, field: str) -> None:
     """Raise InvalidInput if a name occurs twice."""
     if len(set(names)) != len(names):
-        raise InvalidInput(f"{where} must have each {field} once")
+        raise InvalidInput(f"{location} must have each {field} once")

@@ -222,33 +222,33 @@ def fit_budget(entries: Iterable[Entry], token_budget: int, count: Callable[[str
 # --- fields of an entry ------------------------------------------------------------------------------
 
 
-def check_id(value: object, where: str) -> str:
+def check_id(value: object, location: str) -> str:
     """Check an id and return it. Hosts issue ids; ours have no control characters. Raises InvalidInput."""
-    text = check_text(value, where, MAX_ID_CHARS)
+    text = check_text(value, location, MAX_ID_CHARS)
     if CONTROL.search(text):
-        raise InvalidInput(f"{where} must have no control character")
+        raise InvalidInput(f"{location} must have no control character")
     return text
 
 
-def check_content(value: object, where: str) -> str:
+def check_content(value: object, location: str) -> str:
     """Check the content, any text up to the advertised size, and return it. Raises InvalidInput or TooLarge."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{where} must be a string")
+        raise InvalidInput(f"{location} must be a string")
     try:
         size_bytes = len(value) if value.isascii() else len(value.encode("utf-8"))
     except UnicodeEncodeError:
-        raise InvalidInput(f"{where} must have no lone surrogate") from None
+        raise InvalidInput(f"{location} must have no lone surrogate") from None
     if size_bytes > MAX_CONTENT_BYTES:
         # RFC 0004: above memory.maxEntrySizeBytes SHOULD be refused with validation_error.
-        raise TooLarge(f"{where} has {size_bytes} bytes; the limit is {MAX_CONTENT_BYTES}")
+        raise TooLarge(f"{location} has {size_bytes} bytes; the limit is {MAX_CONTENT_BYTES}")
     return value
 
 
-def check_tags(value: object, where: str) -> list[str]:
+def check_tags(value: object, location: str) -> list[str]:
     """Check an array of tags and return it; empty tags are accepted. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_TAGS:
-        raise InvalidInput(f"{where} must be an array of at most {MAX_TAGS} strings")
+        raise InvalidInput(f"{location} must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
         if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS or not is_unicode(tag):
-            raise InvalidInput(f"{where}[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+            raise InvalidInput(f"{location}[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
     return value

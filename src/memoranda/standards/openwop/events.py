@@ -117,37 +117,37 @@ Check = Callable[[object, str], object]
 
 def _text_check(max_chars: int) -> Check:
     """Return a check for a text of limited length."""
-    return lambda value, where: check_text(value, where, max_chars)
+    return lambda value, location: check_text(value, location, max_chars)
 
 
-def _check_text_or_null(value: object, where: str) -> None:
+def _check_text_or_null(value: object, location: str) -> None:
     """Raise InvalidInput unless the value is null or a text."""
     if value is not None:
-        check_text(value, where, MAX_ID_CHARS)
+        check_text(value, location, MAX_ID_CHARS)
 
 
 def _integer_check(least: int) -> Check:
     """Return a check for an integer of at least `least`."""
-    return lambda value, where: check_integer(value, where, least=least)
+    return lambda value, location: check_integer(value, location, least=least)
 
 
 def _word_check(words: tuple[str, ...]) -> Check:
     """Return a check for one of these words."""
-    return lambda value, where: check_word(value, words, where)
+    return lambda value, location: check_word(value, words, location)
 
 
 def _texts_check(max_chars: int) -> Check:
     """Return a check for an array of texts."""
-    return lambda value, where: check_texts(value, where, max_items=MAX_IDS, max_chars=max_chars)
+    return lambda value, location: check_texts(value, location, max_items=MAX_IDS, max_chars=max_chars)
 
 
-def _check_distillation(value: object, where: str) -> None:
+def _check_distillation(value: object, location: str) -> None:
     """Check the result of a distillation. Raises InvalidInput."""
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object")
-    _check_fields(value, _DISTILLATION, where, closed=True)
+        raise InvalidInput(f"{location} must be an object")
+    _check_fields(value, _DISTILLATION, location, closed=True)
     if value["tokensUsed"] > value["tokenBudget"]:
-        raise InvalidInput(f"{where}.tokensUsed must not be more than tokenBudget")
+        raise InvalidInput(f"{location}.tokensUsed must not be more than tokenBudget")
 
 
 class _Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -340,17 +340,17 @@ def check_payload(type: str, payload: object, *, closed: bool = False) -> Payloa
     return payload
 
 
-def _check_fields(payload: Payload, rule: _Rule, where: str, *, closed: bool) -> None:
+def _check_fields(payload: Payload, rule: _Rule, location: str, *, closed: bool) -> None:
     """Check the fields of a payload by a rule. Raises InvalidInput."""
     for name in rule.required:
         if name not in payload:
-            raise InvalidInput(f"{where}.{name} is required")
+            raise InvalidInput(f"{location}.{name} is required")
     for name, value in payload.items():
         check = rule.required.get(name) or rule.optional.get(name)
         if check is not None:
-            check(value, f"{where}.{name}")
+            check(value, f"{location}.{name}")
         elif closed or rule.closed:
-            raise InvalidInput(f"{where} must not have the field {quote_name(name)}")
+            raise InvalidInput(f"{location} must not have the field {quote_name(name)}")
 
 
 def _check_counts(payload: Payload) -> None:

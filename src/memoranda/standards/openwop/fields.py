@@ -45,41 +45,41 @@ def word_choice(words: Sequence[str], description: str | None = None) -> Meta:
     )
 
 
-def check_closed_object(value: object, fields: Sequence[str], where: str) -> dict[str, Any]:
+def check_closed_object(value: object, fields: Sequence[str], location: str) -> dict[str, Any]:
     """Check an object without other fields than these and return it. Raises InvalidInput."""
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object")
+        raise InvalidInput(f"{location} must be an object")
     for name in value:
         if name not in fields:
-            raise InvalidInput(f"{where} has the field {quote_name(name)}, which is not one of {', '.join(fields)}")
+            raise InvalidInput(f"{location} has the field {quote_name(name)}, which is not one of {', '.join(fields)}")
     return value
 
 
-def check_text(value: object, where: str, max_chars: int) -> str:
+def check_text(value: object, location: str, max_chars: int) -> str:
     """Check a non-empty string without lone surrogates and return it. Raises InvalidInput."""
     if not isinstance(value, str) or not 0 < len(value) <= max_chars:
-        raise InvalidInput(f"{where} must be a string of 1 to {max_chars} characters")
+        raise InvalidInput(f"{location} must be a string of 1 to {max_chars} characters")
     if not is_unicode(value):
-        raise InvalidInput(f"{where} must have no lone surrogate")
+        raise InvalidInput(f"{location} must have no lone surrogate")
     return value
 
 
-def check_time(value: object, where: str) -> Instant:
+def check_time(value: object, location: str) -> Instant:
     """Parse an RFC 3339 date-time with any offset. Raises InvalidInput."""
     try:
         if isinstance(value, str) and len(value) <= MAX_TIME_CHARS:
             return parse_instant(value)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(f"{where} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
+    raise InvalidInput(f"{location} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
 
 
-def check_integer(value: object, where: str, *, least: int) -> int:
+def check_integer(value: object, location: str, *, least: int) -> int:
     """Check an integer and return it. Like JSON Schema, accept 3.0. Raises InvalidInput."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInput(f"{where} must be an integer of at least {least}")
+        raise InvalidInput(f"{location} must be an integer of at least {least}")
     return value
 
 
@@ -89,45 +89,45 @@ def quote_name(text: object) -> str:
     return f'"{name}"' if len(name) <= _QUOTED_CHARS else f'"{name[:_QUOTED_CHARS]}…"'
 
 
-def check_object(value: object, where: str) -> dict[str, Any]:
+def check_object(value: object, location: str) -> dict[str, Any]:
     """Check an object with any fields and return it. Raises InvalidInput."""
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object")
+        raise InvalidInput(f"{location} must be an object")
     return value
 
 
-def require_fields(value: dict[str, Any], names: Sequence[str], where: str) -> None:
+def require_fields(value: dict[str, Any], names: Sequence[str], location: str) -> None:
     """Raise InvalidInput if one of these fields is missing."""
     for name in names:
         if name not in value:
-            raise InvalidInput(f"{where}.{name} is required")
+            raise InvalidInput(f"{location}.{name} is required")
 
 
-def check_boolean(value: object, where: str) -> bool:
+def check_boolean(value: object, location: str) -> bool:
     """Check a boolean and return it. Raises InvalidInput."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{where} must be true or false")
+        raise InvalidInput(f"{location} must be true or false")
     return value
 
 
-def check_word(value: object, words: Sequence[str], where: str) -> str:
+def check_word(value: object, words: Sequence[str], location: str) -> str:
     """Check one of a closed set of words and return it. Raises InvalidInput."""
     if not isinstance(value, str) or value not in words:
-        raise InvalidInput(f"{where} must be one of {', '.join(words)}")
+        raise InvalidInput(f"{location} must be one of {', '.join(words)}")
     return value
 
 
-def check_texts(value: object, where: str, *, max_items: int, max_chars: int) -> list[str]:
+def check_texts(value: object, location: str, *, max_items: int, max_chars: int) -> list[str]:
     """Check an array of non-empty strings and return it. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > max_items:
-        raise InvalidInput(f"{where} must be an array of at most {max_items} strings")
+        raise InvalidInput(f"{location} must be an array of at most {max_items} strings")
     for index, item in enumerate(value):
-        check_text(item, f"{where}[{index}]", max_chars)
+        check_text(item, f"{location}[{index}]", max_chars)
     return value
 
 
-def check_pattern(value: object, pattern: re.Pattern[str], where: str, example: str) -> str:
+def check_pattern(value: object, pattern: re.Pattern[str], location: str, example: str) -> str:
     """Check a name of a given form and return it. Raises InvalidInput."""
     if not isinstance(value, str) or len(value) > _MAX_NAME_CHARS or not pattern.fullmatch(value):
-        raise InvalidInput(f"{where} must be a name such as {example}")
+        raise InvalidInput(f"{location} must be a name such as {example}")
     return value

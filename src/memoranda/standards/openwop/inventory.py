@@ -117,11 +117,11 @@ def check_agent_entry(value: object, *, available: Collection[Dimension] | None 
     return agent
 
 
-def check_shape(value: object, where: str) -> dict[str, bool]:
+def check_shape(value: object, location: str) -> dict[str, bool]:
     """Check a memory shape: the kinds of memory that an agent reads and writes. Raises InvalidInput."""
-    shape = check_closed_object(value, tuple(REQUIRED_DIMENSIONS), where)
+    shape = check_closed_object(value, tuple(REQUIRED_DIMENSIONS), location)
     for name, is_required in shape.items():
-        check_boolean(is_required, f"{where}.{name}")
+        check_boolean(is_required, f"{location}.{name}")
     return shape
 
 

@@ -91,23 +91,23 @@ def check_snapshot(value: object) -> Snapshot:
     return snapshot
 
 
-def check_agent(value: object, where: str) -> dict[str, Any]:
+def check_agent(value: object, location: str) -> dict[str, Any]:
     """Check an AgentRef and return it unchanged, with unknown fields. Raises InvalidInput."""
-    agent = check_object(value, where)
-    require_fields(agent, ("agentId",), where)
-    if len(check_text(agent["agentId"], f"{where}.agentId", MAX_AGENT_ID_CHARS)) < MIN_AGENT_ID_CHARS:
-        raise InvalidInput(f"{where}.agentId must have at least {MIN_AGENT_ID_CHARS} characters")
+    agent = check_object(value, location)
+    require_fields(agent, ("agentId",), location)
+    if len(check_text(agent["agentId"], f"{location}.agentId", MAX_AGENT_ID_CHARS)) < MIN_AGENT_ID_CHARS:
+        raise InvalidInput(f"{location}.agentId must have at least {MIN_AGENT_ID_CHARS} characters")
     if "memoryRef" in agent:
-        check_text(agent["memoryRef"], f"{where}.memoryRef", MAX_REF_CHARS)
+        check_text(agent["memoryRef"], f"{location}.memoryRef", MAX_REF_CHARS)
     return agent
 
 
-def check_owner(value: object, where: str, *, names: tuple[str, ...] = ("workspace", "principal")) -> dict[str, Any]:
+def check_owner(value: object, location: str, *, names: tuple[str, ...] = ("workspace", "principal")) -> dict[str, Any]:
     """Check the identity triple of RFC 0048: tenant, optional workspace and principal. Raises InvalidInput."""
-    owner = check_closed_object(value, ("tenant", *names, "principalKind"), where)
-    require_fields(owner, ("tenant",), where)
+    owner = check_closed_object(value, ("tenant", *names, "principalKind"), location)
+    require_fields(owner, ("tenant",), location)
     for name, part in owner.items():
-        check_text(part, f"{where}.{name}", MAX_AGENT_ID_CHARS)
+        check_text(part, f"{location}.{name}", MAX_AGENT_ID_CHARS)
     return owner
 
 

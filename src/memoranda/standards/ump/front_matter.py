@@ -65,7 +65,7 @@ class _FrontMatterReader:
             if name == "DocumentStartEvent":
                 documents += 1
                 if documents > 1:
-                    raise _not_accepted(event, "more than one document")
+                    raise _unaccepted_error(event, "more than one document")
                 value = self._build_value(self._next_event(), ())
         return value
 
@@ -76,11 +76,11 @@ class _FrontMatterReader:
         """Build the value that begins with this event. `path` is its position in the document."""
         name = type(event).__name__
         if name == "AliasEvent" or getattr(event, "anchor", None) is not None:
-            raise _not_accepted(event, "an anchor or alias")
+            raise _unaccepted_error(event, "an anchor or alias")
         if getattr(event, "tag", None) is not None:
-            raise _not_accepted(event, "a tag")
+            raise _unaccepted_error(event, "a tag")
         if len(path) > json_text.MAX_DEPTH:
-            raise _not_accepted(event, f"nested deeper than {json_text.MAX_DEPTH} levels")
+            raise _unaccepted_error(event, f"nested deeper than {json_text.MAX_DEPTH} levels")
         if name == "MappingStartEvent":
             return self._build_mapping(path)
         if name == "SequenceStartEvent":
@@ -92,9 +92,9 @@ class _FrontMatterReader:
         members: dict[str, Any] = {}
         while type(event := self._next_event()).__name__ != "MappingEndEvent":
             if type(event).__name__ != "ScalarEvent" or event.anchor is not None or event.tag is not None:
-                raise _not_accepted(event, "a key that is not plain text")
+                raise _unaccepted_error(event, "a key that is not plain text")
             if event.value in members:
-                raise _not_accepted(event, "a duplicate key")
+                raise _unaccepted_error(event, "a duplicate key")
             members[event.value] = self._build_value(self._next_event(), (*path, event.value))
         return members
 
@@ -122,7 +122,7 @@ def _read_scalar(event: Any, path: tuple[str, ...]) -> Any:
     return text
 
 
-def _not_accepted(event: Any, construct: str) -> InvalidInput:
+def _unaccepted_error(event: Any, construct: str) -> InvalidInput:
     """Return the error for a construct that is not accepted."""
     mark = getattr(event, "start_mark", None)
     location = f" at line {mark.line + 1}" if mark is not None else ""

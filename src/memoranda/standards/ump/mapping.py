@@ -101,7 +101,7 @@ def from_projection(projection: Projection, original: Document, *, version: shap
         lifecycle["salience"] = projection.salience
     lifecycle["status"] = projection.status
     about = [shapes.Relation(type="about", target=_to_name(TAG_PREFIX + tag)) for tag in projection.tags]
-    linked = [shapes.Relation(type=_to_name(link.type), target=_to_name(link.target)) for link in projection.relations]
+    links = [shapes.Relation(type=_to_name(link.type), target=_to_name(link.target)) for link in projection.relations]
     record: Record = {
         "ump": version,
         "id": derive_view_id(scope, original),
@@ -123,8 +123,8 @@ def from_projection(projection: Projection, original: Document, *, version: shap
             "source": {"ref": _to_name(projection.source or original.name), "provider": original.standard},
         },
     }
-    if about or linked:
-        record["relations"] = (linked + about)[:MAX_RELATIONS]
+    if about or links:
+        record["relations"] = (links + about)[:MAX_RELATIONS]
     if projection.expires is not None:
         retention = format_duration(max(0, projection.expires - projection.created))
         record["consent"] = {"retention": retention, "exportable": projection.exportable}

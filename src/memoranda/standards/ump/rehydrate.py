@@ -181,9 +181,9 @@ def _line_parts(record: Mapping[str, Any], max_chars: int, names: Mapping[str, s
     return head, f"{body[: max_chars - 1].rstrip()}…" if short and len(text) > max_chars else body
 
 
-def _cut_line(head: str, body: str, room: int) -> str:
+def _cut_line(head: str, body: str, max_line_chars: int) -> str:
     """Return the line cut at a word boundary to `room` characters; empty if too little would remain."""
-    space = room - len(head) - 1
+    space = max_line_chars - len(head) - 1
     if space < _MIN_CUT_CHARS:
         return ""
     excerpt = body[:space]
@@ -201,4 +201,4 @@ def sanitise(text: str, max_chars: int) -> str:
         if stripped == clean:
             break
         clean = stripped
-    return neutralize_tags(clean, instead="‹").strip()[:max_chars].rstrip()
+    return neutralize_tags(clean, replacement="‹").strip()[:max_chars].rstrip()

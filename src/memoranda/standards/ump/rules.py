@@ -226,7 +226,7 @@ def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None
     # Section 2.1: the direct predecessor only. Earlier ones are named by it; `history` lists all.
     successor["supersedes"] = [prior["id"]]
     successor["superseded_by"] = []
-    _stamp(successor, prior["id"], "revise", actor)
+    _write_provenance(successor, prior["id"], "revise", actor)
     return sort_record_fields(successor)
 
 
@@ -241,7 +241,7 @@ def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
     """Return the record after forgetting (section 3.6) or the end of retention (section 2.7): stored, not recalled."""
     tombstoned = _end_at(record, at)
     tombstoned["lifecycle"] = {**record.get("lifecycle", {}), "status": "tombstoned"}
-    _stamp(tombstoned, record["id"], "forget", actor)
+    _write_provenance(tombstoned, record["id"], "forget", actor)
     return sort_record_fields(tombstoned)
 
 
@@ -281,7 +281,7 @@ def _end_at(record: Record, at: str) -> Record:
     return ended
 
 
-def _stamp(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
+def _write_provenance(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
     """Write the actor and method of a change into the record, which keeps its evidence."""
     if actor is None:
         return
@@ -355,19 +355,19 @@ _BODY: Final = (Step(("body",)),)
 _ORIGINAL: Final = (Step(("body",)), Step(("structured",)), Step((NATIVE_KEY,)))
 
 
-def _remove_path(node: Any, path: Path, walked: tuple[str, ...]) -> Any:
+def _remove_path(node: Any, path: Path, steps_before: tuple[str, ...]) -> Any:
     """Return the node without what the path selects, or the same node if it selects nothing."""
     step, remaining = path[0], path[1:]
     redacted = node
     for key in step.select_keys(node):
-        rule = (*walked, "*" if isinstance(node, list) else str(key))
+        rule = (*steps_before, "*" if isinstance(node, list) else str(key))
         if remaining:
             redacted = _with_value(redacted, key, _remove_path(node[key], remaining, rule))
         else:
             redacted = _remove_member(redacted, key, ".".join(rule))
     if step.descends and isinstance(node, dict | list):
         for key in list(node) if isinstance(node, dict) else range(len(node)):
-            rule = (*walked, "*" if isinstance(node, list) else str(key))
+            rule = (*steps_before, "*" if isinstance(node, list) else str(key))
             if isinstance(redacted, list) or key in redacted:
                 redacted = _with_value(redacted, key, _remove_path(redacted[key], path, rule))
     return redacted
