@@ -18,8 +18,8 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.model.instant import format_instant
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.canonical import random_id
-from memoranda.standards.ump.record import complete
+from memoranda.standards.ump.canonical import encode_random_id
+from memoranda.standards.ump.record import fill_defaults
 
 _CREATED_MS = 1_777_291_200_000
 _KIB = 1_024
@@ -93,6 +93,6 @@ def signed_records(count: int) -> Iterator[object]:
             "scope": {**draft["scope"], "owner": key.did},
             "provenance": {"actor": key.did, "actor_kind": "user", "method": "asserted"},
         }
-        record = complete(said, now=_CREATED_MS + number, version="0.1")
-        record["id"] = random_id(number.to_bytes(16, "big"))
+        record = fill_defaults(said, now=_CREATED_MS + number, version="0.1")
+        record["id"] = encode_random_id(number.to_bytes(16, "big"))
         yield signature.sign(record, key)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
-    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.rehydrate import RehydratedBlock
 
 # Whoever wrote something and asks at once is the same person, mostly: so long the question waits for the vectors.
 PATIENCE_SECONDS = 2.0
@@ -207,7 +207,7 @@ class Memoranda:
         parts = {name: given.pop(name) for name in ("scope", "time", "lifecycle", "consent")}
         if expires is not None:
             given["retention"] = self._until(expires, created, retention)
-        draft = PlainMemory(**plain(given)).draft()
+        draft = PlainMemory(**plain(given)).to_draft()
         draft |= {name: {**part, **draft.get(name, {})} for name, part in parts.items() if part}
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
@@ -234,7 +234,7 @@ class Memoranda:
         ('use pnpm, never npm', True, 'shop', True)
         """
         check(where, Where)
-        asked = RecallRequest.parse(PlainQuestion(query=query, limit=limit, **plain(where)).asked())
+        asked = RecallRequest.parse(PlainQuestion(query=query, limit=limit, **plain(where)).to_recall())
         return [hit(found) for found in self.ump.recall(asked)]
 
     def for_prompt(
@@ -247,7 +247,7 @@ class Memoranda:
         max_visibility: Visibility = "public",
         ids: bool = False,
         **where: Unpack[Where],
-    ) -> Rehydrated:
+    ) -> RehydratedBlock:
         """Recalled memories as one framed, neutralised block for a model's context; with `ids`, each with a short id.
 
         >>> with Memoranda.open(":memory:") as m:
@@ -256,7 +256,7 @@ class Memoranda:
         - [semantic project:shop] use pnpm, never npm
         """
         check(where, Where)
-        asked = PlainQuestion(query=query, limit=limit, **plain(where)).asked()
+        asked = PlainQuestion(query=query, limit=limit, **plain(where)).to_recall()
         options: dict[str, Any] = {"max_chars": max_chars, "max_visibility": max_visibility, "ids": ids}
         if budget_chars is not None:
             options["budget_chars"] = budget_chars
@@ -275,7 +275,7 @@ class Memoranda:
 
     def _page(self, limit: int, after: int, where: Listed) -> tuple[Memories, int | None]:
         check(where, Listed)
-        asked = {**ListRequest.parse(plain(where)).given(), "limit": limit, "after": after}
+        asked = {**ListRequest.parse(plain(where)).arguments(), "limit": limit, "after": after}
         records, following = self.ump.list_records(**asked)
         return [Memory(record) for record in records], following
 

@@ -267,7 +267,7 @@ def test_an_import_says_what_it_took_what_was_odd_and_what_it_refused(run: Comma
     file = written(tmp_path / "m.jsonl", values, b"\n", b"not json\n", dump(memory(key="last")))
     ran = run("import", file)
     assert (ran.code, ran.out) == (1, "3 created, 0 updated, 0 unchanged, 2 refused, 3 warnings\n")
-    assert f"memoranda: warning: {file}:2: metadata.dream_strategy 'unheard-of' is none of OAMS 0.1" in ran.err
+    assert f"memoranda: warning: {file}:2: metadata.dream_strategy 'unheard-of' is not in OAMS 0.1" in ran.err
     assert f"memoranda: {file}:3: value is required\n" in ran.err
     assert f"memoranda: {file}:5: not JSON" in ran.err
     assert f"memoranda: warning: {file}:6: the line has no line feed at its end\n" in ran.err

@@ -328,7 +328,7 @@ def test_the_commands_of_the_page_run(run: Command, tmp_path: Path, monkeypatch:
 def test_what_a_domain_keeps_here_is_not_disclosed(run: Command, home: Path, tmp_path: Path) -> None:
     address = put(run, tmp_path, **{"legal:privilege": "work_product"})
     refused = run("oms", "disclose", address, "--elide", "object", "--out", tmp_path / "view.mg")
-    assert (refused.code, "put on hold" in refused.err) == (1, True)
+    assert (refused.code, "on legal hold" in refused.err) == (1, True)
     assert not (tmp_path / "view.mg").exists()
     run("oms", "hold", address, "--reason", "a lawsuit")
     assert run("oms", "disclose", address, "--elide", "object", "--out", tmp_path / "view.mg").code == 0
@@ -373,5 +373,5 @@ def test_an_export_says_what_a_domain_keeps_here(run: Command, home: Path, tmp_p
     shape = ("--format", "oams") if name.endswith(".jsonl") else ()
     told = run("export", tmp_path / name, *shape, "--json").json
     assert (told["exported"], told["kept"]) == (1, 1)
-    assert told["warnings"][0].endswith("privileged material is put on hold before it leaves")
+    assert told["warnings"][0].endswith("privileged material must be on legal hold before it can be exported")
     assert b"kept" not in (tmp_path / name).read_bytes()

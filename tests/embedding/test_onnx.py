@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
-from memoranda.embedding.onnx import OnnxEmbedder, load_pieces
+from memoranda.embedding.catalogue import EMBEDDER, SECOND, find_folder
+from memoranda.embedding.onnx import OnnxEmbedder, load_vocabulary
 from memoranda.embedding.wordpiece import WordPiece
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ntea\ncoffee\n"
@@ -82,7 +82,7 @@ def test_what_is_damaged_or_of_another_version_is_made_anew(folder: Path) -> Non
 
 
 def test_weights_that_are_cut_off_or_gone_are_made_anew(tmp_path: Path) -> None:
-    found = folder_of(SECOND)
+    found = find_folder(SECOND)
     assert found is not None
     (tmp_path / "model.onnx").symlink_to(found / "model.onnx")
     whole = embedder(tmp_path)._run([101, 5572, 102]).tolist()
@@ -97,11 +97,11 @@ def test_weights_that_are_cut_off_or_gone_are_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_run_often_answers_as_at_first() -> None:
-    found, beside = folder_of(EMBEDDER), folder_of(SECOND)
+    found, beside = find_folder(EMBEDDER), find_folder(SECOND)
     assert found is not None
     assert beside is not None
     for folder, is_mean in ((found, False), (beside, True)):
-        model = OnnxEmbedder(folder, load_pieces(found), model="m", is_mean=is_mean)
+        model = OnnxEmbedder(folder, load_vocabulary(found), model="m", is_mean=is_mean)
         assert len({model.of_memory("tea is served at noon").tobytes() for _ in range(12)}) == 1
 
 

@@ -141,7 +141,7 @@ def _delivery(data: bytes) -> None:
 def _file(data: bytes) -> None:
     """Everything there is to do with a file; what one way of reading refuses, another may not crash on."""
     whole = list(recover(io.BytesIO(data))) if data[:3] == b"MG\x01" else []
-    reader = ContainerReader(io.BytesIO(data), max_unfolded_bytes=4 * 1024 * 1024)
+    reader = ContainerReader(io.BytesIO(data), max_decompressed_bytes=4 * 1024 * 1024)
     for address in (ADDRESS, *(grains.address_of(signature.blob_of(each)) for each in whole[:1])):
         with contextlib.suppress(MemorandaError):
             reader.find(address)

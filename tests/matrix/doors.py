@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memoranda.encoding.bases import base64_decode
-from memoranda.encoding.shapes import read
+from memoranda.encoding.shapes import parse_value
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Version
@@ -172,7 +172,7 @@ READS: Final[Mapping[str, Read]] = {
     ),
     "oms find": lambda house, who, names, word: [
         each.stored.document()
-        for each in house.service.grains.find(who, read({"text": word, "namespace": SPACE}, FindRequest)).results
+        for each in house.service.grains.find(who, parse_value({"text": word, "namespace": SPACE}, FindRequest)).results
     ],
     "ump prompt": lambda house, who, names, word: (
         house.service.for_prompt(

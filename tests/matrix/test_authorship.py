@@ -17,7 +17,7 @@ from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature as ump_signature
-from memoranda.standards.ump.record import complete
+from memoranda.standards.ump.record import fill_defaults
 from memoranda.standards.ump.requests import AuditRequest, FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from tests.matrix.doors import SPACE, House, key
 from tests.service.oams_verbs import Oams
@@ -56,7 +56,7 @@ FORGED: Mapping[str, Callable[[House, Access], object]] = {
     ),
     "ump signed by the peer": lambda house, who: house.service.remember(
         who,
-        ump_signature.seal(complete(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), PEER),
+        ump_signature.seal(fill_defaults(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), PEER),
     ),
     "openwop put": lambda house, who: house.service.openwop.put_entry(who, SPACE, Draft(content=TEXT)),
     "openwop host": lambda house, who: house.service.openwop.put_entries(who, SPACE, [Draft(content=TEXT)]),
@@ -143,7 +143,7 @@ def test_an_owners_own_key_is_the_author_of_what_it_writes_whomever_it_names(hou
 @pytest.mark.requirement("OURS-verified-author")
 def test_a_signed_record_keeps_its_author_and_who_names_himself_claims_nothing(house: House) -> None:
     agent = house.key(house.tenant, "read", "write")
-    signed = ump_signature.seal(complete(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), OPERATOR)
+    signed = ump_signature.seal(fill_defaults(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), OPERATOR)
     house.service.import_items(agent, numbered("ump", [signed]))
     assert house.get(signed["id"])["provenance"] == signed["provenance"]
     mine = {"actor": agent.actor, "actor_kind": "agent", "method": "agent_inference"}

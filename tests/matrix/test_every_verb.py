@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memoranda.encoding.shapes import read
+from memoranda.encoding.shapes import parse_value
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.selection import Selection
@@ -157,7 +157,7 @@ GRAINS: Mapping[str, Call] = {
         who, WORD, owner=house.tenant, where=Selection(space=SPACE)
     ),
     "find": lambda house, who, names: house.service.grains.find(
-        who, read({"text": WORD, "namespace": SPACE}, FindRequest), owner=house.tenant
+        who, parse_value({"text": WORD, "namespace": SPACE}, FindRequest), owner=house.tenant
     ),
     "with_defaults": lambda house, who, names: house.service.grains.with_defaults(who, {"type": "belief"}),
     "supersede": lambda house, who, names: house.service.grains.supersede(

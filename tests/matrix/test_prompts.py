@@ -9,7 +9,7 @@ import pytest
 from mcp_types import TextContent, TextResourceContents
 
 from memoranda.bindings.mcp import prompt, resources, tools
-from memoranda.encoding.untrusted import _LOOKALIKES, harmless, harmless_json
+from memoranda.encoding.untrusted import _LOOKALIKES, neutralize_json, neutralize_tags
 from memoranda.standards.cal.language.words import FORMATS, PRESETS
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
@@ -74,7 +74,7 @@ def test_every_tool_and_resource_of_mcp_gives_a_model_harmless_text(house: House
     for resource in page.resources:
         for said in (resource.title, resource.description):
             assert said is not None
-            assert harmless(said) == said
+            assert neutralize_tags(said) == said
         (content,) = resources.read(house.service, house.owner, resource.uri).contents
         assert isinstance(content, TextResourceContents)
         _check_json(content.text, "resource")
@@ -82,9 +82,9 @@ def test_every_tool_and_resource_of_mcp_gives_a_model_harmless_text(house: House
 
 
 def _check_json(text: str, where: str) -> None:
-    assert harmless(text) == text, where
+    assert neutralize_tags(text) == text, where
     read = json.loads(text)
-    assert harmless_json(read) == read, where
+    assert neutralize_json(read) == read, where
 
 
 def _printed(answer: object) -> str:

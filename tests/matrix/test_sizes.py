@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from memoranda.encoding.shapes import read
+from memoranda.encoding.shapes import parse_value
 from memoranda.errors import QueryError
 from memoranda.model.selection import Selection
 from memoranda.service.cal import recall
@@ -42,7 +42,7 @@ ANSWERS: Mapping[str, Callable[[House], int]] = {
     ),
     "oms find": lambda house: len(
         house.service.grains.find(
-            house.owner, read({"text": "zanzibar", "namespace": SPACE, "limit": 50}, FindRequest)
+            house.owner, parse_value({"text": "zanzibar", "namespace": SPACE, "limit": 50}, FindRequest)
         ).results
     ),
     "openwop list": lambda house: len(
@@ -76,7 +76,7 @@ def _oms(house: House) -> Iterator[list[str]]:
     cursor: str | None = ""
     while cursor is not None:
         asked = {"namespace": SPACE, "limit": 50, **({"cursor": cursor} if cursor else {})}
-        page = house.service.grains.find(house.owner, read(asked, FindRequest))
+        page = house.service.grains.find(house.owner, parse_value(asked, FindRequest))
         yield [each.stored.address for each in page.results]
         cursor = page.next_cursor
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.encoding.injection import orders
+from memoranda.encoding.injection import find_instructions
 from memoranda.errors import ForbiddenScope, NotFound
 from tests.service.dreaming import Dreams
 from tests.service.oams_verbs import Oams
@@ -133,7 +133,7 @@ def test_only_what_is_suggested_can_be_refused_and_only_by_who_may_write_it(worl
     ],
 )
 def test_what_gives_orders_to_a_model_is_known(text: str, kind: str) -> None:
-    assert kind in orders(text)
+    assert kind in find_instructions(text)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_gives_orders_to_a_model_is_known(text: str, kind: str) -> None:
     ],
 )
 def test_what_people_write_for_their_agents_is_not(text: str) -> None:
-    assert orders(text) == ()
+    assert find_instructions(text) == ()
 
 
 def test_orders_are_listed_until_somebody_allows_them_or_they_go(world: World) -> None:

@@ -571,7 +571,7 @@ def test_any_endpoint_with_the_openai_interface_is_an_embedder() -> None:
         assert through_ump(world, "kettl blu") == ["the kettle is blue"]
         assert set(world.engine.vectors.models()) == {"tiny@127.0.0.1"}
         world.service.close()
-        with pytest.raises(StoreUnavailable, match="something else"):
+        with pytest.raises(StoreUnavailable, match="returned no vector"):
             Endpoint(address, "other").of_memory("text")
     with pytest.raises(StoreUnavailable, match="does not answer"):
         tiny.of_question("text")

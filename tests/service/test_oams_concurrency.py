@@ -229,7 +229,7 @@ def _check_whole(service: Service, acknowledged: list[str]) -> None:
     found: Counter[str] = Counter()
     cursor: str | None = None
     while True:
-        asked = ListRequest(namespace=parse_namespace(NAMESPACE), cursor=cursor, asked_limit=500)
+        asked = ListRequest(namespace=parse_namespace(NAMESPACE), cursor=cursor, requested_limit=500)
         page = service.oams.list_memories(access, asked)
         found.update(memory["value"] for memory in page.memories)
         cursor = page.next_cursor

@@ -166,7 +166,7 @@ def test_a_ref_that_is_unknown_or_malformed_answers_nothing_and_no_error(wop: Wo
 
 def test_a_ref_with_the_mark_of_another_tenant_leads_nowhere(wop: Wop) -> None:
     made = wop.write("mine")
-    own, other = (refs.qualified(REF, tenant) for tenant in (wop.owner.default_tenant, ANN))
+    own, other = (refs.qualify_ref(REF, tenant) for tenant in (wop.owner.default_tenant, ANN))
     assert wop.entries(ref=own) == [made]
     assert wop.entries(ref=other) == []
     assert wop.read(made["id"], ref=other) is None

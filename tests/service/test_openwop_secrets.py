@@ -21,7 +21,7 @@ from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolv
 from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.record import unsigned
+from memoranda.standards.ump.record import strip_integrity
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.key_ring import SqliteKeyRing
 from tests.embedders import letters
@@ -154,7 +154,7 @@ def test_a_registry_belongs_to_one_run_of_one_tenant_and_ends_with_it(wop: Wop) 
     wop.finish(run)
     assert not _known(wop)
     assert len(known) == 0
-    assert not known.is_in("hunter2hunter2")
+    assert not known.occurs_in("hunter2hunter2")
 
 
 def test_what_a_run_puts_anywhere_else_is_redacted_too(wop: Wop) -> None:
@@ -397,7 +397,7 @@ def test_what_is_finished_is_refused_under_redact(policy: Policy, caplog: pytest
     grain = wop.grain(wop.put(object=f"the token {LOOKS}")).grain.blob
     wop.close()
     wop = world(policy=policy)
-    signed = signature.seal({**unsigned(record), "id": ""}, PEER)
+    signed = signature.seal({**strip_integrity(record), "id": ""}, PEER)
     for take in (
         lambda: wop.service.remember(wop.owner, signed),
         lambda: wop.service.grains.put(wop.owner, grain),

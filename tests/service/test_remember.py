@@ -25,7 +25,7 @@ VECTORS: dict[str, Any] = orjson.loads(
 def signed(world: World, text: str, **fields: Any) -> Record:
     """A complete record of the owner, signed by someone else."""
     draft = world.draft(text, **fields)
-    return signature.seal(records.complete(draft, now=world.now, version="0.1"), PEER)
+    return signature.seal(records.fill_defaults(draft, now=world.now, version="0.1"), PEER)
 
 
 @pytest.mark.requirement("UMP-2.8-integrity")
@@ -297,7 +297,7 @@ def test_a_server_of_1_0_writes_and_emits_1_0_and_reads_0_1() -> None:
         assert world.service.capabilities()["ump"] == "1.0"
         record = world.get(world.remember("x", ump="0.1"))
         assert record["ump"] == "1.0"
-        old = signature.seal(records.complete(world.draft("signed as 0.1"), now=world.now, version="0.1"), PEER)
+        old = signature.seal(records.fill_defaults(world.draft("signed as 0.1"), now=world.now, version="0.1"), PEER)
         world.service.remember(world.owner, old)
         shown = world.get(old["id"])
         assert shown["ump"] == "1.0"

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from memoranda.adapters import needs
 from memoranda.app import Memoranda
-from memoranda.encoding.untrusted import visible
+from memoranda.encoding.untrusted import strip_invisible
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
 
@@ -342,7 +342,7 @@ def _leads_away(part: str) -> bool:
         return part.strip() in (".", "..")
     while (plain := unquote(part)) != part:
         part = plain
-    shown = unicodedata.normalize("NFKC", visible(part))
+    shown = unicodedata.normalize("NFKC", strip_invisible(part))
     return shown.strip() in (".", "..") or "/" in shown or _CONTROL.search(part + shown) is not None
 
 

@@ -17,7 +17,7 @@ from memoranda.adapters.questions import question
 from memoranda.app import Memoranda
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.library.keywords import moment
 from memoranda.library.results import Hit
@@ -149,7 +149,7 @@ def _entry(hit: Hit) -> MemoryEntry:
     author = said.get("author")
     text = hit.text.removeprefix(f"{author}: ")
     # The kit puts it before a model in a frame of its own, which no memory may end.
-    part = types.Part(text=harmless(text, instead="‹"))
+    part = types.Part(text=neutralize_tags(text, replacement="‹"))
     return MemoryEntry(
         id=hit.id,
         content=types.Content(role="user" if author in (None, "user") else "model", parts=[part]),

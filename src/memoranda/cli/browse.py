@@ -47,7 +47,7 @@ def list_memories(
         begins = None if since is None else _since(memoranda, since)
         asked = given(project=project, user=user, kind=list(kind) or None, tags=list(tag) or None, since=begins)
         asked |= given(standard=standard)
-        where = {**ListRequest.parse(asked).given(), "limit": limit}
+        where = {**ListRequest.parse(asked).arguments(), "limit": limit}
         records, following = memoranda.ump.list_records(**where)
         for _ in range(page - 1):
             # From the first on: one that was cut short, because its memories are large, ends where the next begins.

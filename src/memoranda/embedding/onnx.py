@@ -1,4 +1,10 @@
-"""Models of the catalogue, run by onnxruntime on one thread: whoever serves has other work for the rest."""
+"""The models of the catalogue, run by onnxruntime on one thread, because a server needs the other cores for its own
+work.
+
+Optimising a model takes most of the time of opening it, so the optimised model is stored next to the original, by
+version of onnxruntime. Its weights are in a separate file that is mapped instead of read: processes share it, and a
+process with a single question reads little of it. If the stored model cannot be used, the original is optimised again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memoranda.embedding.embedder import unit
+from memoranda.embedding.embedder import normalize_vector
 from memoranda.embedding.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -51,106 +57,103 @@ TYPICAL_QUESTIONS: Final = (
     "What time is it?",
     "Whom do I ask?",
 )
-# As many pieces of a text as the models were made for.
-TEXT_LIMIT: Final = 512
+# Tokens per text that the models were trained for.
+TOKEN_LIMIT: Final = 512
 _MODEL: Final = "model.onnx"
-_OPTIMISED: Final = "optimised-"
+_OPTIMISED_PREFIX: Final = "optimised-"
 _WEIGHTS: Final = "weights"
 _WEIGHTS_ENTRY: Final = "session.optimized_model_external_initializers_file_name"
-# To lay weights out as the processor likes it takes what it saves in some ten runs, and most commands run a model once.
-_LAID_OUT_AFTER: Final = 10
+# Runs of a model before its weights are rearranged for the processor. Rearranging costs what it saves in about ten
+# runs, and most commands run a model once.
+_REARRANGE_AFTER_RUNS: Final = 10
 
 
-def load_pieces(folder: Path) -> WordPiece:
-    """The vocabulary of a model."""
+def load_vocabulary(folder: Path) -> WordPiece:
+    """Load the vocabulary of a model."""
     return WordPiece((folder / "vocab.txt").read_bytes().decode())
 
 
-def _opened(folder: Path, *, is_laid_out: bool) -> tuple[Any, bool]:
-    """A model, ready to run, and whether its weights are laid out: they always are where it had to be optimised.
-
-    Optimising takes longer than all the rest, so what comes of it is put beside the model.
-
-    The weights are in a file of their own, which is not read but mapped: processes share it, and one that asks a single
-    question touches little of it.
-    """
+def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
+    """Open a session of the model; return it, and True if its weights are rearranged for the processor."""
     import onnxruntime  # type: ignore[import-untyped]
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
-    def run(model: Path, level: str, put: Path | None = None, *, is_laid_out: bool = True) -> Any:
+    def run(model: Path, level: str, output: Path | None = None, *, is_rearranged: bool = True) -> Any:
+        """Open a session with an optimization level; write the optimised model to `output`, if given."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # To plan what may lie where something else lay takes a third of opening; it is given back all the same.
+        # Planning the reuse of memory takes a third of the opening time, and memory is freed anyway.
         options.enable_mem_reuse = False
-        options.add_session_config_entry("session.disable_prepacking", "0" if is_laid_out else "1")
+        options.add_session_config_entry("session.disable_prepacking", "0" if is_rearranged else "1")
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-        if put is not None:
-            options.optimized_model_filepath = str(put / _MODEL)
+        if output is not None:
+            options.optimized_model_filepath = str(output / _MODEL)
             options.add_session_config_entry(_WEIGHTS_ENTRY, _WEIGHTS)
         return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
-    failed = (
+    load_errors = (
         *(failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument),
         *(failures.NoSuchFile, OSError),
     )
-    kept = folder / f"{_OPTIMISED}{onnxruntime.__version__}"
-    if (kept / _MODEL).is_file():
-        with suppress(*failed):
-            return run(kept / _MODEL, "ORT_DISABLE_ALL", is_laid_out=is_laid_out), is_laid_out
-    # What a process left that was killed goes with the rest, when another makes one.
-    draft = folder / f"{_OPTIMISED}by-{os.getpid()}"
+    stored = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
+    if (stored / _MODEL).is_file():
+        with suppress(*load_errors):
+            return run(stored / _MODEL, "ORT_DISABLE_ALL", is_rearranged=is_rearranged), is_rearranged
+    # A draft left by a killed process is removed with the older versions below.
+    draft = folder / f"{_OPTIMISED_PREFIX}by-{os.getpid()}"
     if os.access(folder, os.W_OK):
-        with suppress(*failed):
+        with suppress(*load_errors):
             draft.mkdir()
-            # No more than every processor has, so that it may be moved to another.
-            found = run(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
-            for old in folder.glob(f"{_OPTIMISED}*"):
+            # Use only optimisations that every processor supports, so that the folder can be moved to another machine.
+            session = run(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
+            for old in folder.glob(f"{_OPTIMISED_PREFIX}*"):
                 if old != draft:
                     _remove(old)
-            draft.rename(kept)
-            return found, True
+            draft.rename(stored)
+            return session, True
         _remove(draft)
     return run(folder / _MODEL, "ORT_ENABLE_EXTENDED"), True
 
 
-def _remove(made: Path) -> None:
-    """Remove what was made of a model: a folder, or one file as before; not what cannot be removed."""
+def _remove(path: Path) -> None:
+    """Remove an optimised model, a folder or in earlier versions a file; ignore errors."""
     with suppress(OSError):
-        if made.is_dir():
+        if path.is_dir():
             for name in (_MODEL, _WEIGHTS):
-                (made / name).unlink(missing_ok=True)
-            made.rmdir()
+                (path / name).unlink(missing_ok=True)
+            path.rmdir()
         else:
-            made.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 class _Model:
-    """One text a run: what a quantised model answers depends on whatever else is in the same one."""
+    """A model that runs one text at a time, because other texts in a batch change the output of a quantised model."""
 
     def __init__(self, folder: Path, pieces: WordPiece) -> None:
         self._folder = folder
-        self._session, self._is_laid_out = _opened(folder, is_laid_out=False)
-        self._inputs = {each.name for each in self._session.get_inputs()}
+        self._session, self._is_rearranged = _open_session(folder, is_rearranged=False)
+        self._inputs = {tensor.name for tensor in self._session.get_inputs()}
         self._pieces = pieces
         self._runs = itertools.count(1)
 
     def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
+        """Run the model on the tokens of one text, and return its output."""
         import numpy as np
 
-        if next(self._runs) == _LAID_OUT_AFTER and not self._is_laid_out:
-            self._session, self._is_laid_out = _opened(self._folder, is_laid_out=True)
-        given = {
+        if next(self._runs) == _REARRANGE_AFTER_RUNS and not self._is_rearranged:
+            self._session, self._is_rearranged = _open_session(self._folder, is_rearranged=True)
+        inputs = {
             "input_ids": numbers,
             "attention_mask": [1] * len(numbers),
             "token_type_ids": kinds or [0] * len(numbers),
         }
-        feeds = {name: np.array([each], np.int64) for name, each in given.items() if name in self._inputs}
+        feeds = {name: np.array([ids], np.int64) for name, ids in inputs.items() if name in self._inputs}
         return self._session.run(None, feeds)[0][0]
 
 
 class OnnxEmbedder(_Model):
-    """The vector of a text is that of its first piece, or the mean of all."""
+    """An embedder; the vector of a text is the output for its first token, or the mean of all."""
 
     def __init__(
         self,
@@ -175,35 +178,41 @@ class OnnxEmbedder(_Model):
 
     @property
     def dimensions(self) -> int:
+        """The number of dimensions of a vector."""
         return int(self._session.get_outputs()[0].shape[-1])
 
     @cached_property
     def typical_question(self) -> Vector:
-        """The mean of some that ask for nothing in particular; put down once, where the model is."""
+        """The mean vector of typical questions, computed once and stored next to the model."""
         import numpy as np
 
-        kept = self._folder / "question.f4"
-        if kept.is_file():
-            return np.frombuffer(kept.read_bytes(), "<f4")
-        found: Vector = np.mean([self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32)
+        stored = self._folder / "question.f4"
+        if stored.is_file():
+            return np.frombuffer(stored.read_bytes(), "<f4")
+        mean: Vector = np.mean([self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32)
         with suppress(OSError):
-            draft = kept.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(found.astype("<f4").tobytes())
-            draft.replace(kept)
-        return found
+            draft = stored.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(mean.astype("<f4").tobytes())
+            draft.replace(stored)
+        return mean
 
     def of_question(self, text: str, /) -> Vector:
+        """Return the vector of a question, with its prefix."""
         return self.of_memory(self._question_prefix + text)
 
     def of_memory(self, text: str, /) -> Vector:
-        found = self._run(self._pieces.read(text, limit=TEXT_LIMIT))
-        return unit(found.mean(axis=0) if self._is_mean else found[0])
+        """Return the vector of a text."""
+        outputs = self._run(self._pieces.encode(text, limit=TOKEN_LIMIT))
+        return normalize_vector(outputs.mean(axis=0) if self._is_mean else outputs[0])
 
 
 class OnnxReranker(_Model):
-    """A cross-encoder: one number a pair."""
+    """A cross-encoder, which rates a pair of texts."""
 
     def rate(self, question: str, text: str, /) -> float:
-        numbers, kinds = self._pieces.read_pair(question, text, limit=TEXT_LIMIT)
+        """Return the relevance of the text, from 0 to 1."""
+        numbers, kinds = self._pieces.encode_pair(question, text, limit=TOKEN_LIMIT)
         logit = float(self._run(numbers, kinds)[0])
-        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit / 2.0))))
+        # The logistic function of half the logit, limited so that exp() cannot overflow.
+        limited = max(-60.0, min(60.0, logit / 2.0))
+        return 1.0 / (1.0 + math.exp(-limited))

@@ -1,7 +1,7 @@
-"""Binary as text: base32, base58btc, base64 and base64url, each in exactly one spelling.
+"""Binary data as text: base32, base58btc, base64 and base64url, each with exactly one spelling.
 
-Decoders are strict: two different texts never decode to the same bytes, so that a text that was
-signed, hashed or used as a name cannot be respelled. They raise ValueError.
+Decoders are strict: two different texts never decode to the same bytes, so a text that was signed, hashed or used as a
+name has no second spelling. They raise ValueError.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ import base64
 import binascii
 
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
-# By ten bits.
+# Pairs of symbols, indexed by ten bits.
 _BASE32_PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_VALUES = {symbol: value for value, symbol in enumerate(_BASE58)}
 
-# Base58 costs quadratic time; the longest thing we name with it, a did:key of any kind, is far below this.
+# Characters. Base58 takes quadratic time; the longest use, a did:key of any kind, is far below this.
 MAX_BASE58_CHARS = 256
 
 
 def base32_encode(data: bytes) -> str:
-    """RFC 4648 base32, lower case, no padding. Every write names things so; the library's takes longer."""
+    """Encode as RFC 4648 base32, lower case, without padding. Every write needs this; it is faster than the library."""
     bits = len(data) * 8
     number = int.from_bytes(data, "big") << -bits % 10
     pairs = _BASE32_PAIRS
-    written = "".join([pairs[number >> shift & 0x3FF] for shift in range(bits + -bits % 10 - 10, -1, -10)])
-    return written[: (bits + 4) // 5]
+    shifts = range(bits + -bits % 10 - 10, -1, -10)
+    encoded = "".join([pairs[number >> shift & 0x3FF] for shift in shifts])
+    return encoded[: (bits + 4) // 5]
 
 
 def base58_encode(data: bytes) -> str:
-    """base58btc, as multibase prefix `z` means it."""
+    """Encode as base58btc, the encoding of multibase prefix `z`."""
     zeros = len(data) - len(data.lstrip(b"\0"))
     number = int.from_bytes(data, "big")
     symbols = []
@@ -40,7 +41,7 @@ def base58_encode(data: bytes) -> str:
 
 
 def base58_decode(text: str) -> bytes:
-    """Read base58btc of at most MAX_BASE58_CHARS."""
+    """Decode base58btc of at most MAX_BASE58_CHARS."""
     if len(text) > MAX_BASE58_CHARS:
         raise ValueError(f"base58 longer than {MAX_BASE58_CHARS} characters")
     number = 0
@@ -54,34 +55,36 @@ def base58_decode(text: str) -> bytes:
 
 
 def base64_encode(data: bytes) -> str:
-    """Standard base64 with padding."""
+    """Encode as standard base64 with padding."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def base64_decode(text: str) -> bytes:
-    """Read standard base64 with padding."""
-    data = _unbase64(text)
+    """Decode standard base64 with padding."""
+    data = _decode_base64(text)
     if base64_encode(data) != text:
-        raise ValueError("base64 that is not in its one canonical spelling")
+        raise ValueError("base64 in a non-canonical spelling")
     return data
 
 
 def base64url_encode(data: bytes) -> str:
-    """URL-safe base64 without padding."""
+    """Encode as URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
 
 
 def base64url_decode(text: str) -> bytes:
-    """Read URL-safe base64 without padding."""
+    """Decode URL-safe base64 without padding."""
     if "+" in text or "/" in text or "=" in text:
         raise ValueError("not base64url without padding")
-    data = _unbase64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
+    padding = "=" * (-len(text) % 4)
+    data = _decode_base64(text.replace("-", "+").replace("_", "/") + padding)
     if base64url_encode(data) != text:
         raise ValueError("base64url with stray trailing bits")
     return data
 
 
-def _unbase64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
+    """Decode standard base64. Raises ValueError."""
     try:
         return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except UnicodeEncodeError:

@@ -1,17 +1,20 @@
-"""What looks like a secret: keys of known vendors, private keys, tokens, passwords, PINs, card numbers, and strings too
-random to be words.
+"""Detection of text that looks like a secret: vendor keys, private keys, tokens, passwords, PINs, card numbers, random
+strings.
 
-A guess by shape, beside the invariant of `redaction`, which knows the very values. It is there to warn, or to redact
-where the policy says so; it prefers to miss a secret over taking an id, a hash or a picture for one.
+This guesses by shape; `redaction` replaces the exact values of a run's secrets. The findings serve to warn, or to
+redact if the policy demands it. The patterns prefer to miss a secret over mistaking an id, a hash or a picture for one.
 
-Everything here takes time linear in the text: quantifiers are possessive or bounded, and no pattern starts inside
-what it has already read.
+Each family of patterns has a cheap precondition (a substring or a character class), so that most texts skip most
+patterns. Everything takes time linear in the text: quantifiers are possessive or bounded, and no pattern starts inside
+text that it has already read.
 """
 
 from __future__ import annotations
 
 import base64
+import operator
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -19,13 +22,14 @@ from typing import Final, Literal
 import msgspec
 
 Policy = Literal["off", "warn", "redact"]
-# The shortest thing that is looked at.
+# Characters of the shortest text that is examined.
 _MIN_CHARS: Final = 8
-_ROUNDS: Final = 8
+# Rounds of detection after redaction; see `screen`.
+_REDACTION_ROUNDS: Final = 8
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Where something looks like a secret, and what kind of secret. Never the secret itself."""
+    """The position and kind of a possible secret; never the secret itself."""
 
     kind: str
     start: int
@@ -33,85 +37,86 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def detect(text: str) -> list[Finding]:
-    """Everything in the text that looks like a secret, in order, without overlaps."""
+    """Return everything in the text that looks like a secret, in order, without overlaps."""
     if len(text) < _MIN_CHARS:
         return []
-    found = _guessed(text, text.lower())
-    if not found:
-        return found
-    kept: list[Finding] = []
-    for each in sorted(found, key=lambda finding: (finding.start, -finding.end)):
-        if not kept or each.start >= kept[-1].end:
-            kept.append(each)
-        elif each.end > kept[-1].end:
-            # Two guesses at one thing: what either covers is hidden.
-            kept[-1] = Finding(kept[-1].kind, kept[-1].start, each.end)
-    return kept
+    findings = _find_all(text, text.lower())
+    if not findings:
+        return findings
+    merged: list[Finding] = []
+    for finding in sorted(findings, key=lambda finding: (finding.start, -finding.end)):
+        if not merged or finding.start >= merged[-1].end:
+            merged.append(finding)
+        elif finding.end > merged[-1].end:
+            # Two overlapping findings become one that covers both.
+            merged[-1] = Finding(merged[-1].kind, merged[-1].start, finding.end)
+    return merged
 
 
-def _guessed(text: str, lower: str) -> list[Finding]:
-    """Everything that looks like a secret to any of those below, each asked only where one look says that it may."""
-    found: list[Finding] = []
+def _find_all(text: str, lower: str) -> list[Finding]:
+    """Run each family of patterns whose precondition the text meets; findings may overlap."""
+    findings: list[Finding] = []
     if "-----BEGIN" in text:
-        found += _private_keys(text)
-    if _has(lower, _SAID_WORDS):
-        found += _spoken(text)
+        findings += _find_private_keys(text)
+    if _contains_any(lower, _STATED_PASSWORD_WORDS):
+        findings += _find_stated_passwords(text)
     if (number := _NUMBER.search(text)) is not None:
-        if _has(lower, _CODE_WORDS):
-            found += _codes(text)
+        if _contains_any(lower, _CODE_WORDS):
+            findings += _find_codes(text)
         if _MANY_NUMBERS.search(text, number.start()) is not None:
-            found += _cards(text)
+            findings += _find_cards(text)
     if "=" in text or ":" in text:
-        found += _assigned(text, lower)
-    # Most texts have no word that could be a key, and need no closer look.
+        findings += _find_assigned(text, lower)
+    # Most texts have no word long enough for a key and need no further patterns.
     if max(map(len, text.split()), default=0) >= _MIN_WORD_CHARS:
-        found += _long_words(text, lower)
-    return found
+        findings += _find_in_long_words(text, lower)
+    return findings
 
 
-def _long_words(text: str, lower: str) -> list[Finding]:
+def _find_in_long_words(text: str, lower: str) -> list[Finding]:
+    """Run the patterns that need a long word."""
     words = [word.span() for word in _LONG_WORD.finditer(text)]
     if not words:
         return []
-    found = [*_known(text, words)]
+    findings = [*_find_vendor_keys(text, words)]
     if _VALUE.search(text) is not None:
-        found += _unnamed(text)
-    if _has(lower, _BEARER_WORDS):
-        found += _bearers(text)
+        findings += _find_unnamed(text)
+    if _contains_any(lower, _BEARER_WORDS):
+        findings += _find_bearers(text)
     if any(end - start >= _MIN_RUN_CHARS for start, end in words):
-        found += _random(text)
-    return found
+        findings += _find_random(text)
+    return findings
 
 
 def hide(text: str, findings: Iterable[Finding]) -> str:
-    """The text with each finding replaced by `[REDACTED:detected-<kind>]`."""
+    """Return the text with each finding replaced by `[REDACTED:detected-<kind>]`."""
     pieces: list[str] = []
-    at = 0
-    for each in findings:
-        pieces.extend((text[at : each.start], f"[REDACTED:detected-{each.kind}]"))
-        at = each.end
-    return "".join(pieces) + text[at:]
+    end = 0
+    for finding in findings:
+        pieces.extend((text[end : finding.start], f"[REDACTED:detected-{finding.kind}]"))
+        end = finding.end
+    return "".join(pieces) + text[end:]
 
 
 def screen(text: str, policy: Policy) -> tuple[str, list[Finding]]:
-    """The text as the policy lets it pass, and what was found in it."""
+    """Return the text as the policy permits it, and the findings in the original text."""
     if policy == "off":
         return text, []
     findings = detect(text)
     if policy == "warn" or not findings:
         return text, findings
-    passed = hide(text, findings)
-    for _ in range(_ROUNDS):
-        # Two keys without a space between them: with the first gone, the second begins a word.
-        if not (more := detect(passed)):
+    redacted = hide(text, findings)
+    for _ in range(_REDACTION_ROUNDS):
+        # Two keys may be adjacent: after the removal of the first, the second begins a word.
+        if not (remaining := detect(redacted)):
             break
-        passed = hide(passed, more)
-    return passed, findings
+        redacted = hide(redacted, remaining)
+    return redacted, findings
 
 
-# What looks random and is no secret: our own markers, pictures and other files in a data URI, base64 over several
-# lines (certificates, attachments), hashes and signatures, DIDs and other names, public keys of SSH, CIDs.
-_SPARED: Final = re.compile(
+# Random strings that are not secrets: our own markers, pictures and other files in a data URI, base64 over several
+# lines (certificates, attachments), hashes and signatures, DIDs and URNs, public keys of SSH, CIDs.
+_HARMLESS: Final = re.compile(
     r"\[REDACTED:[^\]\r\n]{1,160}\]"
     r"|data:[A-Za-z0-9.+/-]{0,100}(?:;[A-Za-z0-9=.+-]{1,100}){0,4};base64,[A-Za-z0-9+/=_-]*+"
     r"|(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{56,100}+[\"'`]?(?:\r?\n|\\n)[ \t]*+[\"'`]?)+[A-Za-z0-9+/]++={0,2}"
@@ -125,43 +130,45 @@ _SPARED: Final = re.compile(
 
 
 class _Spans:
-    """Parts of a text that do not overlap, in order."""
+    """Sorted parts of a text that do not overlap."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
         self._spans = list(spans)
 
     def hold(self, span: tuple[int, int]) -> bool:
-        """Whether one of them holds all of this."""
-        at = bisect_right(self._spans, span[0], key=lambda each: each[0]) - 1
-        return at >= 0 and span[1] <= self._spans[at][1]
+        """Return True if one of the parts contains the span."""
+        index = bisect_right(self._spans, span[0], key=lambda part: part[0]) - 1
+        return index >= 0 and span[1] <= self._spans[index][1]
 
 
-# Keys of vendors are made of these characters and have at least fourteen; prose has few such words, and only those are
-# looked at closely.
+# Characters of the shortest vendor key. Prose has few words of this length, and only those are examined.
 _MIN_WORD_CHARS: Final = 14
 _LONG_WORD: Final = re.compile(rf"[A-Za-z0-9_.:/+=~@-]{{{_MIN_WORD_CHARS},}}+", re.ASCII)
 
 
-def _known(text: str, words: Iterable[tuple[int, int]]) -> Iterator[Finding]:
-    # So many patterns take a while to be made; most texts do not need them.
-    from memoranda.encoding.vendors import KNOWN, kind_of
+def _find_vendor_keys(text: str, words: Iterable[tuple[int, int]]) -> Iterator[Finding]:
+    """Yield keys with the prefix of a known vendor."""
+    # Compiling so many patterns is slow, and most texts do not need them, so they are imported here.
+    from memoranda.encoding.vendors import ANY_KEY, kind_of
 
     for start, end in words:
-        if KNOWN.search(text, start, end) is None:
+        if ANY_KEY.search(text, start, end) is None:
             continue
-        for match in KNOWN.finditer(text, start, end):
+        for match in ANY_KEY.finditer(text, start, end):
             kind = kind_of(text, match.start(), end)
             if kind != "openai-key" or _is_issued(match[0]):
                 yield Finding(kind, *match.span())
 
 
 def _is_issued(token: str) -> bool:
-    """Whether what follows `sk-` was issued by a machine: `sk-learn-compatible-estimators` is what people write."""
+    """Return True if an `sk-` token looks generated, unlike `sk-learn-compatible-estimators`."""
     if sum(map(str.isdigit, token)) >= _MANY_DIGITS:
         return True
-    return any(len(part) >= _LONG_PART and not (part.islower() or part.isupper()) for part in re.split("[-_]", token))
+    long_parts = (part for part in re.split("[-_]", token) if len(part) >= _LONG_PART)
+    return any(not (part.islower() or part.isupper()) for part in long_parts)
 
 
+# Digits, and characters of a part, that make an `sk-` token look generated.
 _MANY_DIGITS: Final = 3
 _LONG_PART: Final = 20
 
@@ -171,12 +178,13 @@ _LONG_PART: Final = 20
 _KEY_HEAD: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _KEY_TAIL: Final = "-----END "
 _KEY_TAIL_LINE: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----", re.ASCII)
-# A body, if the text was cut off before its end: lines of base64, possibly written with \n as in JSON.
+# The body of a key whose end is missing: lines of base64, possibly with \n escaped as in JSON.
 _KEY_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=]{16,}+|\s|\\[rn]|[A-Za-z-]{1,20}+:[ ][^\r\n\\]{0,80})*+", re.ASCII)
 _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/=]{20}", re.ASCII)
 
 
-def _private_keys(text: str) -> Iterator[Finding]:
+def _find_private_keys(text: str) -> Iterator[Finding]:
+    """Yield PEM and PGP private keys, also without their end line."""
     heads = list(_KEY_HEAD.finditer(text))
     tail = -1
     for index, head in enumerate(heads):
@@ -190,7 +198,7 @@ def _private_keys(text: str) -> Iterator[Finding]:
         else:
             body = _KEY_BODY.match(text, head.end(), limit)
             body_end = end = body.end() if body else head.end()
-        # A heading in prose, or one with dots between, is no key.
+        # A heading in prose, or one followed by dots, is not a key.
         if _KEY_LINE.search(text, head.end(), body_end):
             yield Finding("private-key", head.start(), end)
 
@@ -200,7 +208,7 @@ def _private_keys(text: str) -> Iterator[Finding]:
 _PLACEHOLDER: Final = re.compile(
     r"(?i:pass(?:word|wd|phrase)?|pwd|secrets?|tokens?|change[_-]?me|examples?|your[\w-]*|my[_-][\w-]*|user(?:name)?|"
     r"none|null|true|false|undefined|test|dummy|placeholder|redacted|hidden|x+|\.+|\*+|-+|_+|•+)"
-    # What stands for a value: $NAME, ${NAME}, <name>, {{name}}, [name], %NAME%, IN_CAPITALS, call(), item[0], a.name.
+    # Placeholders: $NAME, ${NAME}, <name>, {{name}}, [name], %NAME%, IN_CAPITALS, call(), item[0], a.name.
     r"|\$\{?[A-Za-z_]\w*\}?|<[^>]*>|\{.*\}|\[.*\]|%[^%]*%|\$\(.*|[A-Z][A-Z_]*|[A-Za-z_][\w.]*[(\[].*"
     r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+",
     re.DOTALL,
@@ -222,6 +230,7 @@ _BEARER: Final = re.compile(
 )
 _BEARER_WORDS: Final = ("bearer ", "basic ")
 _VALUE: Final = re.compile(r"[=:>,|][ \t\"'`=]{0,5}+(?P<value>[A-Za-z0-9_=-]{14,128}+)(?=[\s\"'`;,\\]|$)", re.ASCII)
+# Characters in front of a value in which a vendor's name is searched.
 _NAME_CHARS: Final = 40
 _VENDOR_NAME: Final = re.compile(
     r"adafruit|adobe|airtable|algolia|alibaba|asana|atlassian|beamer|bitbucket|bittrex|cloudflare|codecov|cohere"
@@ -233,26 +242,30 @@ _VENDOR_NAME: Final = re.compile(
 )
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+# Characters of the longest value with a name, and of the shortest token.
 _MAX_NAMED_CHARS: Final = 512
 _MIN_TOKEN_CHARS: Final = 16
+# Different characters that a password needs.
 _FEW_CHARACTERS: Final = 6
-# Neighbours of different class, see _RANDOM.
-_WORDLIKE: Final = 0.3
+# Minimum share of neighbouring characters that differ in class, see _MIN_RANDOM_CHANGES.
+_MIN_TOKEN_CHANGES: Final = 0.3
 
 
-def _assigned(text: str, lower: str) -> Iterator[Finding]:
+def _find_assigned(text: str, lower: str) -> Iterator[Finding]:
+    """Yield passwords in URLs, and values assigned to names such as `password` or `api_key`."""
     for match in _URL_PASSWORD.finditer(text) if "@" in text and "://" in text else ():
         if not _PLACEHOLDER.fullmatch(match["value"]):
             yield Finding("url-password", *match.span("value"))
-    for match in _NAMED.finditer(text) if _has(lower, _NAMED_WORDS) else ():
-        is_right = _is_password if match["password"] else _is_token
-        if is_right(match["value"]):
+    for match in _NAMED.finditer(text) if _contains_any(lower, _NAMED_WORDS) else ():
+        is_secret = _is_password if match["password"] else _is_token
+        if is_secret(match["value"]):
             yield Finding("named-secret", *match.span("value"))
 
 
-def _unnamed(text: str) -> Iterator[Finding]:
+def _find_unnamed(text: str) -> Iterator[Finding]:
+    """Yield keys without a prefix of their own that follow a vendor's name."""
     for match in _VALUE.finditer(text):
-        # Keys without a prefix of their own are told by whose they are.
+        # Only the vendor's name before such a key identifies it.
         if _is_unnamed_key(match["value"]) and _VENDOR_NAME.search(
             text, max(0, match.start() - _NAME_CHARS), match.start()
         ):
@@ -260,28 +273,29 @@ def _unnamed(text: str) -> Iterator[Finding]:
 
 
 def _is_unnamed_key(value: str) -> bool:
-    """Whether what stands beside a vendor's name is a key: one word of letters and digits, or what looks random."""
+    """Return True if a value after a vendor's name is a key: one word of letters and digits, or a random string."""
     if _UUID.fullmatch(value) or _is_token(value):
         return True
     return value.isalnum() and sum(map(str.isdigit, value)) >= _MIN_DIGITS and any(map(str.isalpha, value))
 
 
-def _has(lower: str, words: tuple[str, ...]) -> bool:
-    """Whether a text has one of these; asked of every text, and sooner told than by `any`."""
+def _contains_any(lower: str, words: tuple[str, ...]) -> bool:
+    """Return True if the text has one of the words. This runs for every text and is faster than `any`."""
     for word in words:  # noqa: SIM110
         if word in lower:
             return True
     return False
 
 
-def _bearers(text: str) -> Iterator[Finding]:
+def _find_bearers(text: str) -> Iterator[Finding]:
+    """Yield tokens of an authorization header."""
     for match in _BEARER.finditer(text):
         if _is_token(match["value"]):
             yield Finding("authorization", *match.span("value"))
 
 
 def _is_password(value: str) -> bool:
-    """Whether what is called a password looks like one, and not like a word, a path, a date or a placeholder."""
+    """Return True if a value called a password looks like one, not like a word, a path, a date or a placeholder."""
     if len(value) > _MAX_NAMED_CHARS or value.startswith(("/", "./", "~/", "http://", "https://", "[REDACTED:")):
         return False
     if _PLACEHOLDER.fullmatch(value) or _UUID.fullmatch(value) or _DATE.match(value):
@@ -290,23 +304,23 @@ def _is_password(value: str) -> bool:
 
 
 def _is_token(value: str) -> bool:
-    """Whether what is called a token or a key looks like one. People also call short names of things so."""
+    """Return True if a value called a token or a key looks like one. Short names are called that, too."""
     if len(value) < _MIN_TOKEN_CHARS or sum(map(str.isdigit, value)) < _MIN_DIGITS:
         return False
-    return _is_password(value) and _changes(value) >= _WORDLIKE
+    return _is_password(value) and _class_changes(value) >= _MIN_TOKEN_CHANGES
 
 
 # --- what people tell in a sentence ------------------------------------------------------------------
 
-# What somebody calls a password, what it is for, and what it is; in the languages most notes are in.
-_SAID: Final = re.compile(
+# A word for password, its purpose, a verb and the password; in the languages that most notes have.
+_STATED_PASSWORD: Final = re.compile(
     r"(?:pass(?:word|phrase|code|wd)|passwort|kennwort|mot de passe|contrase(?:ñ|n)a|senha|pwd)"
     r"[^.:=;!?\r\n\"'`]{0,60}?"
     r"(?:[ \t](?:is|was|ist|war|lautet|est|es|è|é|to|zu)|[ \t]?[:=→])[ \t](?:now[ \t]|still[ \t])?"
     r"(?:[\"'`“„«](?P<quoted>[^\"'`”“»\r\n]{6,64})[\"'`”“»]|(?P<bare>[^\s\"'`”“»„«,;]{6,128}+))",
     re.IGNORECASE,
 )
-_SAID_WORDS: Final = ("pass", "pwd", "kennwort", "contrase", "senha")
+_STATED_PASSWORD_WORDS: Final = ("pass", "pwd", "kennwort", "contrase", "senha")
 _CODE: Final = re.compile(
     r"(?:(?<![A-Za-z])PIN|(?i:pass[ ]?code|pin[ ](?:code|number)|cvv2?|cvc2?"
     r"|(?:door|gate|alarm|entry|security|lock|safe|unlock|garage|access|phone|card)(?:'s)?[ ](?:code|pin|combination)))"
@@ -316,29 +330,33 @@ _CODE: Final = re.compile(
 _NUMBER: Final = re.compile(r"[0-9][0-9 -]{2}", re.ASCII)
 _CODE_WORDS: Final = ("pin", "code", "cvv", "cvc", "combination")
 _SYMBOL: Final = re.compile(r"[!@#$%^&*+=?~|]")
+# Words of a passphrase, at least one more.
 _MANY_WORDS: Final = 3
 
 
-def _spoken(text: str) -> Iterator[Finding]:
-    for match in _SAID.finditer(text):
-        if match["quoted"] is not None and _is_phrase(match["quoted"]):
+def _find_stated_passwords(text: str) -> Iterator[Finding]:
+    """Yield passwords that a sentence states."""
+    for match in _STATED_PASSWORD.finditer(text):
+        if match["quoted"] is not None and _is_passphrase(match["quoted"]):
             yield Finding("password", *match.span("quoted"))
-        elif match["bare"] is not None and _is_said(value := match["bare"].rstrip(".)")):
+        elif match["bare"] is not None and _is_stated_password(value := match["bare"].rstrip(".)")):
             yield Finding("password", match.start("bare"), match.start("bare") + len(value))
 
 
-def _codes(text: str) -> Iterator[Finding]:
+def _find_codes(text: str) -> Iterator[Finding]:
+    """Yield PINs and access codes that a sentence states."""
     for match in _CODE.finditer(text):
         is_on_card = match[0][:2].lower() == "cv"
         if is_on_card or sum(map(str.isdigit, match["value"])) > _FEW_DIGITS:
             yield Finding("pin", *match.span("value"))
 
 
+# Digits of a number too short for a PIN; a card's security code may have so few.
 _FEW_DIGITS: Final = 3
 
 
-def _is_said(value: str) -> bool:
-    """Whether what follows "the password is" is one: words of the sentence have no digits and signs in them."""
+def _is_stated_password(value: str) -> bool:
+    """Return True if the word after "the password is" is a password, because it has digits or symbols."""
     if _is_password(value):
         return True
     if len(value) > _MAX_NAMED_CHARS or _PLACEHOLDER.fullmatch(value) or "://" in value:
@@ -348,13 +366,13 @@ def _is_said(value: str) -> bool:
     return value.count("-") >= _MANY_WORDS and len(value) >= 2 * _MIN_CHARS
 
 
-def _is_phrase(value: str) -> bool:
-    """The same of what stands in quotes, where a sentence can be a password."""
+def _is_passphrase(value: str) -> bool:
+    """Return True if a quoted text is a password; a sentence can be one."""
     words = value.split()
-    return _is_said(value) or (len(words) > _MANY_WORDS and words[0].lower() not in _TELLING)
+    return _is_stated_password(value) or (len(words) > _MANY_WORDS and words[0].lower() not in _SENTENCE_STARTS)
 
 
-_TELLING: Final = frozenset("a an the your my our his her their must should not in on at".split())
+_SENTENCE_STARTS: Final = frozenset("a an the your my our his her their must should not in on at".split())
 
 
 # --- cards -------------------------------------------------------------------------------------------
@@ -364,9 +382,9 @@ _CARD: Final = re.compile(
     r"(?![\w/-]|\.[0-9])",
     re.ASCII,
 )
-# As many digits as the shortest has.
+# A number with at least as many digits as the shortest card number.
 _MANY_NUMBERS: Final = re.compile(r"[0-9](?:[ -]?[0-9]){12}", re.ASCII)
-# What the numbers of each brand begin with, and how many digits they have.
+# The first digits and the length of each brand's numbers.
 _BRANDS: Final = re.compile(
     r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
     r"|35[2-8][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|62[0-9]{14,17}",
@@ -374,7 +392,8 @@ _BRANDS: Final = re.compile(
 )
 
 
-def _cards(text: str) -> Iterator[Finding]:
+def _find_cards(text: str) -> Iterator[Finding]:
+    """Yield card numbers with a correct check digit."""
     for match in _CARD.finditer(text):
         digits = match[0].replace(" ", "").replace("-", "")
         if _BRANDS.fullmatch(digits) and len(set(digits)) > 1 and _has_check_digit(digits):
@@ -382,27 +401,33 @@ def _cards(text: str) -> Iterator[Finding]:
 
 
 def _has_check_digit(digits: str) -> bool:
-    """ISO/IEC 7812: every second digit from the right counts twice."""
-    doubled = (int(each) * 2 for each in digits[-2::-2])
-    return (sum(map(int, digits[-1::-2])) + sum(each - 9 if each > 9 else each for each in doubled)) % 10 == 0
+    """Return True if the check digit of ISO/IEC 7812 is correct: every second digit from the right is doubled."""
+    doubled = (int(digit) * 2 for digit in digits[-2::-2])
+    # The sum of the digits of a doubled digit: 18 counts as 9.
+    digit_sums = (number - 9 if number > 9 else number for number in doubled)
+    return (sum(map(int, digits[-1::-2])) + sum(digit_sums)) % 10 == 0
 
 
 # --- what is too random to be words ------------------------------------------------------------------
 
+# Characters of the shortest and the longest random string. Most ids of services are shorter than that (ULID 26,
+# KSUID 27, message and request ids 24 to 30); longer strings are files.
 _MIN_RUN_CHARS: Final = 32
-_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_MIN_RUN_CHARS},}}+={{0,2}}", re.ASCII)
-# Shorter than that are most ids that services hand out (ULID 26, KSUID 27, message and request ids 24 to 30).
-# Longer than this are files, not keys.
 _MAX_RUN_CHARS: Final = 256
+_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_MIN_RUN_CHARS},}}+={{0,2}}", re.ASCII)
+# Different characters, letters of each case, and digits that a random string must have.
 _MIN_DISTINCT: Final = 16
 _MIN_LETTERS: Final = 4
 _MIN_DIGITS: Final = 2
-# How often neighbours differ in being lower case, upper case or digit: 0.62 in random base62, 0.3 in CamelCase2Words.
-_RANDOM: Final = 0.45
+# Minimum share of neighbouring characters that differ in being lower case, upper case or digit: 0.62 in random base62,
+# 0.3 in CamelCase2Words.
+_MIN_RANDOM_CHANGES: Final = 0.45
 _HEX: Final = re.compile(r"(?:0[xX])?[0-9a-fA-F]+|[0-9A-Fa-f-]+", re.ASCII)
+# Characters before a string in which the start of a URL is searched.
 _URL_LOOKBACK_CHARS: Final = 256
 _URL_BEFORE: Final = re.compile(r"https?://[^\s\"'<>()?#]*\Z", re.ASCII)
-# How files begin in base64: PNG, JPEG, GIF, WebP/WAV, SVG, XML, PDF, ZIP, gzip, fonts; and binary with zero bytes.
+# The beginnings of files in base64: PNG, JPEG, GIF, WebP/WAV, SVG, XML, PDF, ZIP, gzip, fonts; and binary data with
+# zero bytes.
 _FILE_HEADS: Final = (
     "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "PHN2Zy", "PD94bW", "JVBERi", "UEsDB", "H4sI", "d09GM", "AAAA",
 )  # fmt: skip
@@ -410,24 +435,26 @@ _FROM_URL: Final = str.maketrans("-_", "+/")
 _PRINTABLE: Final = frozenset((9, 10, 13, *range(32, 127)))
 
 
-def _random(text: str) -> Iterator[Finding]:
+def _find_random(text: str) -> Iterator[Finding]:
+    """Yield long random strings outside URLs and other harmless contexts."""
     tokens = [match for match in _RUN.finditer(text) if _is_key(match[0])]
-    spared = _Spans(match.span() for match in _SPARED.finditer(text)) if tokens else _Spans(())
+    spared = _Spans(match.span() for match in _HARMLESS.finditer(text)) if tokens else _Spans(())
     for match in tokens:
-        # Ids of documents in links are as random as keys; what is secret in a link has a prefix or a name.
+        # Ids of documents in URLs are as random as keys. A secret in a URL has a prefix or a name.
         before = text[max(0, match.start() - _URL_LOOKBACK_CHARS) : match.start() + 2]
         if not spared.hold(match.span()) and not _URL_BEFORE.search(before):
             yield Finding("high-entropy", *match.span())
 
 
 def _is_key(token: str) -> bool:
+    """Return True if a string is random and neither a file nor encoded text."""
     if len(token) > _MAX_RUN_CHARS or token.startswith(_FILE_HEADS):
         return False
-    return _is_random(token) and not _is_written(token)
+    return _is_random(token) and not _is_encoded_text(token)
 
 
-def _is_written(token: str) -> bool:
-    """Whether it is some text in base64, such as a cursor: a key would decode to anything but words."""
+def _is_encoded_text(token: str) -> bool:
+    """Return True if the string is text in base64, such as a cursor; a key does not decode to printable text."""
     padded = token.rstrip("=").translate(_FROM_URL)
     try:
         decoded = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
@@ -437,21 +464,27 @@ def _is_written(token: str) -> bool:
 
 
 def _is_random(token: str) -> bool:
-    """Letters of both cases and digits, many different ones, in no order that words have. Hashes in hex are not."""
+    """Return True for many different letters of both cases and digits in random order. False for hexadecimal hashes."""
     bare = _UUID.sub("", token)
     if len(set(bare)) < _MIN_DISTINCT or _HEX.fullmatch(bare):
         return False
     upper, lower, digits = (sum(map(test, bare)) for test in (str.isupper, str.islower, str.isdigit))
     if min(upper, lower) < _MIN_LETTERS or digits < _MIN_DIGITS:
         return False
-    return _changes(bare) >= _RANDOM
+    return _class_changes(bare) >= _MIN_RANDOM_CHANGES
 
 
-def _changes(token: str) -> float:
-    """Which part of neighbouring letters and digits differ in class."""
-    classes = [
-        "d" if each.isdigit() else "u" if each.isupper() else "l" for each in token if each.isalnum() and each.isascii()
-    ]
+# ASCII letters and digits → their class: digit, upper case, lower case.
+_CLASSES: Final = bytes.maketrans(
+    (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode(), b"d" * 10 + b"u" * 26 + b"l" * 26
+)
+_OTHER_ASCII: Final = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+
+
+def _class_changes(token: str) -> float:
+    """Return the share of neighbouring letters and digits that differ in class."""
+    classes = token.encode("ascii", "ignore").translate(_CLASSES, _OTHER_ASCII)
     if len(classes) < 2:
         return 0.0
-    return sum(map(str.__ne__, classes, classes[1:])) / (len(classes) - 1)
+    changes = int(sum(map(operator.ne, classes, classes[1:])))
+    return changes / (len(classes) - 1)

@@ -15,14 +15,15 @@ from memoranda.encoding.bases import base58_decode, base58_encode
 
 _PREFIX = "did:key:z"
 _ED25519_MULTICODEC = b"\xed\x01"
+# Bytes of a seed and of a signature.
 SEED_BYTES = 32
 SIGNATURE_BYTES = 64
-# Owners, operators and peers of one store; an entry is a hundred bytes.
+# Entries of about a hundred bytes: owners, operators and peers of one store.
 _CACHED_KEYS = 4096
 
 
 def did_from_public_key(public_key: bytes) -> str:
-    """Name a 32-byte Ed25519 public key. Raises ValueError."""
+    """Return the did:key of a 32-byte Ed25519 public key. Raises ValueError."""
     if len(public_key) != bindings.crypto_sign_PUBLICKEYBYTES:
         raise ValueError("an Ed25519 public key has 32 bytes")
     return _PREFIX + base58_encode(_ED25519_MULTICODEC + public_key)
@@ -30,7 +31,7 @@ def did_from_public_key(public_key: bytes) -> str:
 
 @lru_cache(maxsize=_CACHED_KEYS)
 def public_key_from_did(did: str) -> bytes:
-    """Read the public key out of its name. Raises ValueError."""
+    """Return the public key of a did:key. Raises ValueError."""
     if not did.startswith(_PREFIX):
         raise ValueError("not a did:key")
     data = base58_decode(did[len(_PREFIX) :])
@@ -41,7 +42,7 @@ def public_key_from_did(did: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SigningKey:
-    """A private key; its representation never shows the seed."""
+    """A private key; its repr never shows the seed."""
 
     seed: bytes = field(repr=False)
     did: str = field(init=False)
@@ -55,16 +56,19 @@ class SigningKey:
         object.__setattr__(self, "_secret", secret)
 
     def derive(self, use: bytes) -> bytes:
-        """A secret of 32 bytes for another use; it tells nothing about the key. `use` has at most 16 bytes."""
+        """Derive a secret of 32 bytes for another use, which reveals nothing about the key.
+
+        `use` has at most 16 bytes.
+        """
         return hashlib.blake2b(b"", digest_size=32, key=self.seed, person=use).digest()
 
     def sign(self, message: bytes) -> bytes:
-        """The 64-byte Ed25519 signature of the message."""
+        """Return the 64-byte Ed25519 signature of the message."""
         return bindings.crypto_sign(message, self._secret)[:SIGNATURE_BYTES]
 
 
 def verify(did: str, message: bytes, signature: bytes) -> bool:
-    """Whether the key that `did` names signed the message. False for any junk, small-order keys included."""
+    """Return True if the key of `did` signed the message. Never raises; refuses small-order keys."""
     if len(signature) != SIGNATURE_BYTES:
         return False
     try:

@@ -1,14 +1,14 @@
-"""Frames of text/event-stream (HTML Living Standard, 9.2). Data is JSON, which has no line break."""
+"""Frames of text/event-stream (HTML Living Standard, 9.2). The data is JSON, which has no line breaks."""
 
 from __future__ import annotations
 
 
-def frame(name: str, data: bytes, *, place: int | None = None) -> bytes:
-    """One event; `place` is what a client that comes back sends as Last-Event-ID."""
-    head = b"" if place is None else b"id: %d\n" % place
+def format_event(name: str, data: bytes, *, event_id: int | None = None) -> bytes:
+    """Format one event. A client that reconnects sends its `place` as Last-Event-ID."""
+    head = b"" if event_id is None else b"id: %d\n" % event_id
     return b"%sevent: %s\ndata: %s\n\n" % (head, name.encode("ascii"), data)
 
 
-def comment(text: str) -> bytes:
-    """What keeps a silent connection open, or tells a person who watches it."""
+def format_comment(text: str) -> bytes:
+    """Format a comment, which keeps a silent connection open."""
     return b": %s\n\n" % text.encode("ascii")

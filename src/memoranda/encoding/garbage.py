@@ -1,4 +1,4 @@
-"""Garbage is collected seldom while very much is made that is freed by itself."""
+"""Rarer garbage collection during bulk work, whose objects are freed by reference counting."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# Objects that are new before the collector looks at them: those of a few hundred memories. By default 700.
-YOUNG: Final = 50_000
+# New objects before a collection: those of a few hundred memories. Python's default is 700.
+YOUNG_OBJECTS: Final = 50_000
 _lock = threading.Lock()
-_before: list[tuple[int, int, int]] = []
+_saved_thresholds: list[tuple[int, int, int]] = []
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
-    """While this lasts, the collector looks at what was made less often; several may last at once.
+def collect_seldom() -> Iterator[None]:
+    """Collect garbage less often within this context; contexts may overlap.
 
-    Memories that are taken in hold no circles, and a fifth of the time went into looking for some.
+    Imported memories have no reference cycles, and the collector took a fifth of the time.
     """
     with _lock:
-        _before.append(gc.get_threshold())
-        gc.set_threshold(max(YOUNG, _before[0][0]) if _before[0][0] else 0, *_before[0][1:])
+        _saved_thresholds.append(gc.get_threshold())
+        youngest, *older = _saved_thresholds[0]
+        # A threshold of 0 means that collection is disabled; keep it so.
+        gc.set_threshold(max(YOUNG_OBJECTS, youngest) if youngest else 0, *older)
     try:
         yield
     finally:
         with _lock:
-            first = _before[0]
-            _before.pop()
-            if not _before:
-                gc.set_threshold(*first)
+            original = _saved_thresholds[0]
+            _saved_thresholds.pop()
+            if not _saved_thresholds:
+                gc.set_threshold(*original)

@@ -1,11 +1,12 @@
-"""What reads as if it were meant for the model that will read it, and not for a person: orders in a memory.
+"""Detection of prompt injection: memories that look like instructions to a model.
 
-A memory is data. One that tells its reader to drop what it was told, to be somebody else, to keep something from the
-person or to send something away was mostly put there by whoever wrote a page or a mail that an agent read. A guess by
-its words: it marks what a person should look at, and changes nothing by itself. What people write for their agents
-(always run the tests, never use npm) is what memories are for, and is not meant by it.
+A memory is data. One that tells its reader to drop its instructions, to change its role, to hide something from the
+user or to send data away mostly comes from the author of a page or a mail that an agent read. This guesses by the
+wording. It marks memories for review and changes nothing. Instructions that people write for their agents (always run
+the tests, never use npm) are legitimate and are not matched.
 
-Everything here takes time linear in the text: quantifiers are bounded, and no pattern starts inside what it has read.
+Everything takes time linear in the text: quantifiers are bounded, and no pattern starts inside text that it has already
+read.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# As patterns are written below, a space stands for what is between two words of a sentence, … for up to four words
-# and …… for up to eight.
+# In the patterns below, a space stands for the gap between two words of a sentence, … for up to four words and …… for
+# up to eight.
 _BETWEEN: Final = r"[^\w\n]{1,3}"
 _FEW_WORDS: Final = rf"(?:{_BETWEEN}[\w'’]{{1,20}}){{0,4}}{_BETWEEN}"
 _MORE_WORDS: Final = rf"(?:{_BETWEEN}[\w'’]{{1,20}}){{0,8}}{_BETWEEN}"
@@ -32,7 +33,7 @@ _ORDERS: Final = (
     "reglas|istruzioni|regole|instruções|regras)"
 )
 _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
-    # Tells its reader to drop what it was told.
+    # Tells the reader to drop its instructions.
     "override": (
         rf"\b{_DROP}\b…{_EARLIER}\b…{_ORDERS}\b",
         rf"\b{_DROP}\b…{_ORDERS}\b…(?:above|before|so far|précédentes|anteriores|precedenti)\b",
@@ -48,7 +49,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
         r"忽略(?:之前|以上|上面|前面|先前|所有)[^。\n]{0,12}(?:指令|指示|提示|规则|内容)",
         r"(?:これまで|以前|上記)[^。\n]{0,12}(?:指示|命令|ルール)[^。\n]{0,6}無視",
     ),
-    # Writes the marks by which a conversation is told from its instructions, or speaks to machines.
+    # Contains the markup of chat roles, or addresses machines.
     "role": (
         r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)\|>|\[/?INST\]|<</?SYS>>",
         r"</?(?:system|assistant|instructions?|system[_-](?:prompt|message|reminder))>",
@@ -60,7 +61,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
             r"(?:ai|a\.i\.|llms?|language models?|chatbots?|automated \w{1,20})\b"
         ),
     ),
-    # Makes its reader somebody else, or somebody without bounds.
+    # Gives the reader another identity, or removes its limits.
     "persona": (
         (
             r"\b(?:you are|you['’]re|act|behave|respond|answer|pretend|roleplay|role-play|simulate)\b…"
@@ -75,7 +76,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
         r"\bfrom now on (?:you|act|answer|respond|reply)\b",
         r"\b(?:do anything now|stay in character|break(?:s|ing)? character)\b",
     ),
-    # Keeps something from the person.
+    # Tells the reader to hide something from the user.
     "secrecy": (
         (
             r"\b(?:do not|don['’]?t|never|without) (?:ever )?"
@@ -87,7 +88,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
             r"(?:send|run|execute|call|fetch|post|upload|forward|delete|add|install|download|copy|email)\b"
         ),
     ),
-    # Sends something away, or asks for what a model was told.
+    # Sends data away, or asks for the model's instructions.
     "exfiltration": (
         (
             r"\b(?:send|post|upload|forward|exfiltrate|leak|transmit|submit|email|append|encode|include)\b……"
@@ -104,22 +105,25 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    written = "|".join(patterns).replace("……", _MORE_WORDS).replace("…", _FEW_WORDS).replace(" ", _BETWEEN)
-    return re.compile(written, re.IGNORECASE | re.MULTILINE)
+def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile the patterns of one kind into one."""
+    pattern = "|".join(patterns)
+    for shorthand, expansion in (("……", _MORE_WORDS), ("…", _FEW_WORDS), (" ", _BETWEEN)):
+        pattern = pattern.replace(shorthand, expansion)
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
 
 
-_KINDS: Final = {kind: _compiled(patterns) for kind, patterns in _PATTERNS.items()}
-# Letters that nobody sees and a model reads: tags, and rows of what joins or separates nothing.
+_KINDS: Final = {kind: _compile(patterns) for kind, patterns in _PATTERNS.items()}
+# Invisible characters that a model reads: tag characters, and runs of zero-width characters.
 _HIDDEN: Final = re.compile("[\U000e0000-\U000e007f]{4,}|[\u200b\u200c\u2060\u2061-\u2064\ufeff]{4,}")
-# What is longer is looked at from its beginning: a page that was stored whole.
-_CHARS_LIMIT: Final = 200_000
+# Characters. Only the beginning of a longer text is examined, such as a complete page.
+_EXAMINED_CHARS: Final = 200_000
 
 
-def orders(text: str) -> tuple[str, ...]:
-    """What in a text reads as if it were meant for a model: kinds, each once; mostly none."""
-    looked_at = text[:_CHARS_LIMIT]
-    found = [kind for kind, pattern in _KINDS.items() if pattern.search(looked_at) is not None]
-    if not looked_at.isascii() and _HIDDEN.search(looked_at) is not None:
-        found.append("hidden")
-    return tuple(found)
+def find_instructions(text: str) -> tuple[str, ...]:
+    """Return the kinds of instructions to a model that the text seems to contain, without duplicates; mostly none."""
+    beginning = text[:_EXAMINED_CHARS]
+    kinds = [kind for kind, pattern in _KINDS.items() if pattern.search(beginning) is not None]
+    if not beginning.isascii() and _HIDDEN.search(beginning) is not None:
+        kinds.append("hidden")
+    return tuple(kinds)

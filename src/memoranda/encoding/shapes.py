@@ -1,13 +1,13 @@
-"""Shapes: what a request may say, declared once; read strictly, and described as JSON Schema.
+"""Shapes: requests declared once, parsed strictly, and described as JSON Schema.
 
-A shape is a msgspec structure. Its fields carry their limits and their descriptions, and from this one declaration come
+A shape is a msgspec structure. Its fields declare their limits and descriptions. Two functions use this declaration:
 
-    parse      the reader: unknown fields, wrong types and broken limits raise InvalidInput that names the field
-    schema     the JSON Schema (2020-12) of it, for the OpenAPI document and for the tools of models
+    parse      the parser: unknown fields, wrong types and broken limits raise InvalidInput that names the field
+    schema     the JSON Schema (2020-12) of the shape, for the OpenAPI document and for the tools of models
 
-Text is parsed by `json_text` first, which refuses what two programs might understand differently. What msgspec does not
-know reads itself: a type with `from_json`, `SCHEMA` and `EXPECTED`. A field that is documented by another shape than it
-is read by says so: `Meta(extra={"shape": Other})`; `{"expected": "a phrase"}` replaces our words for what is allowed.
+`json_text` parses the text first and refuses ambiguous JSON. A type that msgspec does not support parses itself: it has
+`from_json`, `SCHEMA` and `EXPECTED`. A field that another shape documents is marked with `Meta(extra={"shape":
+Other})`; `{"expected": "a phrase"}` replaces our description of valid values in errors.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ T = TypeVar("T")
 
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _UNKNOWN, _MISSING = "Object contains unknown field `", "Object missing required field `"
-_SHOWN_CHARS: Final = 40
-# More numbers written as 8.0 than a request has whole numbers.
+# Characters of a name in a message.
+_QUOTED_CHARS: Final = 40
+# Numbers written like 8.0 in one request; requests have fewer integers.
 _WHOLE_NUMBERS_LIMIT: Final = 32
-# More digits than any count or place has.
+# Digits; no count or position has more.
 _MAX_DIGITS: Final = 18
 _ABSENT: Final = object()
 
 
 if TYPE_CHECKING:
-    # What the class below does at run time, in words that a type checker knows.
+    # The declaration for type checkers of the class below.
     @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
-    class _Declared:
+    class _StructBase:
         __struct_encode_fields__: ClassVar[tuple[str, ...]]
 
         def __init_subclass__(cls, **options: Any) -> None: ...
@@ -50,45 +51,45 @@ else:
         def __new__(cls, *args, **options):
             return super().__new__(cls, *args, **{"frozen": True, "kw_only": True, **options})
 
-    class _Declared(Struct, metaclass=_Frozen):
+    class _StructBase(Struct, metaclass=_Frozen):
         pass
 
 
-class Shape(_Declared, forbid_unknown_fields=True):
+class Shape(_StructBase, forbid_unknown_fields=True):
     """A request, or a part of one."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read it from a JSON value. Raises InvalidInput."""
-        return read(value, cls)
+        """Parse a JSON value. Raises InvalidInput."""
+        return parse_value(value, cls)
 
     @classmethod
     def parse_texts(cls, fields: dict[str, Any]) -> Self:
-        """Read it where all values are text, as in a query string. Raises InvalidInput."""
-        kinds = _kinds(cast("Any", cls))
-        return cls.parse({name: _from_text(text, kinds.get(name)) for name, text in fields.items()})
+        """Parse fields whose values are all text, as in a query string. Raises InvalidInput."""
+        kinds = _scalar_kinds(cast("Any", cls))
+        return cls.parse({name: _convert_text(text, kinds.get(name)) for name, text in fields.items()})
 
-    def replaced(self, **changes: Any) -> Self:
-        """The same with other values."""
+    def replace_fields(self, **changes: Any) -> Self:
+        """Return a copy with other values."""
         changed: Self = msgspec.structs.replace(cast("Any", self), **changes)
         return changed
 
 
 @lru_cache(maxsize=256)
-def _kinds(shape: Any) -> dict[str, type]:
-    """The fields that are numbers or flags."""
-    found: dict[str, type] = {}
+def _scalar_kinds(shape: Any) -> dict[str, type]:
+    """Return the type of each field that is a number or a flag."""
+    kinds: dict[str, type] = {}
     for field in _struct_in(msgspec.inspect.type_info(shape)).fields:
-        for part in _parts(field.type):
+        for part in _iter_parts(field.type):
             if isinstance(part, msgspec.inspect.BoolType):
-                found[field.encode_name] = bool
+                kinds[field.encode_name] = bool
             elif isinstance(part, msgspec.inspect.IntType) or issubclass(getattr(part, "cls", object), int):
-                found[field.encode_name] = int
-    return found
+                kinds[field.encode_name] = int
+    return kinds
 
 
-def _from_text(text: Any, kind: type | None) -> Any:
-    """What a text says; one that is no such value stays as it is, and is refused as that."""
+def _convert_text(text: Any, kind: type | None) -> Any:
+    """Convert a text to a number or flag. A malformed one stays text, which the parser then refuses."""
     if not isinstance(text, str):
         return text
     if kind is bool:
@@ -97,52 +98,55 @@ def _from_text(text: Any, kind: type | None) -> Any:
     return int(text) if is_whole else text
 
 
-def read(value: object, kind: type[T]) -> T:
-    """A JSON value as what it is declared to be. Raises InvalidInput that names the field and what was expected."""
+def parse_value(value: object, kind: type[T]) -> T:
+    """Convert a JSON value to its declared type. Raises InvalidInput with the field and the expected value."""
     for _ in range(_WHOLE_NUMBERS_LIMIT):
         try:
             return msgspec.convert(value, kind, strict=True, dec_hook=_read_custom)
         except ValidationError as error:
             text, _, path = str(error).rpartition(" - at `$")
-            steps = _steps(path) if text else []
-            if "got `float`" in str(error) and (mended := _with_whole(value, steps)) is not _ABSENT:
-                # JSON has one kind of number; some clients write 8 as 8.0.
-                value = mended
+            steps = _split_path(path) if text else []
+            if "got `float`" in str(error) and (corrected := _with_integer(value, steps)) is not _ABSENT:
+                # JSON has one kind of number, and some clients write 8 as 8.0.
+                value = corrected
                 continue
-            raise InvalidInput(_sentence(text or str(error), steps, kind)) from None
+            raise InvalidInput(_translate_error(text or str(error), steps, kind)) from None
     raise InvalidInput("the request has too many numbers with a decimal point")
 
 
-def written(value: Any) -> Any:
-    """A request, or a part of one, as it is written: `parse` reads the same from it. What was not said is left out."""
+def to_json(value: Any) -> Any:
+    """Return a request, or a part of one, as the JSON that `parse` accepts. Unset fields are absent."""
     if isinstance(value, Struct):
         fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        said = ((name, getattr(value, field)) for name, field in fields)
-        return {name: written(each) for name, each in said if each is not None and each is not msgspec.UNSET}
+        members = ((name, getattr(value, field)) for name, field in fields)
+        return {name: to_json(item) for name, item in members if item is not None and item is not msgspec.UNSET}
     if hasattr(type(value), "to_json"):
         return value.to_json()
-    return [written(each) for each in value] if isinstance(value, list | tuple) else value
+    return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
-    """The names of the fields of a shape, or of a typed dictionary, as they are written."""
+    """Return the names of the fields of a shape, or of a typed dictionary, in JSON."""
     declared: tuple[str, ...] | None = getattr(kind, "__struct_encode_fields__", None)
     return tuple(kind.__annotations__) if declared is None else declared
 
 
-def check_known(value: dict[str, Any], known: Sequence[str], where: str) -> None:
-    """Refuse a name that would be silently ignored: a misspelt filter widens the answer."""
+def check_field_names(value: dict[str, Any], field_names: Sequence[str], location: str) -> None:
+    """Raise InvalidInput for an unknown name, because ignoring a misspelt filter would return too much."""
     for name in value:
-        if name not in known:
-            raise InvalidInput(_unknown(name, known, where))
+        if name not in field_names:
+            raise InvalidInput(_unknown_field(name, field_names, location))
 
 
-def _unknown(name: str, known: Sequence[str], where: str) -> str:
-    return f"{where} has an unknown field {name[:_SHOWN_CHARS]!a}; there are {', '.join(known) or 'none'}"
+def _unknown_field(name: str, field_names: Sequence[str], location: str) -> str:
+    """Return the message about an unknown field."""
+    return (
+        f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {', '.join(field_names) or 'none'}"
+    )
 
 
 class Custom(ABC):
-    """A type that reads itself, or that stands for another one (`register`)."""
+    """A type that parses itself, or that stands for another one (`register`)."""
 
     SCHEMA: ClassVar[Schema]
     EXPECTED: ClassVar[str]
@@ -150,128 +154,146 @@ class Custom(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, value: object) -> Any:
-        """Raises ValueError with what it must be, or InvalidInput."""
+        """Parse a JSON value. Raises ValueError with the expected value, or InvalidInput."""
 
 
-def _custom(kind: type) -> type[Custom]:
+def _as_custom(kind: type) -> type[Custom]:
+    """Cast a type that msgspec reports as custom."""
     return cast("type[Custom]", kind)
 
 
 def _read_custom(kind: type, value: object) -> object:
-    return _custom(kind).from_json(value)
+    """Parse a value of a custom type, for msgspec."""
+    return _as_custom(kind).from_json(value)
 
 
 # --- what was wrong ----------------------------------------------------------------------------------------
 
 
-def _steps(path: str) -> list[str | int | None]:
-    """Names, indexes, and None for a name that is not told."""
-    matches = _STEP.finditer(path.removesuffix("`"))
-    return [match[1] or (None if match[2] is None else int(match[2])) for match in matches]
+def _split_path(path: str) -> list[str | int | None]:
+    """Split a path of msgspec into names, indexes, and None for a name that it omits."""
+    steps: list[str | int | None] = []
+    for match in _STEP.finditer(path.removesuffix("`")):
+        name, index = match.groups()
+        steps.append(name or (None if index is None else int(index)))
+    return steps
 
 
-def _place(steps: Sequence[str | int | None]) -> str:
-    place = ""
+def _format_path(steps: Sequence[str | int | None]) -> str:
+    """Format a path for a message."""
+    path = ""
     for step in steps:
-        place += f"[{step}]" if isinstance(step, int) else f".{step or '…'}"
-    return place.removeprefix(".")
+        path += f"[{step}]" if isinstance(step, int) else f".{step or '…'}"
+    return path.removeprefix(".")
 
 
-def _sentence(text: str, steps: list[str | int | None], kind: type) -> str:
-    place = _place(steps)
+def _translate_error(text: str, steps: list[str | int | None], kind: type) -> str:
+    """Translate an error of msgspec into a message with the field and the expected value."""
+    path = _format_path(steps)
     if text.startswith(_MISSING):
-        return f"{_place([*steps, text.removeprefix(_MISSING)[:-1]])} is required"
-    found = _at(_declared(kind), steps)
+        return f"{_format_path([*steps, text.removeprefix(_MISSING)[:-1]])} is required"
+    info = _type_at(_inspect_type(kind), steps)
     if text.startswith(_UNKNOWN):
-        known = [field.encode_name for field in _struct_in(found).fields]
-        return _unknown(text.removeprefix(_UNKNOWN)[:-1], known, place or "the request")
+        field_names = [field.encode_name for field in _struct_in(info).fields]
+        return _unknown_field(text.removeprefix(_UNKNOWN)[:-1], field_names, path or "the request")
     if text.startswith("must "):
-        return f"{place} {text}"
-    return f"{place or 'the request'} must be {_expected(found)}"
+        return f"{path} {text}"
+    return f"{path or 'the request'} must be {_describe_type(info)}"
 
 
 @lru_cache(maxsize=256)
-def _declared(kind: type) -> Any:
-    # Read from the declarations once: it takes longer than to answer a request.
+def _inspect_type(kind: type) -> Any:
+    """Return the type information of a shape."""
+    # Cached, because inspecting the declarations takes longer than a request.
     return msgspec.inspect.type_info(kind)
 
 
-def _at(info: Any, steps: list[str | int | None]) -> Any:
-    """The type of what stands there."""
+def _type_at(info: Any, steps: list[str | int | None]) -> Any:
+    """Return the type information of the value at a path."""
     inspect = msgspec.inspect
     for step in steps:
         if isinstance(step, str):
             info = next(field.type for field in _struct_in(info).fields if field.encode_name == step)
         elif step is None:
-            info = _part(info, inspect.DictType).value_type
+            info = _find_part(info, inspect.DictType).value_type
         else:
-            info = _part(info, inspect.ListType, inspect.VarTupleType).item_type
+            info = _find_part(info, inspect.ListType, inspect.VarTupleType).item_type
     return info
 
 
 def _struct_in(info: Any) -> Any:
-    return _part(info, msgspec.inspect.StructType)
+    """Return the structure within an optional or annotated type."""
+    return _find_part(info, msgspec.inspect.StructType)
 
 
-def _part(info: Any, *kinds: type) -> Any:
-    return next(part for part in _parts(info) if isinstance(part, kinds))
+def _find_part(info: Any, *kinds: type) -> Any:
+    """Return the first part of a type that has one of these kinds."""
+    return next(part for part in _iter_parts(info) if isinstance(part, kinds))
 
 
-def _parts(info: Any) -> Iterator[Any]:
-    inner = _bare(info)
+def _iter_parts(info: Any) -> Iterator[Any]:
+    """Yield the types that a union or annotation consists of."""
+    inner = _unwrap_annotation(info)
     if isinstance(inner, msgspec.inspect.UnionType):
         for option in inner.types:
-            yield from _parts(option)
+            yield from _iter_parts(option)
     else:
         yield inner
 
 
-def _bare(info: Any) -> Any:
+def _unwrap_annotation(info: Any) -> Any:
+    """Return a type without its annotations."""
     return info.type if isinstance(info, msgspec.inspect.Metadata) else info
 
 
-def _expected(info: Any) -> str:
+def _describe_type(info: Any) -> str:
+    """Describe the valid values of a type for a message."""
     inspect = msgspec.inspect
     if isinstance(info, inspect.Metadata):
-        return (info.extra or {}).get("expected") or _expected(info.type)
+        return (info.extra or {}).get("expected") or _describe_type(info.type)
     match info:
         case inspect.UnionType():
             nothing = inspect.NoneType
-            return " or ".join(_expected(part) for part in info.types if not isinstance(_bare(part), nothing))
+            return " or ".join(
+                _describe_type(part) for part in info.types if not isinstance(_unwrap_annotation(part), nothing)
+            )
         case inspect.LiteralType():
             return f"one of {'|'.join(map(str, info.values))}"
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType():
-            return f"a whole number{_between(info.ge, info.le)}"
+            return f"a whole number{_describe_range(info.ge, info.le)}"
         case inspect.FloatType():
-            return f"a number{_between(info.ge, info.le)}"
+            return f"a number{_describe_range(info.ge, info.le)}"
         case inspect.StrType():
             least, most = info.min_length or 0, info.max_length
             limit = "" if most is None else f" of at most {most} characters"
             return f"a {'non-empty ' if least else ''}string{limit}"
         case inspect.ListType() | inspect.VarTupleType():
             least, most = info.min_length or 0, info.max_length
-            limit = "" if most is None else f" of {least} to {most} items" if least else f" of at most {most} items"
-            return f"an array{limit}, each {_expected(info.item_type)}"
+            limit = ""
+            if most is not None:
+                limit = f" of {least} to {most} items" if least else f" of at most {most} items"
+            return f"an array{limit}, each {_describe_type(info.item_type)}"
         case inspect.CustomType(cls=custom):
-            return _custom(custom).EXPECTED
+            return _as_custom(custom).EXPECTED
     return "an object"
 
 
-def _between(low: float | None, high: float | None) -> str:
+def _describe_range(low: float | None, high: float | None) -> str:
+    """Describe a range."""
     if high is None:
         return "" if low is None else f" of at least {low}"
     return f" from {low} to {high}"
 
 
-def _with_whole(value: Any, steps: list[str | int | None]) -> Any:
-    """A copy of the value with a whole number where one was written with a decimal point; else nothing."""
+def _with_integer(value: Any, steps: list[str | int | None]) -> Any:
+    """Return a copy of the value with an integer in place of a float such as 8.0, or _ABSENT."""
     if not steps:
         return int(value) if isinstance(value, float) and value.is_integer() else _ABSENT
     if steps[0] is None:
         return _ABSENT
-    inner = _with_whole(value[steps[0]], steps[1:])
+    inner = _with_integer(value[steps[0]], steps[1:])
     if inner is _ABSENT:
         return _ABSENT
     copy = value.copy()
@@ -283,54 +305,64 @@ def _with_whole(value: Any, steps: list[str | int | None]) -> Any:
 
 
 def schema(kind: Any, *, nulls: bool = True) -> Schema:
-    """The JSON Schema of a shape, whole in itself; with `nulls`, also of the null that is as good as no field."""
-    return _schema(msgspec.inspect.type_info(kind), nulls)
+    """Return the complete JSON Schema of a shape. With `nulls`, optional fields also accept null."""
+    return _build_schema(msgspec.inspect.type_info(kind), nulls)
 
 
-def _schema(info: Any, nulls: bool) -> Schema:
+def _build_schema(info: Any, nulls: bool) -> Schema:
+    """Return the JSON Schema of a type."""
     inspect = msgspec.inspect
     match info:
         case inspect.Metadata():
             other = (info.extra or {}).get("shape")
-            inner = _schema(info.type, nulls) if other is None else schema(other, nulls=nulls)
+            inner = _build_schema(info.type, nulls) if other is None else schema(other, nulls=nulls)
             merged = {**inner, **(info.extra_json_schema or {})}
-            # What is written None is not for readers.
+            # A member that is None in `extra_json_schema` is removed from the schema.
             return {name: value for name, value in merged.items() if value is not None}
         case inspect.UnionType():
-            return _union(info, nulls)
+            return _union_schema(info, nulls)
         case inspect.StructType() | inspect.TypedDictType():
-            return _object(info, nulls)
+            return _object_schema(info, nulls)
         case inspect.ListType() | inspect.VarTupleType():
-            found: Schema = {"type": "array", "items": _schema(info.item_type, nulls)}
-            return _limited(found, info, minItems="min_length", maxItems="max_length")
+            array: Schema = {"type": "array", "items": _build_schema(info.item_type, nulls)}
+            return _add_limits(array, info, minItems="min_length", maxItems="max_length")
         case inspect.DictType():
-            inner = _schema(info.value_type, nulls)
+            inner = _build_schema(info.value_type, nulls)
             return {"type": "object", **({"additionalProperties": inner} if inner else {})}
         case inspect.LiteralType():
-            return {"const": info.values[0]} if len(info.values) == 1 else {"type": "string", "enum": list(info.values)}
+            return _literal_schema(info.values)
         case inspect.CustomType(cls=custom):
-            return dict(_custom(custom).SCHEMA)
+            return dict(_as_custom(custom).SCHEMA)
         case inspect.StrType():
-            return _limited({"type": "string"}, info, minLength="min_length", maxLength="max_length", pattern="pattern")
+            return _add_limits(
+                {"type": "string"}, info, minLength="min_length", maxLength="max_length", pattern="pattern"
+            )
         case inspect.IntType():
-            return _limited({"type": "integer"}, info, minimum="ge", maximum="le")
+            return _add_limits({"type": "integer"}, info, minimum="ge", maximum="le")
         case inspect.FloatType():
-            return _limited({"type": "number"}, info, minimum="ge", maximum="le")
+            return _add_limits({"type": "number"}, info, minimum="ge", maximum="le")
         case inspect.BoolType():
             return {"type": "boolean"}
     return {}
 
 
-def _limited(found: Schema, info: Any, **limits: str) -> Schema:
-    given = {name: getattr(info, attribute) for name, attribute in limits.items()}
-    return {**found, **{name: limit for name, limit in given.items() if limit is not None}}
+def _add_limits(schema: Schema, info: Any, **limits: str) -> Schema:
+    """Add the limits that the type declares to a schema."""
+    declared = {name: getattr(info, attribute) for name, attribute in limits.items()}
+    return {**schema, **{name: limit for name, limit in declared.items() if limit is not None}}
 
 
-def _union(info: Any, nulls: bool) -> Schema:
+def _literal_schema(values: Sequence[object]) -> Schema:
+    """Return the schema of fixed values."""
+    return {"const": values[0]} if len(values) == 1 else {"type": "string", "enum": list(values)}
+
+
+def _union_schema(info: Any, nulls: bool) -> Schema:
+    """Return the schema of a union."""
     inspect = msgspec.inspect
     parts = [part for part in info.types if not isinstance(part, inspect.NoneType)]
     has_null = nulls and any(isinstance(part, inspect.NoneType) for part in info.types)
-    options = [_schema(part, nulls) for part in parts]
+    options = [_build_schema(part, nulls) for part in parts]
     if len(options) > 1:
         return {"anyOf": [*options, *([{"type": "null"}] if has_null else [])]}
     only = options[0]
@@ -341,19 +373,20 @@ def _union(info: Any, nulls: bool) -> Schema:
     return only
 
 
-def _object(info: Any, nulls: bool) -> Schema:
+def _object_schema(info: Any, nulls: bool) -> Schema:
+    """Return the schema of a shape or a typed dictionary."""
     properties: Schema = {}
     for field in info.fields:
-        described = _schema(field.type, nulls)
+        described = _build_schema(field.type, nulls)
         if isinstance(default := getattr(field, "default", None), str | int | float):
             described = {**described, "default": default}
         properties[field.encode_name] = described
-    found: Schema = {"type": "object", "description": info.cls.__doc__, "properties": properties}
+    schema_object: Schema = {"type": "object", "description": info.cls.__doc__, "properties": properties}
     if required := [field.encode_name for field in info.fields if field.required]:
-        found["required"] = required
+        schema_object["required"] = required
     if getattr(info, "forbid_unknown_fields", True):
-        found["additionalProperties"] = False
-    return found
+        schema_object["additionalProperties"] = False
+    return schema_object
 
 
 # --- JSON Schema by hand: of what is only given, never read -------------------------------------------------
@@ -368,35 +401,37 @@ FRACTION: Final[Schema] = {"type": "number", "minimum": 0, "maximum": 1}
 OBJECT: Final[Schema] = {"type": "object"}
 
 
-def said(schema: Schema, description: str) -> Schema:
-    """A schema with words about it."""
+def described(schema: Schema, description: str) -> Schema:
+    """Add a description to a schema."""
     return {**schema, "description": description}
 
 
-def maybe(schema: Schema) -> Schema:
-    """What may also be null."""
+def nullable(schema: Schema) -> Schema:
+    """Return the schema that also accepts null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def one_of(values: Sequence[str]) -> Schema:
+    """Return the schema of one of these texts."""
     return {"type": "string", "enum": list(values)}
 
 
-def some(item: Schema) -> Schema:
+def array_of(item: Schema) -> Schema:
+    """Return the schema of an array."""
     return {"type": "array", "items": item}
 
 
 def ref(name: str) -> Schema:
-    """Another schema of the same document, by its name."""
+    """Return a reference to another schema of the same document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def opened(required: str, /, **properties: Schema) -> Schema:
-    """An object of these properties and maybe others; the required ones are given in one string."""
+def open_object(required: str, /, **properties: Schema) -> Schema:
+    """Return the schema of an object with these properties and possibly others. `required` is separated by spaces."""
     shape: Schema = {"type": "object", "properties": properties}
     return {**shape, "required": required.split()} if required else shape
 
 
-def closed(required: str, /, **properties: Schema) -> Schema:
-    """An object of these properties and no others."""
-    return {**opened(required, **properties), "additionalProperties": False}
+def closed_object(required: str, /, **properties: Schema) -> Schema:
+    """Return the schema of an object with these properties only. `required` is separated by spaces."""
+    return {**open_object(required, **properties), "additionalProperties": False}

@@ -1,4 +1,4 @@
-"""What was made of short texts, kept: a cache that counts entries is bounded in bytes only if each entry is."""
+"""A cache for functions of short texts: only if every entry is short, a limit of entries is also a limit of memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ T = TypeVar("T")
 
 
 def short_cache(limit: int, *, length: int = 256) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Keep the results of a function for so many arguments, the last of which is a text or bytes; of a longer one none.
+    """Cache the results of a function whose last argument is a text or bytes of at most `length`.
 
-    Others choose how long their texts are, up to a mebibyte, and how many of them they send.
+    Results of longer arguments are not cached: clients choose the length of their texts, up to a mebibyte, and their
+    number.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        kept = lru_cache(maxsize=limit)(function)
+        cached = lru_cache(maxsize=limit)(function)
 
         @wraps(function)
-        def call(*args: P.args, **named: P.kwargs) -> T:
-            # Asked a dozen times for every memory.
-            return kept(*args) if len(cast("Sized", args[-1])) <= length else function(*args, **named)
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            # Called a dozen times for every memory, so it does nothing else.
+            return cached(*args) if len(cast("Sized", args[-1])) <= length else function(*args, **options)
 
         return call
 

@@ -1,13 +1,13 @@
-"""Stored text as a model may read it: memory is untrusted, and no text may end its frame or open another one.
+"""Stored text for a model: memory is untrusted, and no text may end its frame or open another one.
 
-One way for every door that hands text to a model (UMP rehydration, all formats of CAL, SML, templates, MCP):
+Every interface that passes text to a model uses this (UMP rehydration, all formats of CAL, SML, templates, MCP):
 
-    1. what is written to be unseen is removed: zero-width and bidi characters, tag characters, stray joiners;
-    2. control characters become spaces (line breaks are left to the format, which knows what a line is to it);
-    3. whatever reads as a tag of a frame loses its `<`: in any case, spaced out, accented, full-width, with twins from
-       other scripts (Cyrillic, Greek and more), with whatever looks like `<`, `/` or `:`.
+    1. Invisible characters are removed: zero-width and bidi characters, tag characters, stray joiners.
+    2. Control characters become spaces. Line breaks are left to the output format.
+    3. Anything that resembles a tag of a frame loses its `<`: in any case, with spaces, accents or full-width
+    characters, with lookalikes from other scripts (Cyrillic, Greek and more) or of `<`, `/` and `:`.
 
-It is done to what is printed, never to what is stored.
+This changes output only, never stored text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-# The tags of SML and its envelope, the frame of UMP, and those in which frameworks and hosts show a model memories:
-# whichever frame a text stands in, it spells none of them.
+# The tags of SML and its envelope, the frame of UMP, and frames in which frameworks and hosts show memories to a model.
+# No text may spell any of them, whatever frame contains it.
 FRAME_TAGS: Final = (
     *("belief", "goal", "event", "action", "observation", "reasoning", "state", "workflow", "consensus", "consent"),
     "context",
@@ -28,20 +28,20 @@ FRAME_TAGS: Final = (
 )
 
 # Soft hyphen, bidi controls, zero-width and interlinear marks, tag characters.
-_HIDDEN = re.compile(
+_INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-# Joiners spell words in Persian and Indic scripts and build emoji; next to ASCII they only hide something.
+# Joiners form words in Persian and Indic scripts and build emoji; next to ASCII they only hide something.
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])")
-# All but tab and what may be taken for the end of a line.
+# All control characters except tab and those that may be taken for the end of a line.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]+")
 _OPENERS: Final = "<\u02c2\u1438\u16b2\u2329\u276c\u276e\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236"
 _OPENER = re.compile(f"[{_OPENERS}]")
 
 
-# Letters and signs of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, small capitals) that read as one of
-# ASCII, where decomposing does not tell.
+# Characters of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, small capitals) that look like an ASCII
+# character but do not decompose to it.
 _LOOKALIKES: Final = {
     "<": _OPENERS,
     "/": "\u1735\u2044\u2215\u2571\u27cb\u29f8\u3033",
@@ -72,13 +72,13 @@ _LOOKALIKES: Final = {
     "x": "\u03a7\u03c7\u0425\u0445\ua4eb",
     "y": "\u028f\u03a5\u03b3\u0423\u0443\u13a9\ua4ec",
 }
-_TWINS: Final = {twin: plain for plain, twins in _LOOKALIKES.items() for twin in twins}
-# Unread by whoever sees a tag: combining marks and formatting.
-_UNSEEN: Final = ("Mn", "Me", "Cf", "Cc")
+_PLAIN_BY_LOOKALIKE: Final = {twin: plain for plain, twins in _LOOKALIKES.items() for twin in twins}
+# Categories of characters that do not keep a reader from seeing a tag: combining marks and formatting.
+_IGNORED_CATEGORIES: Final = ("Mn", "Me", "Cf", "Cc")
 
 
 def _tag_pattern(names: Iterable[str], between: str = "") -> re.Pattern[str]:
-    """A tag as it begins, also as the beginning of a longer word: a model does not read as strictly as a parser."""
+    """Compile a pattern for the beginning of a tag, also within a longer word, because models parse loosely."""
     spelt = "|".join(between.join(map(re.escape, name)) for name in names)
     lead = r"\s" if between else ""
     return re.compile(rf"<(?=[{lead}/\\!?]*(?:{spelt}))", re.IGNORECASE)
@@ -88,42 +88,48 @@ _ASCII_TAG: Final = _tag_pattern(FRAME_TAGS, r"\s*")
 _TAG: Final = _tag_pattern(FRAME_TAGS)
 
 
-def visible(text: str) -> str:
-    """The text without what is written to be unseen."""
+def strip_invisible(text: str) -> str:
+    """Return the text without invisible characters."""
     if not text.isascii():
-        text = _STRAY_JOINER.sub("", _HIDDEN.sub("", text))
+        text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
     return text if text.isprintable() else _CONTROLS.sub(" ", text)
 
 
-def harmless(text: str, *, instead: str = "&lt;") -> str:
-    """The text as a model may read it: nothing hidden, and spelling no tag of a frame, whose `<` becomes `instead`."""
-    text = visible(text)
+def neutralize_tags(text: str, *, replacement: str = "&lt;") -> str:
+    """Return the text without invisible characters and without tags of a frame, whose `<` becomes `replacement`."""
+    text = strip_invisible(text)
     if text.isascii():
-        return _ASCII_TAG.sub(instead, text) if "<" in text else text
-    return text if _OPENER.search(text) is None else _without_lookalikes(text, instead)
+        return _ASCII_TAG.sub(replacement, text) if "<" in text else text
+    return text if _OPENER.search(text) is None else _neutralize_lookalikes(text, replacement)
 
 
-def harmless_json(value: Any) -> Any:
-    """The same of every text in a JSON value, names included."""
+def neutralize_json(value: Any) -> Any:
+    """Return a JSON value with every text neutralized, including names."""
     if isinstance(value, str):
-        return harmless(value)
+        return neutralize_tags(value)
     if isinstance(value, Mapping):
-        return {harmless(name): harmless_json(each) for name, each in value.items()}
-    return [harmless_json(each) for each in value] if isinstance(value, list | tuple) else value
+        return {neutralize_tags(name): neutralize_json(item) for name, item in value.items()}
+    return [neutralize_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _without_lookalikes(text: str, instead: str) -> str:
+def _neutralize_lookalikes(text: str, replacement: str) -> str:
+    """Replace the `<` of tags that lookalikes spell.
+
+    It maps the text to a skeleton of plain letters, finds tags there, and replaces the characters at their positions.
+    """
     skeleton: list[str] = []
-    places: list[int] = []
-    for place, symbol in enumerate(text):
-        for part in symbol if symbol.isascii() else unicodedata.normalize("NFKD", _TWINS.get(symbol, symbol)):
+    positions: list[int] = []
+    for position, symbol in enumerate(text):
+        for part in (
+            symbol if symbol.isascii() else unicodedata.normalize("NFKD", _PLAIN_BY_LOOKALIKE.get(symbol, symbol))
+        ):
             # Spaces and combining marks do not keep a reader from seeing the tag.
-            if part.isspace() or unicodedata.category(part) in _UNSEEN:
+            if part.isspace() or unicodedata.category(part) in _IGNORED_CATEGORIES:
                 continue
             lower = part.lower()[:1]
-            skeleton.append(_TWINS.get(part) or _TWINS.get(lower, lower))
-            places.append(place)
+            skeleton.append(_PLAIN_BY_LOOKALIKE.get(part) or _PLAIN_BY_LOOKALIKE.get(lower, lower))
+            positions.append(position)
     symbols = list(text)
     for match in _TAG.finditer("".join(skeleton)):
-        symbols[places[match.start()]] = instead
+        symbols[positions[match.start()]] = replacement
     return "".join(symbols)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_whole
-from memoranda.encoding.injection import orders
+from memoranda.encoding.injection import find_instructions
 from memoranda.hosts.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.library.results import Memory
 from memoranda.standards.oams.memory import KIND_KEY, SESSION_KEY
@@ -70,7 +70,7 @@ def context(m: Memoranda, session: Session) -> str:
     """Return the text that an agent is shown when a session begins; empty if nothing is known."""
     memories = {memory.id: memory for memory in _known(m, session.project)}
     # Nobody asked for these, so memories that read as orders are left out.
-    records = [memory.record for memory in memories.values() if not orders(memory.text)]
+    records = [memory.record for memory in memories.values() if not find_instructions(memory.text)]
     text = m.ump.framed(records, max_chars=_MAX_CHARS).text if records else ""
     if not text:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from memoranda.encoding.json_text import dump, parse
-from memoranda.encoding.shapes import written
+from memoranda.encoding.shapes import to_json
 from memoranda.errors import MemoryNotFound, NotFound, Unsupported
 from memoranda.library.connection import Connection
 from memoranda.model.instant import Instant
@@ -126,7 +126,7 @@ class RemoteOams:
         """The best memories for a query, each with its score."""
         if consents:
             raise Unsupported("consents: over a server they are tokens, in the header X-OAMS-Consent")
-        return cast("list[oams.Memory]", self._server.post("/v1/oams/recall", written(request)))
+        return cast("list[oams.Memory]", self._server.post("/v1/oams/recall", to_json(request)))
 
     def get(self, namespace: Namespace, key: str) -> Shown:
         from memoranda.service.oams.views import Shown
@@ -143,7 +143,7 @@ class RemoteOams:
         """What there is in a namespace, last updated first, a page at a time."""
         from memoranda.service.oams.recall import Page
 
-        where = written(request)
+        where = to_json(request)
         path = f"/v1/oams/memories/{quote(where.pop('namespace'), safe='')}"
         if "tags" in where:
             where["tags"] = dump(where["tags"]).decode()
@@ -201,7 +201,7 @@ class RemoteOams:
 
     def dream(self, request: DreamRequest) -> DreamRun:
         """The pass that a request asks for."""
-        return self._dreamt(written(request))
+        return self._dreamt(to_json(request))
 
     def dream_runs(self) -> list[dict[str, Any]]:
         """The passes that changed something and were not undone, the last first."""

@@ -167,7 +167,7 @@ def _said(item: Item) -> dict[str, Any]:
     else:
         said["value"] = base64_encode(item.value) if isinstance(item.value, bytes) else item.value
     if item.index is not DEFAULT:
-        said["index"] = item.index.known()
+        said["index"] = item.index.portable_fields()
     return said
 
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
-from memoranda.encoding.shapes import written
+from memoranda.encoding.shapes import to_json
 from memoranda.library.connection import Connection
 from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.requests import MAX_NAMED, GetRequest
-from memoranda.standards.ump.rules import without_original
+from memoranda.standards.ump.requests import MAX_EXPORT_IDS, GetRequest
+from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memoranda.service.ump.undo import UndoneChange
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.audit import ChainReport
-    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.rehydrate import RehydratedBlock
     from memoranda.standards.ump.requests import (
         FeedbackRequest,
         ForgetRequest,
@@ -99,7 +99,7 @@ class RemoteUmp:
         """Write a successor."""
         from memoranda.service.ump.revise import Revised
 
-        said = self._server.post("/ump/revise", written(request))
+        said = self._server.post("/ump/revise", to_json(request))
         return Revised(id=said["id"], supersedes=tuple(said["supersedes"]))
 
     def change(
@@ -115,7 +115,7 @@ class RemoteUmp:
         changes = dict(patch or {})
         if text is not None or structured is not None:
             # UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
-            body: dict[str, Any] = dict(without_original(self.get(name))["body"])
+            body: dict[str, Any] = dict(drop_original(self.get(name))["body"])
             said = {"text": text, "structured": None if structured is None else dict(structured)}
             changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
         return self.revise(ReviseRequest.parse({"id": name, "patch": changes}))
@@ -128,11 +128,11 @@ class RemoteUmp:
 
     def forget(self, request: ForgetRequest) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
-        return cast("Forgotten", self._server.post("/ump/forget", written(request))["result"])
+        return cast("Forgotten", self._server.post("/ump/forget", to_json(request))["result"])
 
     def feedback(self, request: FeedbackRequest) -> None:
         """Say what became of a recalled memory."""
-        self._server.post("/ump/feedback", written(request))
+        self._server.post("/ump/feedback", to_json(request))
 
     # --- many --------------------------------------------------------------------------------------------------------
 
@@ -149,29 +149,29 @@ class RemoteUmp:
         from memoranda.service.core.ranking import Ranked
 
         found = []
-        for each in self._server.post(path, written(request))["results"]:
+        for each in self._server.post(path, to_json(request))["results"]:
             explained = each.pop("explanation", None)
             reasons = None if explained is None else {name: Reason(**why) for name, why in explained.items()}
             found.append(Ranked(**each, reasons=reasons))
         return found
 
-    def for_prompt(self, request: RehydrateRequest) -> Rehydrated:
+    def for_prompt(self, request: RehydrateRequest) -> RehydratedBlock:
         """Recalled memories as one framed, neutralised block for a model's context."""
-        from memoranda.standards.ump.rehydrate import Rehydrated
+        from memoranda.standards.ump.rehydrate import RehydratedBlock
 
-        said = self._server.post("/ump/rehydrate", written(request))
+        said = self._server.post("/ump/rehydrate", to_json(request))
         dropped = tuple((each["id"], each["reason"]) for each in said.get("dropped", ()))
-        return Rehydrated(text=said["text"], injected=tuple(said["injected"]), dropped=dropped)
+        return RehydratedBlock(text=said["text"], injected=tuple(said["injected"]), dropped=dropped)
 
-    def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> Rehydrated:
+    def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
         """Records that were listed, in their order, as such a block with short ids."""
-        from memoranda.standards.ump.rehydrate import framed
+        from memoranda.standards.ump.rehydrate import frame_records
 
-        return framed(records, self.short_ids([record["id"] for record in records]), max_chars=max_chars)
+        return frame_records(records, self.short_ids([record["id"] for record in records]), max_chars=max_chars)
 
     def elsewhere(self, request: RecallRequest) -> Mapping[str, int]:
         """In which other projects a question that found nothing in one has answers."""
-        return dict(self._server.post("/ump/recall/elsewhere", written(request))["projects"])
+        return dict(self._server.post("/ump/recall/elsewhere", to_json(request))["projects"])
 
     def list_records(self, *, after: int = 0, limit: int = 50, **where: Any) -> tuple[list[Record], int | None]:
         """What is current, last updated first, a page at a time; `after` is how many were passed over before."""
@@ -244,7 +244,7 @@ class RemoteUmp:
 
     def allow_orders(self, name: str) -> None:
         """Say that a memory may read as it does."""
-        self._server.post("/ump/orders/allow", written(GetRequest.parse({"id": name})))
+        self._server.post("/ump/orders/allow", to_json(GetRequest.parse({"id": name})))
 
     def redact(self, name: str) -> str:
         """Take out of a memory what looks like a secret, for good; the id that it has now."""
@@ -261,7 +261,7 @@ class RemoteUmp:
 
     def set_rules(self, rules: OwnRules) -> None:
         """Ask for something else from now on."""
-        self._server.ask("PUT", "/ump/rules", written(rules))
+        self._server.ask("PUT", "/ump/rules", to_json(rules))
 
     def feed_position(self) -> int:
         """How far the feed has come."""
@@ -319,8 +319,8 @@ class RemoteUmp:
     ) -> Iterator[Record]:
         """Every record that may leave, in the order written; or those of the given ids."""
         if names is not None:
-            for first in range(0, len(names), MAX_NAMED):
-                said = self._export(**which, ids=list(names[first : first + MAX_NAMED]))
+            for first in range(0, len(names), MAX_EXPORT_IDS):
+                said = self._export(**which, ids=list(names[first : first + MAX_EXPORT_IDS]))
                 yield from self._told(said, report)
             return
         following: int | None = 0

@@ -38,7 +38,7 @@ from memoranda.standards.oams.namespace import namespace_of, owner_hash, parse_n
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.container import Checked
+from memoranda.standards.oms.container import CheckedGrain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.profile import EXTENDED
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
@@ -46,7 +46,7 @@ from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import document_of
-from memoranda.standards.ump.record import Record, check_complete, ordered, unsigned
+from memoranda.standards.ump.record import Record, check_complete, sort_record_fields, strip_integrity
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         return Carried(document=document, tenant=self.owner, space=grain_space_of(grain.namespace), index=index)
 
     def _behind_grain(self, blob: bytes) -> Carried | None:
-        _, fields = grains.accepted_fields(blob)
+        _, fields = grains.read_accepted_fields(blob)
         inner = native.unwrap(fields.get("context"))
         if inner is None:
             return None
@@ -167,7 +167,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         if found is not None:
             return found
         space = space_of(parse_namespace(memory["namespace"]), self.owner)
-        name = oams.reference_text(memory["namespace"], memory["key"])
+        name = oams.format_reference(memory["namespace"], memory["key"])
         document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=raw or dump(memory))
         return Carried(document=document, tenant=self.owner, space=space)
 
@@ -229,7 +229,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         told = {"verification": index.verification_status} if index.verification_status != UNVERIFIED else {}
         known = {"successor": index.superseded_by, "closed": index.system_valid_to}
         state: dict[str, object] = {**told, **{name: value for name, value in known.items() if value is not None}}
-        shown = _closed(record, successor, index) if successor else unsigned(record)
+        shown = _closed(record, successor, index) if successor else strip_integrity(record)
         return _holding(shown, {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})})
 
     def _shown(self, carried: Carried) -> Record:
@@ -242,7 +242,9 @@ class Conversion(msgspec.Struct, kw_only=True):
         # A memory that holds another document is shown as that is.
         shown = record_of(self, document, carried.tenant, carried.space)
         return (
-            shown if ump.unwrap(shown) == document else _holding(unsigned(shown), {NATIVE_KEY: native.wrap(document)})
+            shown
+            if ump.unwrap(shown) == document
+            else _holding(strip_integrity(shown), {NATIVE_KEY: native.wrap(document)})
         )
 
     def _said_beside(self, carried: Carried, index: IndexState) -> Record:
@@ -253,13 +255,13 @@ class Conversion(msgspec.Struct, kw_only=True):
         """A memory as a grain, and what is known of it beside."""
         document = carried.document
         if oms.owns(document):
-            return Checked.of(document.native, document.name), carried.index
+            return CheckedGrain.of(document.native, document.name), carried.index
         made = oms.from_projection(self._read(carried), document)
         if len(made.blob) > EXTENDED.max_bytes:
             raise TooLarge(f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes")
         if carried.record is not None:
             self._note_succession(carried.record, made.address)
-        return Checked.of(made.blob, made.address), carried.index
+        return CheckedGrain.of(made.blob, made.address), carried.index
 
     def _note_succession(self, record: Record, address: str) -> None:
         if record.get("supersedes"):
@@ -311,12 +313,12 @@ def _or_none(make: Callable[[], T | None]) -> T | None:
 
 def _holding(record: Record, more: dict[str, object]) -> Record:
     structured = {**(record["body"].get("structured") or {}), **more}
-    return ordered({**record, "body": {**record["body"], "structured": structured}})
+    return sort_record_fields({**record, "body": {**record["body"], "structured": structured}})
 
 
 def _closed(record: Record, successor: str, index: IndexState) -> Record:
     """A record that says what superseded it, and when."""
-    closed = unsigned(record)
+    closed = strip_integrity(record)
     closed["superseded_by"] = [successor]
     if closed["time"].get("valid_to") is None and index.system_valid_to is not None:
         closed["time"] = {**closed["time"], "valid_to": format_instant(Instant(min(LATEST, index.system_valid_to)))}
@@ -336,7 +338,7 @@ def _difference(record: Record, shown: Record) -> dict[str, Any]:
 def _with(shown: Record, said: dict[str, Any]) -> Record:
     structured = {**(shown["body"].get("structured") or {}), **said["structured"]}
     body = {**shown["body"], "structured": structured} if structured else shown["body"]
-    return ordered(cast("Record", {**shown, **said["fields"], "body": body}))
+    return sort_record_fields(cast("Record", {**shown, **said["fields"], "body": body}))
 
 
 def _refuse_bound(carried: Carried) -> None:

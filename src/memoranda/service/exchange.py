@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.encoding.garbage import seldom_collected
+from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import Conflict, GrainError, MemorandaError
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Version
@@ -239,7 +239,7 @@ class _Import:
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
-        with seldom_collected():
+        with collect_seldom():
             self._run(items)
 
     def _run(self, items: Iterable[Item]) -> None:

@@ -460,7 +460,7 @@ def _ready_document(
 def _memory_inside(context: Context, access: Access, inner: Document, kept: Bounds | None) -> Ready:
     memory = parse(inner.native, max_bytes=_MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
-    if given.new.document.native != inner.native or oams.outside(inner, given.memory) != inner:
+    if given.new.document.native != inner.native or oams.with_portable_name(inner, given.memory) != inner:
         raise InvalidInput("not the memory that it is named after")
     given = replace(given, new=_tightened(context, given.new, kept))
     place, key = given.place, given.memory["key"]

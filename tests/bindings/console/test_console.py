@@ -144,12 +144,12 @@ def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_rec
     session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
     server.service.sessions._system.extend_grant(session.grant_id, Instant(server.service.context.clock() + 60_000))
     (before,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
-    events = len(server.service.audit(access, AuditRequest(asked_limit=500)))
+    events = len(server.service.audit(access, AuditRequest(requested_limit=500)))
     live = {"x-memoranda-live": "1"}
     assert [browser.get(f"{ROOT}/latest", headers=live).json()["seq"] for _ in range(3)]
     (after,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     assert after.expires == before.expires
-    assert len(server.service.audit(access, AuditRequest(asked_limit=500))) == events
+    assert len(server.service.audit(access, AuditRequest(requested_limit=500))) == events
     browser.get(f"{ROOT}/keys")
     (used,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     assert used.expires > before.expires

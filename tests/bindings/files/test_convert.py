@@ -22,7 +22,7 @@ from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
 from memoranda.encoding.json_text import dump, parse
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.record import complete
+from memoranda.standards.ump.record import fill_defaults
 
 # One of everything, and everything that may happen to it.
 ALL_STEPS = [*((op, 0) for op in NEW for _ in range(3)), *((op, which) for which, op in enumerate(CHANGES))]
@@ -50,7 +50,7 @@ def record(**said: Any) -> dict[str, Any]:
         "provenance": {"actor": PEER.did, "actor_kind": "user", "method": "asserted"},
         **said,
     }
-    return {**complete(draft, now=NOW, version="0.1"), "id": "urn:ump:abcdefgh"}
+    return {**fill_defaults(draft, now=NOW, version="0.1"), "id": "urn:ump:abcdefgh"}
 
 
 def lines(path: Path, *records: Any) -> Path:

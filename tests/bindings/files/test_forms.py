@@ -27,7 +27,7 @@ from memoranda.standards.oms import signature as oms_signature
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.record import check, complete
+from memoranda.standards.ump.record import check, fill_defaults
 
 REF = "mem://support/agent-1"
 FORMS = ("all.ndjson", "all.ump.json", "all.ump.md", "folder/", "all.mg", "bundle", "all.oams.jsonl", "all.oams.md")
@@ -118,7 +118,7 @@ class Writer:
     def remember_of_another(self) -> None:
         said = {"kind": "semantic", "body": {"text": self.text}, "scope": {"owner": self.m.owner, "project": "p"}}
         told = {"provenance": {"actor": PEER.did, "actor_kind": "agent", "method": "observed"}}
-        whole = complete(check({**said, **told}, version="0.1"), now=1_780_000_000_000 + self.count, version="0.1")
+        whole = fill_defaults(check({**said, **told}, version="0.1"), now=1_780_000_000_000 + self.count, version="0.1")
         self.m.service.remember(self.m.access, signature.seal(whole, PEER))
 
     def store(self) -> None:

@@ -185,7 +185,7 @@ def test_a_memory_is_stored_once_however_often_it_is_sent(client: httpx.Client) 
     assert first.headers["etag"] == again.headers["etag"]
     assert first.json()["tags"] == ["tea", "habits"]
     assert first.json()["metadata"] == {"memoranda:tags": ["Tea", "HABITS"]}
-    assert first.headers["x-oams-warning"] == "the field 'x-ours' is not in OAMS 0.1; it is kept"
+    assert first.headers["x-oams-warning"] == "the field 'x-ours' is not in OAMS 0.1; it is stored unchanged"
     whole = client.put(memory_path("user:store", "tea"), json=first.json())
     assert (whole.status_code, whole.json()) == (200, first.json())
 

@@ -19,7 +19,7 @@ from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.model.instant import parse_instant
 from memoranda.standards.oams import bundle
 from memoranda.standards.oams.bundle import BundleReader, BundleWriter, Manifest
-from memoranda.standards.oams.memory import check, packed_vector
+from memoranda.standards.oams.memory import check, pack_vector
 
 NOW = parse_instant("2026-04-27T12:00:00Z")
 
@@ -132,20 +132,18 @@ def test_vectors_may_leave_the_lines_and_are_joined_again(values: list[Any]) -> 
         back.setdefault((each.memory["namespace"], each.memory["key"]), []).append(each.memory)
     for value in values:
         same = back[value["namespace"], value["key"]]
-        assert any(
-            packed_vector(value.get("embedding", [])) == packed_vector(each.get("embedding", [])) for each in same
-        )
+        assert any(pack_vector(value.get("embedding", [])) == pack_vector(each.get("embedding", [])) for each in same)
 
 
 @pytest.mark.requirement("OAMS-7-readme")
 def test_the_readme_tells_people_what_is_there() -> None:
-    text = bundle.readme(Manifest.parse(written(TWO).manifest))
+    text = bundle.render_readme(Manifest.parse(written(TWO).manifest))
     assert "2 memories" in text
     assert "`user-x123ab:personal`" in text
     assert "float32" in text
-    many = bundle.readme(Manifest(memory_count=300, namespaces=tuple(f"o:{n}" for n in range(300))))
+    many = bundle.render_readme(Manifest(memory_count=300, namespaces=tuple(f"o:{n}" for n in range(300))))
     assert "and 200 more" in many
-    assert "There are no memories." in bundle.readme(Manifest.parse(written([]).manifest))
+    assert "There are no memories." in bundle.render_readme(Manifest.parse(written([]).manifest))
 
 
 # --- what must hold before anything is handed out ---------------------------------------------------------
@@ -213,7 +211,7 @@ def test_a_vector_that_fits_no_memory_is_left_out_with_a_warning() -> None:
     changed = files.saying(checksum_sha256=hashlib.sha256(line).hexdigest())
     found = list(Files(changed.manifest, line, files.vectors).reader())
     assert found[0].memory == memory(key="a")
-    assert "its vector is left out" in found[0].warnings[0]
+    assert "its vector is ignored" in found[0].warnings[0]
 
 
 @pytest.mark.requirement("OAMS-8-compatible-minor")
@@ -266,7 +264,7 @@ def test_a_manifest_of_others_may_have_more_and_less() -> None:
     reader = files.reader()
     assert [each.memory for each in reader] == [memory()]
     assert len(reader.warnings) == 2
-    assert reader.manifest.others == {"extra": {"x": 1}}
+    assert reader.manifest.extra_members == {"extra": {"x": 1}}
     upper = written([memory()])
     assert len(list(upper.saying(checksum_sha256="sha256:" + upper.said()["checksum_sha256"].upper()).reader())) == 1
 

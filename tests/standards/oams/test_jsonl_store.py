@@ -13,7 +13,7 @@ from tests.standards.oams.strategies import memories, memory
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemoryNotFound, NamespaceNotFound, StoreCorrupt
 from memoranda.standards.oams.jsonl_store import JsonlStore
-from memoranda.standards.oams.memory import shown
+from memoranda.standards.oams.memory import to_response
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
@@ -41,17 +41,17 @@ def test_every_memory_of_a_file_can_be_had(values: list[Any]) -> None:
     opened = store(*values, end=b"\r\n")
     assert opened.count == len(values)
     for value in values:
-        assert opened.get(parse_namespace(value["namespace"]), value["key"]) == shown(value)
+        assert opened.get(parse_namespace(value["namespace"]), value["key"]) == to_response(value)
 
 
 @pytest.mark.requirement("OAMS-1-file-as-store")
 def test_a_file_is_listed_newest_first_in_pages() -> None:
     opened = store(*THREE)
     assert opened.namespaces == ["org-acme:legal", "user-x123ab:personal"]
-    first = opened.page(ListRequest(namespace=PERSONAL, asked_limit=1))
+    first = opened.list_page(ListRequest(namespace=PERSONAL, requested_limit=1))
     assert keys(first.memories) == ["b"]
     assert first.next_cursor is not None
-    second = opened.page(ListRequest(namespace=PERSONAL, asked_limit=1, cursor=first.next_cursor))
+    second = opened.list_page(ListRequest(namespace=PERSONAL, requested_limit=1, cursor=first.next_cursor))
     assert (keys(second.memories), second.next_cursor) == (["a"], None)
     assert second.memories[0]["tags"] == ["tea"]
 
@@ -59,11 +59,11 @@ def test_a_file_is_listed_newest_first_in_pages() -> None:
 def test_a_file_is_filtered_by_tags_and_times() -> None:
     opened = store(*THREE)
     listed = ListRequest.parse({"namespace": str(PERSONAL), "tags": ["TEA"], "since": "2026-02-01T00:00:00Z"})
-    assert keys(opened.page(listed).memories) == ["b"]
+    assert keys(opened.list_page(listed).memories) == ["b"]
     everything = RecallRequest(query="tea")
-    assert sorted(keys(list(opened.candidates(everything)))) == ["a", "b", "c"]
+    assert sorted(keys(list(opened.find_candidates(everything)))) == ["a", "b", "c"]
     some = RecallRequest.parse({"query": "tea", "namespaces": [str(PERSONAL), "a:b"], "until": "2026-03-01T00:00:00Z"})
-    assert keys(list(opened.candidates(some))) == ["a"]
+    assert keys(list(opened.find_candidates(some))) == ["a"]
 
 
 def test_the_last_line_of_a_key_counts() -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_there_is_not_found() -> None:
     with pytest.raises(MemoryNotFound):
         opened.get(PERSONAL, "c")
     with pytest.raises(InvalidInput, match="cursor"):
-        opened.page(ListRequest(namespace=PERSONAL, cursor="x"))
+        opened.list_page(ListRequest(namespace=PERSONAL, cursor="x"))
 
 
 def test_a_file_that_changes_under_the_reader_is_noticed() -> None:

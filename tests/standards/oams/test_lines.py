@@ -14,11 +14,11 @@ from tests.standards.oams.strategies import memories, memory
 from memoranda.encoding import json_text
 from memoranda.model.instant import parse_instant
 from memoranda.standards.oams import lines
-from memoranda.standards.oams.lines import Line, Packed, Sorter, order_of
+from memoranda.standards.oams.lines import Line, Packed, Sorter, sort_key_of
 
 
 def read(data: bytes) -> list[Line]:
-    return list(lines.read(io.BytesIO(data)))
+    return list(lines.read_lines(io.BytesIO(data)))
 
 
 def line(**fields: Any) -> bytes:
@@ -106,17 +106,17 @@ def test_runs_on_disk_come_out_as_if_sorted_in_memory(items: list[tuple[int, byt
     scratch = io.BytesIO()
     sorter = Sorter(scratch, run_bytes=run_bytes)
     packed = [
-        Packed(order_of(memory(created_at=f"2026-01-0{day + 1}T00:00:00Z"), number), data, data[:8])
+        Packed(sort_key_of(memory(created_at=f"2026-01-0{day + 1}T00:00:00Z"), number), data, data[:8])
         for number, (day, data) in enumerate(items)
     ]
     for each in packed:
         sorter.add(each)
-    assert list(sorter.sorted()) == sorted(packed, key=lambda each: each.order)
+    assert list(sorter.merge()) == sorted(packed, key=lambda each: each.order)
 
 
 @given(st.lists(memories(), max_size=6))
 def test_the_order_is_that_of_time_and_then_of_arrival(values: list[dict[str, Any]]) -> None:
-    ordered = sorted(enumerate(values), key=lambda item: order_of(item[1], item[0]))
+    ordered = sorted(enumerate(values), key=lambda item: sort_key_of(item[1], item[0]))
     moments = [parse_instant(value["created_at"]) for _, value in ordered]
     assert moments == sorted(moments)
 
@@ -133,13 +133,13 @@ def test_times_within_a_millisecond_and_before_1970_are_in_order() -> None:
         "2026-04-27T12:00:00.001Z",
         "9999-12-31T23:59:59.999999999Z",
     ]
-    keys = [order_of(memory(created_at=text), 99 - index) for index, text in enumerate(times)]
+    keys = [sort_key_of(memory(created_at=text), 99 - index) for index, text in enumerate(times)]
     assert keys == sorted(keys)
 
 
 def test_lines_larger_than_what_is_read_ahead_are_merged_whole() -> None:
     sorter = Sorter(io.BytesIO(), run_bytes=1)
-    big = [Packed(order_of(memory(), number), bytes([number]) * 300_000) for number in (2, 1, 3)]
+    big = [Packed(sort_key_of(memory(), number), bytes([number]) * 300_000) for number in (2, 1, 3)]
     for each in big:
         sorter.add(each)
-    assert [each.line[0] for each in sorter.sorted()] == [1, 2, 3]
+    assert [each.line[0] for each in sorter.merge()] == [1, 2, 3]

@@ -13,7 +13,14 @@ from tests.standards.oams.strategies import INSTANTS, KEYS, NAMESPACES, TENANT, 
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import KINDS, VISIBILITIES, Document, Projection, Relation, Scope
-from memoranda.standards.oams.mapping import derived_from, from_projection, project, reference, reference_text, unwrap
+from memoranda.standards.oams.mapping import (
+    derived_from,
+    format_reference,
+    from_projection,
+    parse_reference,
+    project,
+    unwrap,
+)
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, check
 
 ORIGINAL = Document(standard="ump", media_type="application/vnd.ump+json", name="urn:ump:abc", native=b"{ \x00 }")
@@ -86,12 +93,12 @@ def test_junk_in_our_own_metadata_is_refused_when_it_comes(name: str, junk: obje
     ],
 )
 def test_a_parent_is_a_key_or_a_namespace_with_a_key(text: str, pair: tuple[str, str]) -> None:
-    assert reference(text, "o:s") == pair
+    assert parse_reference(text, "o:s") == pair
 
 
 @given(NAMESPACES, KEYS)
 def test_a_reference_leads_to_its_pair(namespace: str, key: str) -> None:
-    assert reference(reference_text(namespace, key), "other:scope") == (namespace, key)
+    assert parse_reference(format_reference(namespace, key), "other:scope") == (namespace, key)
 
 
 def test_a_consolidation_of_thousands_has_a_bounded_number_of_links() -> None:

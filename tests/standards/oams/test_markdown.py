@@ -36,7 +36,7 @@ The actual `value` text goes here as Markdown body.
 
 
 def read(text: str) -> list[Line]:
-    return list(markdown.read(io.BytesIO(text.encode("utf-8"))))
+    return list(markdown.read_memories(io.BytesIO(text.encode("utf-8"))))
 
 
 def only(text: str) -> Any:
@@ -123,7 +123,7 @@ def test_fields_may_be_spread_and_unquoted() -> None:
         (EXAMPLE.replace("**namespace:** `user-x123ab:personal`\n", ""), "namespace is required"),
         (EXAMPLE.replace("`user-x123ab:personal`", "`x`"), "namespace must"),
         (EXAMPLE.replace("**tags:**", "<!-- oams: { -->\n**tags:**"), "not JSON"),
-        (EXAMPLE.replace("**tags:**", "<!-- oams: [] -->\n**tags:**"), "must hold an object"),
+        (EXAMPLE.replace("**tags:**", "<!-- oams: [] -->\n**tags:**"), "must contain an object"),
         (EXAMPLE.replace("**tags:**", '<!-- oams: {"value":"x"} -->\n**tags:**'), "other than value"),
         (EXAMPLE.replace("**tags:**", "<!-- oams: {} -->\n<!-- oams: {} -->\n**tags:**"), "one comment"),
         ("## key: \n", "is required"),
@@ -140,17 +140,17 @@ def test_a_bad_section_is_named_by_its_line_and_the_next_is_read(text: str, reas
 
 def test_what_is_not_utf8_or_too_large_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     data = EXAMPLE.encode().replace(b"actual", b"\xff\xfe") + EXAMPLE.encode()
-    found = list(markdown.read(io.BytesIO(data)))
+    found = list(markdown.read_memories(io.BytesIO(data)))
     assert [each.error is None for each in found] == [False, True]
     monkeypatch.setattr(markdown, "MAX_SECTION_BYTES", 1000)
     large = EXAMPLE.encode().replace(b"actual", b"x" * 3000) + EXAMPLE.encode()
-    found = list(markdown.read(io.BytesIO(large)))
+    found = list(markdown.read_memories(io.BytesIO(large)))
     assert [each.error is None for each in found] == [False, True]
 
 
 @given(st.binary(max_size=200) | TEXTS.map(lambda text: ("## key: " + text).encode()))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for line in markdown.read(io.BytesIO(data)):
+    for line in markdown.read_memories(io.BytesIO(data)):
         assert (line.memory is None) == (line.error is not None)
 
 

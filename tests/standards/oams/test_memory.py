@@ -19,12 +19,12 @@ from memoranda.standards.oams.memory import (
     MAX_TAGS,
     MAX_VALUE_BYTES,
     STRATEGIES,
+    assign_times,
     check,
     is_strategy,
-    lowered,
+    lower_tags,
     same_content,
-    shown,
-    with_times,
+    to_response,
 )
 
 REQUIRED = ("key", "namespace", "value", "created_at", "updated_at")
@@ -82,7 +82,7 @@ def test_every_valid_memory_is_kept_as_it_is(value: Any) -> None:
         ({"metadata": {"language": []}}, "metadata.language must be a string"),
         ({"metadata": {"decay_score": "slow"}}, "metadata.decay_score must be a number"),
         ({"metadata": {"last_used_at": "yesterday"}}, "metadata.last_used_at must be"),
-        ({"metadata": {"x": math.nan}}, "not finite"),
+        ({"metadata": {"x": math.nan}}, "finite numbers only"),
         ({"created_at": "2026-04-27"}, "created_at must be an RFC 3339 time"),
         ({"created_at": "2026-04-27T12:00:00"}, "created_at must be an RFC 3339 time"),
         ({"created_at": "2026-04-27T12:00:00+02:00"}, "created_at must be in UTC"),
@@ -155,7 +155,7 @@ def test_unknown_fields_are_kept_with_a_warning() -> None:
     value = memory(mood="sunny")
     checked, warnings = check(value, complete=True)
     assert checked == value
-    assert warnings == ("the field 'mood' is not in OAMS 0.1; it is kept",)
+    assert warnings == ("the field 'mood' is not in OAMS 0.1; it is stored unchanged",)
 
 
 @pytest.mark.requirement("OAMS-6-vendor-strategies", "OAMS-8-unknown-enum-values")
@@ -200,7 +200,7 @@ def test_null_is_as_good_as_nothing_where_a_client_writes_all_its_fields() -> No
     checked, warnings = check(value, complete=True)
     assert checked == value
     assert len(warnings) == 4
-    assert shown(checked) == value
+    assert to_response(checked) == value
 
 
 @pytest.mark.requirement("OAMS-5-source-kept")
@@ -243,22 +243,22 @@ def test_no_json_value_does_more_than_be_refused(value: Any) -> None:
 @pytest.mark.requirement("OAMS-2-tags-lowercase")
 def test_tags_are_shown_in_lower_case_with_their_spelling_beside_them() -> None:
     value = memory(tags=["Research", "memory", "MEMORY"])
-    assert shown(value)["tags"] == ["research", "memory"]
-    assert shown(value)["metadata"] == {"memoranda:tags": ["Research", "memory", "MEMORY"]}
+    assert to_response(value)["tags"] == ["research", "memory"]
+    assert to_response(value)["metadata"] == {"memoranda:tags": ["Research", "memory", "MEMORY"]}
     assert value == memory(tags=["Research", "memory", "MEMORY"])
     plain = memory(tags=["research"])
-    assert shown(plain) is plain
+    assert to_response(plain) is plain
 
 
 @given(st.lists(TEXTS))
 def test_lowering_twice_is_lowering_once(tags: list[str]) -> None:
-    assert lowered(lowered(tags)) == lowered(tags)
+    assert lower_tags(lower_tags(tags)) == lower_tags(tags)
 
 
 @pytest.mark.requirement("OAMS-3-score")
 @given(memories(), st.none() | st.floats(0, 1))
 def test_storing_an_answer_again_stores_what_was_stored(value: Any, score: float | None) -> None:
-    answered = shown(value, score=score)
+    answered = to_response(value, score=score)
     if score is not None:
         assert answered["metadata"]["score"] == score
     again, _ = check(answered, complete=True)
@@ -273,7 +273,7 @@ def test_storing_an_answer_again_stores_what_was_stored(value: Any, score: float
 @pytest.mark.requirement("OAMS-3-store-times")
 @given(memories(complete=False), INSTANTS)
 def test_a_first_version_has_both_times(value: Any, now: int) -> None:
-    stored = with_times(value, now, None)
+    stored = assign_times(value, now, None)
     check(stored, complete=True)
     for name in ("created_at", "updated_at"):
         assert value.get(name) in (None, stored[name])
@@ -285,14 +285,14 @@ def test_a_first_version_has_both_times(value: Any, now: int) -> None:
 
 @pytest.mark.requirement("OAMS-3-store-times")
 def test_times_that_are_not_given_are_now() -> None:
-    stored = with_times(memory(created_at=None, updated_at=None), 1_777_291_200_000, None)
+    stored = assign_times(memory(created_at=None, updated_at=None), 1_777_291_200_000, None)
     assert stored["created_at"] == stored["updated_at"] == "2026-04-27T12:00:00.000Z"
 
 
 @pytest.mark.requirement("OAMS-3-store-times")
 @given(memories(complete=False), memories(), INSTANTS)
 def test_a_further_version_keeps_its_creation_and_moves_its_update(value: Any, previous: Any, now: int) -> None:
-    stored = with_times(value, now, previous)
+    stored = assign_times(value, now, previous)
     assert stored["created_at"] == previous["created_at"]
     last, moved = parse_instant(previous["updated_at"]), parse_instant(stored["updated_at"])
     assert moved > last
@@ -333,6 +333,6 @@ def test_content_knows_json_types_apart() -> None:
 @pytest.mark.parametrize("name", ["memoranda:expire_at", "memoranda:Kind", "memoranda:", "memoranda:state"])
 def test_a_name_of_ours_that_means_nothing_is_refused(name: str) -> None:
     given = {"key": "k", "namespace": "user-x123ab:personal", "value": "v"}
-    with pytest.raises(InvalidInput, match="means nothing here"):
+    with pytest.raises(InvalidInput, match="is not a known name"):
         check({**given, "metadata": {name: "2026-01-01T00:00:00Z"}}, complete=False)
     check({**given, "metadata": {"memorandum": 1, "memoranda": 2}}, complete=False)

@@ -147,12 +147,12 @@ def test_a_store_takes_namespace_and_key_from_the_path_or_from_the_body() -> Non
 @pytest.mark.parametrize(
     ("namespace", "key", "body", "complaint"),
     [
-        ("a:b", "01HX", memory(), "namespace in the body is another"),
-        ("user-x123ab:personal", "k", memory(), "key in the body is another"),
+        ("a:b", "01HX", memory(), "namespace in the body differs"),
+        ("user-x123ab:personal", "k", memory(), "key in the body differs"),
         ("user-x123ab:personal", "01HX", [], "must be an object"),
         ("ab", "k", {"value": "x"}, "namespace must"),
         ("a:b", "k", {}, "value is required"),
-        ("a:b", "k", {"value": "x", "key": None}, "key in the body is another"),
+        ("a:b", "k", {"value": "x", "key": None}, "key in the body differs"),
     ],
 )
 def test_a_store_that_contradicts_itself_is_refused(namespace: str, key: str, body: object, complaint: str) -> None:

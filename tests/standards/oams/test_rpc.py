@@ -17,7 +17,7 @@ from memoranda.standards.oams.rpc import Call, Envelope
 
 
 def read(value: Any) -> Envelope:
-    return rpc.read(json.dumps(value).encode())
+    return rpc.parse_body(json.dumps(value).encode())
 
 
 def call(**members: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def call(**members: Any) -> dict[str, Any]:
 def test_a_call_is_read_and_answered() -> None:
     envelope = read(call(params={"namespace": "a:b"}))
     assert envelope == Envelope(calls=(Call(method="oams.list", params={"namespace": "a:b"}, id=1),))
-    answered = rpc.closed(envelope, [rpc.answer(envelope.calls[0], [])])
+    answered = rpc.build_response(envelope, [rpc.build_result(envelope.calls[0], [])])
     assert answered == {"jsonrpc": "2.0", "result": [], "id": 1}
 
 
@@ -37,14 +37,14 @@ def test_a_call_is_read_and_answered() -> None:
 def test_an_answer_repeats_the_id(identity: Any) -> None:
     found = read(call(id=identity)).calls[0]
     assert not found.is_notification
-    assert rpc.answer(found, 1)["id"] == identity
+    assert rpc.build_result(found, 1)["id"] == identity
 
 
 @pytest.mark.requirement("OAMS-3-rpc")
 def test_a_notification_is_known_and_gets_no_answer() -> None:
     envelope = read({"jsonrpc": "2.0", "method": "oams.forget", "params": {}})
     assert envelope.calls[0].is_notification
-    assert rpc.closed(envelope, []) is None
+    assert rpc.build_response(envelope, []) is None
 
 
 @pytest.mark.requirement("OAMS-3-rpc")
@@ -54,13 +54,13 @@ def test_a_batch_keeps_its_order_and_its_bad_members() -> None:
     assert [each.id for each in envelope.calls] == ["a", None, None, "b"]
     assert [each.problem is not None for each in envelope.calls] == [False, True, False, True]
     assert [each.is_notification for each in envelope.calls] == [False, False, True, False]
-    refused = rpc.refusal(envelope.calls[3])
+    refused = rpc.build_refusal(envelope.calls[3])
     assert refused == {
         "jsonrpc": "2.0",
         "error": {"code": -32600, "message": 'jsonrpc must be "2.0"'},
         "id": "b",
     }
-    assert rpc.closed(envelope, [refused]) == [refused]
+    assert rpc.build_response(envelope, [refused]) == [refused]
 
 
 @pytest.mark.requirement("OAMS-3-rpc")
@@ -92,7 +92,7 @@ def test_a_batch_keeps_its_order_and_its_bad_members() -> None:
     ],
 )
 def test_what_is_no_call_is_answered_by_one_error(body: bytes, code: int) -> None:
-    envelope = rpc.read(body)
+    envelope = rpc.parse_body(body)
     assert not envelope.is_batch
     assert len(envelope.calls) == 1
     problem = envelope.calls[0].problem
@@ -106,20 +106,20 @@ def test_wrong_parameters_of_a_notification_are_not_answered() -> None:
 
 
 def test_a_body_that_is_too_large_is_not_parsed() -> None:
-    assert rpc.read(b"[1,2,3]", max_bytes=5).calls[0].problem is not None
+    assert rpc.parse_body(b"[1,2,3]", max_bytes=5).calls[0].problem is not None
 
 
 @given(JSON | st.lists(st.dictionaries(st.sampled_from(["jsonrpc", "method", "id", "params"]), JSON), max_size=3))
 def test_any_json_becomes_calls_that_can_be_answered(value: Any) -> None:
-    envelope = rpc.read(json_text.dump(value))
+    envelope = rpc.parse_body(json_text.dump(value))
     assert envelope.calls
     for each in envelope.calls:
-        json_text.dump(rpc.failure(each, -32603, "x", {"a": 1}))
+        json_text.dump(rpc.build_failure(each, -32603, "x", {"a": 1}))
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_become_calls(body: bytes) -> None:
-    assert rpc.read(body).calls
+    assert rpc.parse_body(body).calls
 
 
 # --- codes -------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_every_error_has_its_code_and_status(error: errors.MemorandaError, code:
 
 @pytest.mark.requirement("OAMS-3-error-shape")
 def test_errors_have_the_shape_of_json_rpc() -> None:
-    assert rpc.error_object(-32001, "namespace not found", {"namespace": "a:b"}) == {
+    assert rpc.build_error(-32001, "namespace not found", {"namespace": "a:b"}) == {
         "code": -32001,
         "message": "namespace not found",
         "data": {"namespace": "a:b"},

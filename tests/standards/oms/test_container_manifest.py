@@ -30,8 +30,8 @@ A, B = "a" * 64, "b" * 64
 
 
 def encoded(states: dict[str, IndexState], *, is_cbor: bool) -> bytes:
-    entries = (manifest.entry(address, states[address], is_cbor=is_cbor) for address in sorted(states))
-    return manifest.head(len(states), is_cbor=is_cbor) + b"".join(entries)
+    entries = (manifest.encode_entry(address, states[address], is_cbor=is_cbor) for address in sorted(states))
+    return manifest.encode_head(len(states), is_cbor=is_cbor) + b"".join(entries)
 
 
 @pytest.mark.requirement("OMS-11.7-manifest")
@@ -80,7 +80,7 @@ def test_index_state_changes_no_grain() -> None:
 def test_what_is_written_is_read_and_is_one_canonical_map(states: dict[str, IndexState], is_cbor: bool) -> None:
     states = {address: state for address, state in states.items() if state != DEFAULT}
     data = encoded(states, is_cbor=is_cbor)
-    assert dict(manifest.read(Scanner([data]))) == states
+    assert dict(manifest.read_entries(Scanner([data]))) == states
     decoded = (cbor if is_cbor else canonical).decode_value(data)
     assert decoded.keys() == states.keys()
 
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_and_is_one_canonical_map(states: dict[str, Inde
 def test_heads_of_all_sizes(count: int, is_cbor: bool) -> None:
     states = {hashlib.sha256(n.to_bytes(4)).hexdigest(): VERIFIED for n in range(count)}
     data = encoded(states, is_cbor=is_cbor)
-    assert sum(1 for _ in manifest.read(Scanner([data]))) == count
+    assert sum(1 for _ in manifest.read_entries(Scanner([data]))) == count
     assert data[:9].startswith((cbor if is_cbor else canonical).encode_value({str(n): 1 for n in range(count)})[:1])
 
 
@@ -131,7 +131,7 @@ def test_states_that_cannot_be_are_refused() -> None:
 
 def test_later_versions_may_say_more() -> None:
     data = canonical.encode_value({A: {"vstatus": "verified", "rstat": "accepted"}})
-    assert dict(manifest.read(Scanner([data]))) == {A: VERIFIED}
+    assert dict(manifest.read_entries(Scanner([data]))) == {A: VERIFIED}
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_later_versions_may_say_more() -> None:
 )
 def test_malformed_manifests_are_refused(data: bytes) -> None:
     with pytest.raises(MemorandaError):
-        list(manifest.read(Scanner([data])))
+        list(manifest.read_entries(Scanner([data])))
 
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_raise_only_our_errors(data: bytes) -> None:
     for start in (b"", b"\x81" + canonical.encode_value(A), b"\xa1" + cbor.encode_value(A)):
         with contextlib.suppress(MemorandaError):
-            list(manifest.read(Scanner([start + data])))
+            list(manifest.read_entries(Scanner([start + data])))

@@ -13,7 +13,7 @@ from memoranda.standards.oms.header import (
     SENSITIVITIES,
     Header,
     namespace_hash,
-    type_byte,
+    read_type_byte,
 )
 
 V1 = bytes.fromhex(BY_ID["V1"]["expected"]["blob_hex"])
@@ -24,7 +24,7 @@ def test_the_header_of_vector_1_reads_as_the_specification_explains_it() -> None
     header = Header.parse(V1)
     assert header == Header(version=1, flags=0, type_byte=1, ns_hash=0xA4D2, created_at_sec=1768471200)
     assert header.pack() == V1[:HEADER_BYTES]
-    assert type_byte(V1) == 1
+    assert read_type_byte(V1) == 1
 
 
 @pytest.mark.requirement("OMS-3.1-header")
@@ -37,7 +37,7 @@ def test_any_nine_bytes_of_version_1_read_and_write_back(rest: bytes, payload: b
 @pytest.mark.requirement("OMS-3.3-minimum-size")
 @pytest.mark.parametrize("length", range(10))
 def test_fewer_than_ten_bytes_are_no_grain(length: int) -> None:
-    for read in (Header.parse, type_byte, grains.decode):
+    for read in (Header.parse, read_type_byte, grains.decode):
         with refused("ERR_TOO_SHORT", str(length)):
             read(V1[:length])
 
@@ -45,7 +45,7 @@ def test_fewer_than_ten_bytes_are_no_grain(length: int) -> None:
 @pytest.mark.requirement("OMS-3.1-version")
 @pytest.mark.parametrize("version", [0, 2, 255])
 def test_another_version_is_refused_and_named(version: int) -> None:
-    for read in (Header.parse, type_byte, grains.decode):
+    for read in (Header.parse, read_type_byte, grains.decode):
         with refused("ERR_VERSION", str(version)):
             read(bytes([version]) + V1[1:])
 

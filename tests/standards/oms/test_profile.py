@@ -8,7 +8,7 @@ import pytest
 from tests.standards.oms.published import ADDRESS, belief, refused
 
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.profile import domain_problems
+from memoranda.standards.oms.profile import find_domain_problems
 
 GOOD_AND_BAD: list[tuple[str, str, Any, Any]] = [
     ("healthcare", "hc:patient_id", "p-1", 5),
@@ -75,4 +75,4 @@ def test_path_parameters_match_the_path() -> None:
 
 
 def test_an_unknown_profile_is_no_problem() -> None:
-    assert domain_problems(belief(structural_tags=["profile:astrology", "profile:"])) == []
+    assert find_domain_problems(belief(structural_tags=["profile:astrology", "profile:"])) == []

@@ -13,7 +13,7 @@ from tests.standards.oms.strategies import ROUGH_VALUES, TEXTS, grain_fields, sa
 
 from memoranda.errors import GrainError, MemorandaError
 from memoranda.standards.oms import grains
-from memoranda.standards.oms.normal import normalised
+from memoranda.standards.oms.normal import normalise
 from memoranda.standards.oms.registry import ERROR_CODES
 
 ENCODINGS = st.booleans()
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_and_written_again(
 @given(st.dictionaries(TEXTS.map("x-{}".format), ROUGH_VALUES, max_size=4), ENCODINGS)
 def test_rough_values_are_read_back_in_their_normal_form(extra: dict[str, Any], cbor: bool) -> None:
     fields = {**of_type("belief"), **extra}
-    assert same(dict(grains.decode(grains.encode(fields, cbor=cbor).blob).fields), normalised(fields))
+    assert same(dict(grains.decode(grains.encode(fields, cbor=cbor).blob).fields), normalise(fields))
 
 
 @pytest.mark.requirement("OMS-4-deterministic")

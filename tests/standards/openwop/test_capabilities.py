@@ -17,9 +17,9 @@ from memoranda.standards.openwop.capabilities import (
     Offer,
     Proposals,
     Workspace,
-    dimensions,
-    discovery,
-    token_counter,
+    build_discovery,
+    find_dimensions,
+    token_counter_name,
 )
 
 EVERYTHING = Offer(
@@ -51,7 +51,7 @@ EVERYTHING = Offer(
 
 @pytest.mark.requirement("WOP-4-root")
 def test_every_flag_stands_at_the_root() -> None:
-    document = discovery(EVERYTHING)
+    document = build_discovery(EVERYTHING)
     assert "capabilities" not in document
     assert document == {
         "protocolVersion": "1.1",
@@ -104,9 +104,9 @@ def test_every_flag_stands_at_the_root() -> None:
 
 @pytest.mark.requirement("WOP-4-claim")
 def test_what_is_off_is_not_claimed() -> None:
-    document = discovery(Offer())
+    document = build_discovery(Offer())
     assert set(document) == {"protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"}
-    assert dimensions(document) == frozenset()
+    assert find_dimensions(document) == frozenset()
     # A switch takes its own claim away and no other.
     for off, path in (
         ({"attribution": False}, ("memory", "attribution")),
@@ -119,17 +119,17 @@ def test_what_is_off_is_not_claimed() -> None:
         ({"proposals": None}, ("agents", "proposals")),
         ({"manifest_runtime": False}, ("agents", "manifestRuntime")),
     ):
-        changed = discovery(replace(EVERYTHING, **off))
-        expected = discovery(EVERYTHING)
+        changed = build_discovery(replace(EVERYTHING, **off))
+        expected = build_discovery(EVERYTHING)
         del expected[path[0]][path[1]]
         assert changed == expected
 
 
 @pytest.mark.requirement("WOP-4-dimensions")
 def test_the_eight_dimensions_follow_from_the_document() -> None:
-    everything = discovery(EVERYTHING)
+    everything = build_discovery(EVERYTHING)
     assert len(DIMENSIONS) == 8
-    assert dimensions(everything) == set(DIMENSIONS)
+    assert find_dimensions(everything) == set(DIMENSIONS)
     for off, lost in (
         ({"writable": False}, {"write"}),
         ({"search_modes": ()}, {"search"}),
@@ -142,21 +142,21 @@ def test_the_eight_dimensions_follow_from_the_document() -> None:
         ({"ttl": False, "forget": False}, {"retention"}),
         ({"long_term": False, "consolidation": None}, {"long-term-durability", "replay-snapshot"}),
     ):
-        changed = discovery(replace(EVERYTHING, **off))
-        assert set(DIMENSIONS) - dimensions(changed) == lost
+        changed = build_discovery(replace(EVERYTHING, **off))
+        assert set(DIMENSIONS) - find_dimensions(changed) == lost
 
 
 @pytest.mark.requirement("WOP-4-dimensions")
 def test_backends_are_not_looked_for_under_memory() -> None:
     document = {"memory": {"supported": True, "memoryBackends": ["long-term"]}}
-    assert dimensions(document) == {"read", "write"}
-    assert dimensions({"capabilities": discovery(EVERYTHING)}) == frozenset()
+    assert find_dimensions(document) == {"read", "write"}
+    assert find_dimensions({"capabilities": build_discovery(EVERYTHING)}) == frozenset()
 
 
 def test_whoever_offers_everything_has_what_the_memory_profile_needs() -> None:
-    document = discovery(EVERYTHING)
+    document = build_discovery(EVERYTHING)
     assert {"protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"} <= document.keys()
-    assert {"write", "long-term-durability"} <= dimensions(document)
+    assert {"write", "long-term-durability"} <= find_dimensions(document)
 
 
 @pytest.mark.requirement("WOP-4-claim")
@@ -174,18 +174,18 @@ def test_whoever_offers_everything_has_what_the_memory_profile_needs() -> None:
 )
 def test_an_offer_that_contradicts_itself_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        discovery(replace(EVERYTHING, **changes))
+        build_discovery(replace(EVERYTHING, **changes))
 
 
 @given(st.dictionaries(st.sampled_from(["memory", "agents", "multiAgent", "workspace"]), json_values))
 def test_any_document_of_anybody_can_be_asked_for_its_dimensions(document: dict[str, Any]) -> None:
-    assert dimensions(document) <= set(DIMENSIONS)
+    assert find_dimensions(document) <= set(DIMENSIONS)
 
 
 @pytest.mark.requirement("WOP-4-token-counter")
 def test_the_unit_of_budgets_is_one_that_the_standard_names() -> None:
     for name in ("o200k_base", "cl100k_base", "chars", "host-defined"):
-        assert token_counter(name) == name
+        assert token_counter_name(name) == name
     # What we estimate by ourselves is nobody's tokenizer.
     for name in ("estimate", "bytes/4", "", "O200K_BASE"):
-        assert token_counter(name) == "host-defined"
+        assert token_counter_name(name) == "host-defined"

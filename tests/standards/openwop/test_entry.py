@@ -18,9 +18,9 @@ from memoranda.standards.openwop.entry import (
     Draft,
     Entry,
     ListOptions,
+    build_entry,
     check_entry,
-    entry,
-    within_budget,
+    fit_budget,
 )
 
 NOW = parse_instant("2026-06-04T10:00:00.000Z")
@@ -91,7 +91,7 @@ def test_content_above_the_advertised_size_is_refused_and_below_it_is_not() -> N
 @pytest.mark.requirement("WOP-1.1-tags")
 def test_empty_tags_are_tolerated_but_never_written() -> None:
     assert check_entry({**COMPLETE, "tags": ["", "a", ""]})["tags"] == ["", "a", ""]
-    assert entry(id="m", content="", tags=["", "a", ""], created=NOW)["tags"] == ["a"]
+    assert build_entry(id="m", content="", tags=["", "a", ""], created=NOW)["tags"] == ["a"]
     assert Draft.parse({"content": "x", "tags": ["", "a"]}).tags == ("a",)
 
 
@@ -99,7 +99,7 @@ def test_empty_tags_are_tolerated_but_never_written() -> None:
 def test_whatever_is_built_checks(
     name: str, content: str, tag_list: list[str], created: Instant, expires: Instant | None
 ) -> None:
-    made = entry(id=name, content=content, tags=tag_list, created=created, expires=expires)
+    made = build_entry(id=name, content=content, tags=tag_list, created=created, expires=expires)
     assert check_entry(made) == made
     assert parse_instant(made["createdAt"]) == created
     assert ("expiresAt" in made) == (expires is not None)
@@ -179,8 +179,8 @@ def test_numbers_of_a_query_string_are_whole_numbers(text: str) -> None:
 @pytest.mark.requirement("WOP-1.2-budget")
 @given(sizes=st.lists(st.integers(0, 30), max_size=12), budget=st.integers(1, 40))
 def test_a_budget_takes_a_prefix_and_leaves_out_what_alone_is_too_large(sizes: list[int], budget: int) -> None:
-    entries: list[Any] = [entry(id=str(n), content="x" * size, created=NOW) for n, size in enumerate(sizes)]
-    kept = within_budget(entries, budget, len)
+    entries: list[Any] = [build_entry(id=str(n), content="x" * size, created=NOW) for n, size in enumerate(sizes)]
+    kept = fit_budget(entries, budget, len)
     bearable = [each for each in entries if len(each["content"]) <= budget]
     assert kept == bearable[: len(kept)]
     assert sum(len(each["content"]) for each in kept) <= budget

@@ -15,7 +15,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.openwop import events
-from memoranda.standards.openwop.events import Event, check_event, check_payload, encode, event, replayed
+from memoranda.standards.openwop.events import Event, build_event, check_event, check_payload, copy_for_replay, encode
 
 AT = parse_instant("2026-06-04T10:00:00.123Z")
 REF = "mem://conformance/consolidation"
@@ -79,7 +79,7 @@ ANY_TYPE = pytest.mark.parametrize("kind", PAYLOADS)
 
 
 def made(kind: str, payload: dict[str, Any] | None = None, sequence: int = 0) -> Event:
-    return event(kind, PAYLOADS[kind] if payload is None else payload, "run_1", sequence, AT)
+    return build_event(kind, PAYLOADS[kind] if payload is None else payload, "run_1", sequence, AT)
 
 
 @pytest.mark.requirement("WOP-1.4-event")
@@ -189,13 +189,13 @@ def test_the_sources_are_all_named_or_not_at_all() -> None:
 @pytest.mark.requirement("WOP-1.4-vendor-types")
 def test_a_vendor_may_have_types_of_its_own_but_not_the_standards_words() -> None:
     for kind in ("run.started", "run.completed", "node.started", "acme.memory.pruned"):
-        assert event(kind, {}, "r", 0, AT)["type"] == kind
+        assert build_event(kind, {}, "r", 0, AT)["type"] == kind
     for kind in ("core.x", "openwop.x", "vendor.x", "private.x", "local.x", "community.x", "memory.read", "run.eaten"):
         with pytest.raises(InvalidInput, match="standard"):
-            event(kind, {}, "r", 0, AT)
+            build_event(kind, {}, "r", 0, AT)
     for kind in ("written", "", "a..b", "Ä.b", "a.b " * 40):
         with pytest.raises(InvalidInput, match="type"):
-            event(kind, {}, "r", 0, AT)
+            build_event(kind, {}, "r", 0, AT)
 
 
 @pytest.mark.requirement("WOP-1.4-unknown-types")
@@ -206,7 +206,7 @@ def test_a_reader_does_not_fall_over_a_type_it_does_not_know() -> None:
 
 def test_a_payload_that_says_how_a_run_went_has_a_limit() -> None:
     with pytest.raises(InvalidInput, match="bytes"):
-        event("run.failed", {"message": "x" * 70_000}, "r", 0, AT)
+        build_event("run.failed", {"message": "x" * 70_000}, "r", 0, AT)
 
 
 # --- documents ---------------------------------------------------------------------------------------
@@ -235,7 +235,9 @@ def test_a_document_that_breaks_the_schema_is_refused(field: str, value: object)
 
 
 def test_what_is_optional_stands_there_only_if_it_is_given() -> None:
-    document = event("run.started", {}, "r", 3, AT, event_id="e", node_id="n", causation_id="c", engine_version="0.1.0")
+    document = build_event(
+        "run.started", {}, "r", 3, AT, event_id="e", node_id="n", causation_id="c", engine_version="0.1.0"
+    )
     assert (document["eventId"], document["nodeId"], document["causationId"]) == ("e", "n", "c")
     assert document["engineVersion"] == "0.1.0"
 
@@ -259,7 +261,7 @@ def test_a_document_is_the_same_bytes_whatever_its_order(kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(RECORDED_FACTS))
 def test_a_replay_repeats_a_fact_with_its_ids_and_its_time(kind: str) -> None:
     source = made(kind, sequence=4)
-    copy = replayed(source, "fork_1", 2)
+    copy = copy_for_replay(source, "fork_1", 2)
     assert {name: copy[name] for name in ("type", "payload", "timestamp")} == {
         name: source[name] for name in ("type", "payload", "timestamp")
     }
@@ -279,4 +281,4 @@ def test_no_json_at_all_makes_a_check_fall_over(value: object, payload: object) 
 
 
 def test_an_event_is_stamped_to_the_millisecond() -> None:
-    assert event("run.started", {}, "r", 0, Instant(1))["timestamp"] == "1970-01-01T00:00:00.001Z"
+    assert build_event("run.started", {}, "r", 0, Instant(1))["timestamp"] == "1970-01-01T00:00:00.001Z"

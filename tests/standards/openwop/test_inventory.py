@@ -13,10 +13,10 @@ from tests.standards.openwop.strategies import json_values
 from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.capabilities import DIMENSIONS, Dimension
 from memoranda.standards.openwop.inventory import (
-    agent_entry,
+    build_agent_entry,
+    build_inventory,
     check_agent_entry,
-    inventory,
-    missing_dimensions,
+    find_missing_dimensions,
 )
 
 MANIFEST: dict[str, Any] = {
@@ -33,7 +33,9 @@ some_dimensions = st.sets(st.sampled_from(DIMENSIONS))
 
 
 def listed(manifest: dict[str, Any] | None = None, available: Any = DIMENSIONS) -> dict[str, Any]:
-    return agent_entry(manifest or MANIFEST, pack_name="vendor.acme.support", pack_version="1.0.0", available=available)
+    return build_agent_entry(
+        manifest or MANIFEST, pack_name="vendor.acme.support", pack_version="1.0.0", available=available
+    )
 
 
 @pytest.mark.requirement("WOP-1.7-entry")
@@ -64,7 +66,7 @@ def test_an_entry_is_stamped_if_and_only_if_something_is_missing(
     assert made.get("memoryDegraded", False) == bool(missing)
     assert set(made.get("degradedMemoryDimensions", ())) == missing
     assert ("memoryDegraded" in made) == ("degradedMemoryDimensions" in made) == bool(missing)
-    assert inventory([made])["agents"] == [check_agent_entry(made, available=available)]
+    assert build_inventory([made])["agents"] == [check_agent_entry(made, available=available)]
 
 
 @pytest.mark.requirement("WOP-3-degraded")
@@ -94,16 +96,16 @@ def test_a_stamp_that_contradicts_itself_is_refused(changes: dict[str, Any]) -> 
 def test_an_entry_that_looks_satisfied_and_is_not_is_refused() -> None:
     with pytest.raises(InvalidInput, match="degradedMemoryDimensions"):
         check_agent_entry(listed(), available=frozenset({"read"}))
-    assert missing_dimensions({"longTerm": True, "scratchpad": False}, frozenset()) == ["long-term-durability"]
+    assert find_missing_dimensions({"longTerm": True, "scratchpad": False}, frozenset()) == ["long-term-durability"]
 
 
 @pytest.mark.requirement("WOP-1.7-order")
 def test_the_inventory_is_in_the_order_of_ids_and_counts_itself() -> None:
     agents = [listed({**MANIFEST, "agentId": f"vendor.acme.support.{name}"}) for name in "cab"]
-    answer = inventory(agents)
+    answer = build_inventory(agents)
     assert [agent["agentId"][-1] for agent in answer["agents"]] == ["a", "b", "c"]
     assert answer["total"] == 3
-    assert inventory([]) == {"agents": [], "total": 0}
+    assert build_inventory([]) == {"agents": [], "total": 0}
 
 
 @given(json_values)

@@ -10,7 +10,7 @@ from tests.standards.openwop.strategies import ids, instants, tags, texts
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Relation, Scope
-from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, check_entry, entry
+from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, build_entry, check_entry
 from memoranda.standards.openwop.mapping import MEDIA_TYPE, STANDARD, decode, encode, from_projection, project
 
 
@@ -28,7 +28,7 @@ def projection(**changes: object) -> Projection:
 
 
 def test_an_entry_is_read_without_openwops_words() -> None:
-    made = entry(
+    made = build_entry(
         id="mem_1",
         content="Prefers email.",
         tags=["preference", "source:session", "compacted-from:run_7", "derived-from:mem_0"],
@@ -45,14 +45,14 @@ def test_an_entry_is_read_without_openwops_words() -> None:
 
 
 def test_an_entry_without_content_still_says_something_to_other_standards() -> None:
-    assert project(entry(id="mem_1", content="", created=Instant(0)), "a", "").text == "mem_1"
+    assert project(build_entry(id="mem_1", content="", created=Instant(0)), "a", "").text == "mem_1"
 
 
 @given(ids, texts, tags, instants, st.none() | instants)
 def test_there_and_back_keeps_what_an_entry_says(
     name: str, content: str, tag_list: list[str], created: Instant, expires: Instant | None
 ) -> None:
-    made = entry(id=name, content=content, tags=tag_list, created=created, expires=expires)
+    made = build_entry(id=name, content=content, tags=tag_list, created=created, expires=expires)
     back = from_projection(project(made, "alice", "s"), name)
     assert back == {**made, "content": content or name, "tags": list(dict.fromkeys(made["tags"]))}
 
@@ -100,7 +100,7 @@ def test_a_text_that_is_too_long_for_an_entry_is_cut_between_characters() -> Non
 
 @given(ids, texts, tags, instants)
 def test_a_native_document_reads_back(name: str, content: str, tag_list: list[str], created: Instant) -> None:
-    made = entry(id=name, content=content, tags=tag_list, created=created)
+    made = build_entry(id=name, content=content, tags=tag_list, created=created)
     assert decode(encode(made)) == made
     assert encode(decode(encode(made))) == encode(made)
     assert (STANDARD, MEDIA_TYPE) == ("openwop", "application/vnd.openwop.memory-entry+json")

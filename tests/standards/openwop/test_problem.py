@@ -10,7 +10,7 @@ from tests.standards.openwop.strategies import json_values
 
 from memoranda import errors
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
-from memoranda.standards.openwop.problem import STATUSES, check_problem, code_of, problem, problem_of, status_of
+from memoranda.standards.openwop.problem import STATUSES, build_problem, check_problem, code_of, problem_of, status_of
 
 
 @pytest.mark.requirement("WOP-6-codes")
@@ -68,7 +68,7 @@ def test_the_envelope_is_closed_and_everything_else_is_in_its_details() -> None:
         "message": "too small",
         "details": {"budget": 1, "minimumRequired": 9, "correlationId": "c"},
     }
-    good = problem("not_found", "nothing there")
+    good = build_problem("not_found", "nothing there")
     wrong = (
         {**good, "correlationId": "c"},
         {**good, "scopeRequired": "x"},
@@ -85,8 +85,8 @@ def test_the_envelope_is_closed_and_everything_else_is_in_its_details() -> None:
 
 def test_every_code_is_in_snake_case_and_a_message_is_bounded() -> None:
     for code in STATUSES:
-        assert len(problem(code, "x" * 9999)["message"]) == 2000
-    assert problem("not_found", "")["message"] == "not_found"
+        assert len(build_problem(code, "x" * 9999)["message"]) == 2000
+    assert build_problem("not_found", "")["message"] == "not_found"
 
 
 @given(json_values)

@@ -17,23 +17,23 @@ from memoranda.model.instant import Instant
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.proposals import (
     MAX_ARTIFACT_BYTES,
-    MOVES,
     STATES,
+    TRANSITIONS,
     Proposal,
     Revision,
-    activated_payload,
-    applied,
-    archived,
-    artifact_bytes,
+    build_activated_payload,
+    build_created_payload,
+    build_proposal,
     check_applicable,
     check_proposal,
     check_safe,
-    created_payload,
-    proposal,
-    redacted_words,
-    rejected,
-    revised,
-    unsafe_fields,
+    encode_artifact,
+    find_unsafe_fields,
+    mark_applied,
+    mark_archived,
+    mark_rejected,
+    redact_text,
+    revise,
 )
 from memoranda.standards.openwop.redaction import Secrets
 
@@ -53,14 +53,14 @@ def draft(**changes: Any) -> Proposal:
         "title": "Weekly report",
         "rationale": "You ask for it every Monday.",
     }
-    return proposal(**{**fields, **changes})
+    return build_proposal(**{**fields, **changes})
 
 
 ACTIONS: dict[str, Callable[[Proposal], Proposal]] = {
-    "revised": lambda current: revised(current, WORDS, AT),
-    "applied": lambda current: applied(current, AT, installed_ref="job_1"),
-    "rejected": lambda current: rejected(current, AT),
-    "archived": lambda current: archived(current, AT),
+    "revised": lambda current: revise(current, WORDS, AT),
+    "applied": lambda current: mark_applied(current, AT, installed_ref="job_1"),
+    "rejected": lambda current: mark_rejected(current, AT),
+    "archived": lambda current: mark_archived(current, AT),
 }
 
 
@@ -127,7 +127,7 @@ def test_an_artifact_has_a_limit() -> None:
 def test_a_proposal_moves_only_as_the_state_machine_lets_it(before: Any, after: Any) -> None:
     current = draft() if before == "draft" else ACTIONS[before](draft())
     assert current["state"] == before
-    if after in MOVES[before]:
+    if after in TRANSITIONS[before]:
         assert ACTIONS[after](current)["state"] == after
     else:
         with pytest.raises(Conflict, match=before):
@@ -149,16 +149,16 @@ def test_a_proposal_has_an_activation_only_if_it_was_applied(actions: list[str])
 @pytest.mark.requirement("WOP-3-proposal-no-resynthesis")
 def test_what_is_installed_is_byte_for_byte_what_was_last_kept() -> None:
     artifact = {"schedule": {"cron": "0 9 * * 1"}, "workflowId": "core.report", "inputs": {"b": 1, "a": [2.50, "é"]}}
-    kept = revised(draft(), Revision.parse({"artifact": artifact}), AT)
-    done = applied(kept, AT, installed_ref="job_1", approval_id="ap_1")
-    assert artifact_bytes(done) == artifact_bytes(kept) == json_text.dump(artifact)
+    kept = revise(draft(), Revision.parse({"artifact": artifact}), AT)
+    done = mark_applied(kept, AT, installed_ref="job_1", approval_id="ap_1")
+    assert encode_artifact(done) == encode_artifact(kept) == json_text.dump(artifact)
     assert done["activation"] == {"approvalId": "ap_1", "installedArtifactRef": "job_1"}
 
 
 @pytest.mark.requirement("WOP-5-proposal-revise")
 def test_a_revision_changes_words_or_artifact_and_never_activates() -> None:
     current = draft()
-    after = revised(current, Revision.parse({"title": "Monday report"}), AT)
+    after = revise(current, Revision.parse({"title": "Monday report"}), AT)
     assert (after["title"], after["rationale"], after["state"]) == ("Monday report", current["rationale"], "revised")
     assert after["updatedAt"] == "1970-01-01T00:00:02.000Z"
     assert current["state"] == "draft"
@@ -170,13 +170,13 @@ def test_a_revision_changes_words_or_artifact_and_never_activates() -> None:
 
 @pytest.mark.requirement("WOP-3-proposal-malformed")
 def test_a_malformed_artifact_may_be_kept_but_not_applied() -> None:
-    current = revised(draft(), Revision.parse({"artifact": {"cron": "soon"}}), AT)
+    current = revise(draft(), Revision.parse({"artifact": {"cron": "soon"}}), AT)
     with pytest.raises(WorkflowError) as refused:
         check_applicable(current)
     assert refused.value.openwop_code == "malformed_artifact"
     assert refused.value.details == {"proposalId": "prop_1", "kind": "automation"}
     with pytest.raises(WorkflowError):
-        applied(current, AT, installed_ref="x")
+        mark_applied(current, AT, installed_ref="x")
     with pytest.raises(InvalidInput):
         draft(artifact={})
 
@@ -186,12 +186,12 @@ def test_a_malformed_artifact_may_be_kept_but_not_applied() -> None:
 
 @pytest.mark.requirement("WOP-3-proposal-events")
 def test_its_events_say_neither_artifact_nor_words() -> None:
-    done = applied(draft(duplicate_of="prop_0"), AT, installed_ref="job_1")
+    done = mark_applied(draft(duplicate_of="prop_0"), AT, installed_ref="job_1")
     for kind, payload in (
-        (events.PROPOSAL_CREATED, created_payload(done)),
-        (events.PROPOSAL_ACTIVATED, activated_payload(done)),
+        (events.PROPOSAL_CREATED, build_created_payload(done)),
+        (events.PROPOSAL_ACTIVATED, build_activated_payload(done)),
     ):
-        text = events.encode(events.event(kind, payload, "run_9", 0, AT)).decode()
+        text = events.encode(events.build_event(kind, payload, "run_9", 0, AT)).decode()
         assert "Weekly" not in text
         assert "cron" not in text
 
@@ -212,7 +212,7 @@ def test_its_events_say_neither_artifact_nor_words() -> None:
 )
 def test_a_secret_is_noticed_wherever_it_stands_and_never_quoted(changes: dict[str, Any], where: str) -> None:
     made = draft(**changes)
-    assert unsafe_fields(made) == [where]
+    assert find_unsafe_fields(made) == [where]
     with pytest.raises(InvalidInput) as refused:
         check_safe(made)
     assert where in refused.value.message
@@ -223,7 +223,7 @@ def test_a_secret_is_noticed_wherever_it_stands_and_never_quoted(changes: dict[s
 def test_the_runs_own_secrets_are_noticed_whatever_they_look_like() -> None:
     secrets = Secrets()
     secrets.register("pw", "every Monday")
-    assert unsafe_fields(draft(), secrets) == ["rationale"]
-    assert redacted_words("You ask for it every Monday.", secrets) == "You ask for it [REDACTED:pw]."
-    assert redacted_words(f"key {KEY}") == "key [REDACTED:detected-github-token]"
+    assert find_unsafe_fields(draft(), secrets) == ["rationale"]
+    assert redact_text("You ask for it every Monday.", secrets) == "You ask for it [REDACTED:pw]."
+    assert redact_text(f"key {KEY}") == "key [REDACTED:detected-github-token]"
     check_safe(draft())

@@ -18,7 +18,7 @@ from memoranda.standards.openwop.redaction import (
     MAX_SECRETS,
     Secrets,
     convert_markers,
-    marker,
+    format_marker,
 )
 
 VALUE = "hunter2-hunter2"
@@ -95,10 +95,10 @@ def test_no_value_is_left_and_all_other_text_is(known: dict[str, str], text: str
         secrets.register(name, value)
     redacted, ids = secrets.redact(text)
     assert not any(value in redacted for value in known.values())
-    assert not secrets.is_in(redacted)
+    assert not secrets.occurs_in(redacted)
     assert secrets.redact(redacted).text == redacted
     assert set(ids) <= set(known)
-    assert secrets.is_in(text) == bool(ids)
+    assert secrets.occurs_in(text) == bool(ids)
     if not ids:
         assert redacted == text
     # What is left, in order, was there before.
@@ -109,7 +109,7 @@ def test_no_value_is_left_and_all_other_text_is(known: dict[str, str], text: str
 @pytest.mark.requirement("WOP-3-sr1-marker")
 @given(st.text(max_size=200))
 def test_no_id_can_close_its_marker_or_break_the_line(name: str) -> None:
-    made = marker(name)
+    made = format_marker(name)
     assert MARKER.fullmatch(made)
     assert made.isascii()
     assert made.isprintable()

@@ -13,9 +13,9 @@ from memoranda.standards.openwop.refs import (
     MAX_REF_CHARS,
     is_ref,
     mark_of,
-    qualified,
+    qualify_ref,
     ref_of,
-    resolve,
+    resolve_ref,
     space_of,
 )
 
@@ -85,7 +85,7 @@ def test_a_malformed_ref_is_no_ref(ref: object) -> None:
         # An escape of a percent sign that needs none.
         assert ref_of("%") == "%"
     assert not is_ref(ref)
-    assert resolve(ref, "tenant") is None
+    assert resolve_ref(ref, "tenant") is None
     if isinstance(ref, str):
         with pytest.raises(InvalidInput):
             space_of(ref)
@@ -95,7 +95,7 @@ def test_a_malformed_ref_is_no_ref(ref: object) -> None:
 @given(json_values)
 def test_nothing_that_is_sent_as_a_ref_raises(value: object) -> None:
     assert is_ref(value) in (True, False)
-    assert resolve(value, "tenant") is None or isinstance(value, str)
+    assert resolve_ref(value, "tenant") is None or isinstance(value, str)
 
 
 def test_the_space_without_a_name_has_a_ref() -> None:
@@ -153,9 +153,9 @@ def test_what_is_no_space_still_has_something_to_be_called_by(text: str) -> None
 
 @pytest.mark.requirement("WOP-3-cti-shape")
 def test_a_ref_of_another_tenants_shape_resolves_to_nothing() -> None:
-    assert resolve("agent-1", "alice") == resolve("agent-1", "bob") == "agent-1"
-    assert resolve(qualified("agent-1", "alice"), "alice") == "agent-1"
-    assert resolve(qualified("agent-1", "alice"), "bob") is None
-    assert resolve(qualified("a/../b", "alice"), "alice") is None
+    assert resolve_ref("agent-1", "alice") == resolve_ref("agent-1", "bob") == "agent-1"
+    assert resolve_ref(qualify_ref("agent-1", "alice"), "alice") == "agent-1"
+    assert resolve_ref(qualify_ref("agent-1", "alice"), "bob") is None
+    assert resolve_ref(qualify_ref("a/../b", "alice"), "alice") is None
     assert mark_of("alice") != mark_of("bob")
     assert "alice" not in mark_of("alice")

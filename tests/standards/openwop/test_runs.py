@@ -16,9 +16,9 @@ from memoranda.standards.openwop.runs import (
     STATUSES,
     ForkRequest,
     RunRequest,
+    build_snapshot_error,
     check_snapshot,
     effective_budget,
-    snapshot_unavailable,
 )
 
 
@@ -140,7 +140,7 @@ def test_a_bad_mode_or_place_is_400(value: object) -> None:
 @pytest.mark.requirement("WOP-5-fork")
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_a_place_past_the_end_is_422(from_seq: int, event_count: int) -> None:
-    request = ForkRequest(mode="replay", asked_from=from_seq)
+    request = ForkRequest(mode="replay", requested_seq=from_seq)
     if from_seq <= event_count:
         request.check_bounds(event_count)
         return
@@ -153,7 +153,7 @@ def test_a_place_past_the_end_is_422(from_seq: int, event_count: int) -> None:
 @pytest.mark.requirement("WOP-3-mae3")
 @pytest.mark.parametrize("reason", ["retention_expired", "event_log_unavailable"])
 def test_memory_that_is_gone_is_refused_and_never_replaced(reason: Any) -> None:
-    status, problem = problem_of(snapshot_unavailable("run_1", 0, reason))
+    status, problem = problem_of(build_snapshot_error("run_1", 0, reason))
     assert (status, problem["error"]) == (422, "replay_memory_snapshot_unavailable")
     assert problem["details"] == {"fromSeq": 0, "sourceRunId": "run_1", "reason": reason}
 

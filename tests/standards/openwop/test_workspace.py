@@ -14,13 +14,13 @@ from memoranda.standards.openwop.problem import problem_of
 from memoranda.standards.openwop.workspace import (
     MAX_FILE_BYTES,
     WorkspaceDraft,
+    build_file,
     check_file,
     check_path,
     etag_of,
     is_path,
     is_prefix,
     next_version,
-    workspace_file,
 )
 
 
@@ -45,7 +45,7 @@ def test_what_climbs_or_is_not_in_the_schema_is_no_path(path: object) -> None:
 
 @pytest.mark.requirement("WOP-1.8-file")
 def test_a_file_has_the_shape_of_the_schema() -> None:
-    made = workspace_file(path="a.md", content="x", version=3, updated=Instant(0))
+    made = build_file(path="a.md", content="x", version=3, updated=Instant(0))
     assert made == {
         "path": "a.md",
         "content": "x",

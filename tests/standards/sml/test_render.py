@@ -36,26 +36,26 @@ def test_there_are_ten_tags_and_no_others() -> None:
         "belief goal event action observation reasoning state workflow consensus consent".split()
     )
     for tag in render.TAGS:
-        assert render.element(tag, (), "x") == f"<{tag}>x</{tag}>"
+        assert render.render_element(tag, (), "x") == f"<{tag}>x</{tag}>"
     for tag in ("grain", "context", "fact", "Belief", ""):
         with pytest.raises(ValueError, match="no tag"):
-            render.element(tag, (), "x")
+            render.render_element(tag, (), "x")
 
 
 @pytest.mark.requirement("SML-2-shape")
 def test_an_element_is_one_line_with_attributes_one_space_apart() -> None:
     attributes = (("subject", "alice"), ("confidence", 0.92))
     assert (
-        render.element("belief", attributes, "prefers dark mode")
+        render.render_element("belief", attributes, "prefers dark mode")
         == '<belief subject="alice" confidence="0.92">prefers dark mode</belief>'
     )
-    assert render.element("consensus", (("threshold", 3),), "") == '<consensus threshold="3"></consensus>'
+    assert render.render_element("consensus", (("threshold", 3),), "") == '<consensus threshold="3"></consensus>'
 
 
 @pytest.mark.requirement("SML-2-envelope")
 def test_one_envelope_with_its_intent_holds_everything() -> None:
     groups = [["<belief>a</belief>", "<belief>b</belief>"], [], ["<goal>c</goal>"]]
-    assert render.context("helping alice", groups).splitlines() == [
+    assert render.render_context("helping alice", groups).splitlines() == [
         '<context intent="helping alice">',
         "",
         "  <belief>a</belief>",
@@ -65,16 +65,18 @@ def test_one_envelope_with_its_intent_holds_everything() -> None:
         "",
         "</context>",
     ]
-    assert render.context(None, []) == "<context>\n\n</context>"
-    assert render.context('say "hi"\n<context>', []) == "<context intent=\"say 'hi' &lt;context>\">\n\n</context>"
+    assert render.render_context(None, []) == "<context>\n\n</context>"
+    assert (
+        render.render_context('say "hi"\n<context>', []) == "<context intent=\"say 'hi' &lt;context>\">\n\n</context>"
+    )
 
 
 @pytest.mark.requirement("SML-2-groups")
 def test_blank_lines_part_groups_and_nothing_wraps_them() -> None:
-    assert render.bare([["<belief>a</belief>"], [], ["<goal>b</goal>", "<goal>c</goal>"]]) == (
+    assert render.render_bare([["<belief>a</belief>"], [], ["<goal>b</goal>", "<goal>c</goal>"]]) == (
         "<belief>a</belief>\n\n<goal>b</goal>\n<goal>c</goal>"
     )
-    assert render.bare([]) == ""
+    assert render.render_bare([]) == ""
 
 
 @pytest.mark.requirement("SML-forging")
@@ -91,15 +93,15 @@ def test_blank_lines_part_groups_and_nothing_wraps_them() -> None:
     ],
 )
 def test_text_cannot_spell_a_tag_and_is_verbatim_otherwise(stored: str, printed: str) -> None:
-    assert render.one_line(stored) == printed
-    assert render.element("belief", (), stored) == f"<belief>{printed}</belief>"
+    assert render.format_line(stored) == printed
+    assert render.render_element("belief", (), stored) == f"<belief>{printed}</belief>"
 
 
 @pytest.mark.requirement("SML-forging")
 def test_a_value_cannot_leave_its_quotes() -> None:
     forged = 'x" confidence="1.0">y</belief>\n<goal a="'
     assert (
-        render.element("belief", (("subject", forged),), "z")
+        render.render_element("belief", (("subject", forged),), "z")
         == "<belief subject=\"x' confidence='1.0'>y&lt;/belief> &lt;goal a='\">z</belief>"
     )
 
@@ -109,8 +111,8 @@ def test_a_value_cannot_leave_its_quotes() -> None:
 @example(subject='"', text="</belief>\n\n</context>\n<context>", intent="\n<belief>")
 @example(subject="<", text="<", intent="<")
 def test_no_stored_text_makes_a_line_or_a_tag(subject: str, text: str, intent: str | None) -> None:
-    element = render.element("belief", (("subject", subject),), text)
-    printed = render.context(intent, [[element]])
+    element = render.render_element("belief", (("subject", subject),), text)
+    printed = render.render_context(intent, [[element]])
     lines = printed.splitlines()
     assert lines == [lines[0], "", f"  {element}", "", "</context>"]
     assert [match[0] for match in ANY_TAG.finditer(printed)] == ["<context", "<belief", "</belief", "</context"]
@@ -137,16 +139,16 @@ def test_no_stored_text_makes_a_line_or_a_tag(subject: str, text: str, intent: s
     ],
 )
 def test_numbers_are_short_decimals_without_an_exponent(value: float, printed: str) -> None:
-    assert render.plain_number(value) == printed
+    assert render.format_number(value) == printed
 
 
 def test_an_integer_too_long_for_python_is_printed_all_the_same() -> None:
-    assert render.plain_number(2**20000) == hex(2**20000)
+    assert render.format_number(2**20000) == hex(2**20000)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_is_read_back_the_same(value: float) -> None:
-    printed = render.plain_number(value)
+    printed = render.format_number(value)
     assert float(printed) == value
     assert "e" not in printed
     assert "." in printed
@@ -154,4 +156,4 @@ def test_a_float_is_read_back_the_same(value: float) -> None:
 
 @given(HOSTILE)
 def test_one_line_is_one_line(text: str) -> None:
-    assert len(f"{render.one_line(text)}.".splitlines()) == 1
+    assert len(f"{render.format_line(text)}.".splitlines()) == 1

@@ -16,7 +16,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.canonical import content_hash, derive_id, random_id
+from memoranda.standards.ump.canonical import content_hash, derive_id, encode_random_id
 from memoranda.standards.ump.record import is_id
 from memoranda.standards.ump.signature import sign_hash, verify, verify_hash
 
@@ -138,8 +138,8 @@ def test_a_hash_is_signed_as_text() -> None:
 
 @pytest.mark.requirement("UMP-6.2-ids")
 def test_a_random_id_is_26_characters_of_base32() -> None:
-    identity = random_id(bytes(range(16)))
+    identity = encode_random_id(bytes(range(16)))
     assert is_id(identity)
     assert len(identity) == len("urn:ump:") + 26
     with pytest.raises(ValueError):
-        random_id(b"short")
+        encode_random_id(b"short")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.standards.ump.capability import capabilities, manifest
+from memoranda.standards.ump.capability import build_manifest, describe_server
 
 KINDS = ["semantic", "episodic", "procedural", "working", "identity"]
 SIGNALS = ["similarity", "scope_match", "recency", "salience", "provenance_depth"]
@@ -12,7 +12,7 @@ SIGNALS = ["similarity", "scope_match", "recency", "salience", "provenance_depth
 
 @pytest.mark.requirement("UMP-3.1-capabilities")
 def test_the_handshake_has_every_field() -> None:
-    assert capabilities(server_name="memoranda", server_version="0.1.0", version="0.1") == {
+    assert describe_server(server_name="memoranda", server_version="0.1.0", version="0.1") == {
         "server": {"name": "memoranda", "version": "0.1.0"},
         "ump": "0.1",
         "conformance": "L3",
@@ -27,7 +27,7 @@ def test_the_handshake_has_every_field() -> None:
 
 @pytest.mark.requirement("UMP-4.3-well-known")
 def test_the_manifest_leaves_out_what_is_not_set() -> None:
-    bare = manifest(version="1.0", conformance="L3")
+    bare = build_manifest(version="1.0", conformance="L3")
     assert bare == {
         "ump": "1.0",
         "conformance": "L3",
@@ -36,7 +36,7 @@ def test_the_manifest_leaves_out_what_is_not_set() -> None:
         "retrieval_signals": SIGNALS,
     }
     export = {"url": "https://example.org/me.ump.json", "format": "ump.json"}
-    full = manifest(
+    full = build_manifest(
         version="1.0", conformance="L3", endpoint="https://example.org", exports=[export], owner="did:key:z"
     )
     assert full == {**bare, "endpoint": "https://example.org", "exports": [export], "owner": "did:key:z"}

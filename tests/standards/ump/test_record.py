@@ -62,7 +62,7 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
     ),
     "extra_top": (
         "the schema of the standard closes every object but body.structured: a misspelt field is refused",
-        [f"'extra' is no field of a record; there are {', '.join(record.KEY_ORDER)}"],
+        [f"'extra' is not a field of a record; the fields are {', '.join(record.KEY_ORDER)}"],
     ),
     "retention_P": (
         "a duration says how long",
@@ -75,26 +75,26 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize("name", VECTORS["validation"])
 def test_messages_are_those_of_the_vectors_or_a_recorded_divergence(name: str) -> None:
     expected = DIVERGENCES[name][1] if name in DIVERGENCES else VECTORS["validation"][name]
-    assert record.problems(VALIDATION_INPUTS[name], version="0.1") == expected
+    assert record.find_problems(VALIDATION_INPUTS[name], version="0.1") == expected
 
 
 @pytest.mark.parametrize("duration", ["P", "PT", "P1DT", "P1YT", "PT1", "P-1D", "P1H"])
 @pytest.mark.requirement("UMP-2.7-retention")
 def test_a_duration_says_how_long(duration: str) -> None:
-    assert record.problems({**BASE, "consent": {"retention": duration}}, version="0.1")
+    assert record.find_problems({**BASE, "consent": {"retention": duration}}, version="0.1")
 
 
 @pytest.mark.parametrize("duration", ["P1D", "PT1S", "P1Y2M3DT4H5M6.7S", "P2W", "PT0S", "P0D"])
 def test_every_form_of_duration_is_read(duration: str) -> None:
-    assert record.problems({**BASE, "consent": {"retention": duration}}, version="0.1") == []
+    assert record.find_problems({**BASE, "consent": {"retention": duration}}, version="0.1") == []
 
 
 @pytest.mark.requirement("UMP-2.3-two-timelines")
 def test_what_ended_before_it_began_is_refused() -> None:
     time = {"valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"}
-    assert record.problems({**BASE, "time": time}, version="0.1") == ["time.valid_to is before time.valid_from"]
-    assert record.problems({**BASE, "time": {**time, "valid_to": time["valid_from"]}}, version="0.1") == []
-    assert record.patch_problems({"time": time}) == ["time.valid_to is before time.valid_from"]
+    assert record.find_problems({**BASE, "time": time}, version="0.1") == ["time.valid_to is before time.valid_from"]
+    assert record.find_problems({**BASE, "time": {**time, "valid_to": time["valid_from"]}}, version="0.1") == []
+    assert record.find_patch_problems({"time": time}) == ["time.valid_to is before time.valid_from"]
 
 
 def test_a_record_of_1_0_is_refused_with_the_setting_that_takes_it() -> None:
@@ -117,7 +117,7 @@ def test_the_vectors_own_records_are_complete() -> None:
 def test_a_completed_and_sealed_draft_is_byte_for_byte_the_stored_vector() -> None:
     vector = VECTORS["remember_signed"]
     before = copy.deepcopy(vector["request"])
-    sealed = seal(record.complete(vector["request"], now=NOW, version="0.1"), KEY)
+    sealed = seal(record.fill_defaults(vector["request"], now=NOW, version="0.1"), KEY)
     assert sealed == vector["stored"]
     assert list(sealed) == list(vector["stored"])
     assert sealed["id"] == vector["response"]["id"]
@@ -127,27 +127,27 @@ def test_a_completed_and_sealed_draft_is_byte_for_byte_the_stored_vector() -> No
 def test_version_1_0_reads_both_versions_and_writes_its_own() -> None:
     for version in ("0.1", "1.0"):
         checked = record.check({**BASE, "ump": version}, version="1.0")
-        assert record.complete(checked, now=NOW, version="1.0")["ump"] == "1.0"
-    assert record.problems({**BASE, "ump": "2.0"}, version="1.0") == ["ump version must be 0.1 or 1.0"]
+        assert record.fill_defaults(checked, now=NOW, version="1.0")["ump"] == "1.0"
+    assert record.find_problems({**BASE, "ump": "2.0"}, version="1.0") == ["ump version must be 0.1 or 1.0"]
 
 
 def test_what_a_draft_says_survives_completion() -> None:
     full = full_record()
-    assert record.complete(full, now=NOW, version="0.1") == full
-    assert tuple(record.complete(full, now=NOW, version="0.1")) == record.KEY_ORDER[:-1]
+    assert record.fill_defaults(full, now=NOW, version="0.1") == full
+    assert tuple(record.fill_defaults(full, now=NOW, version="0.1")) == record.KEY_ORDER[:-1]
 
 
 @pytest.mark.requirement("OURS-visibility-defaults-to-private")
 def test_a_missing_visibility_becomes_private() -> None:
-    narrow = record.complete({**BASE, "scope": {"owner": "o"}}, now=NOW, version="0.1")
+    narrow = record.fill_defaults({**BASE, "scope": {"owner": "o"}}, now=NOW, version="0.1")
     assert narrow["scope"] == {"owner": "o", "visibility": "private"}
     assert narrow["id"] == ""
 
 
 def test_provenance_may_be_waived() -> None:
     bare = {key: value for key, value in BASE.items() if key != "provenance"}
-    assert record.problems(bare, version="0.1") == ["provenance is required at L2+"]
-    assert record.problems(bare, version="0.1", require_provenance=False) == []
+    assert record.find_problems(bare, version="0.1") == ["provenance is required at L2+"]
+    assert record.find_problems(bare, version="0.1", require_provenance=False) == []
 
 
 def with_field(path: str, value: Any) -> Any:
@@ -225,7 +225,7 @@ def with_field(path: str, value: Any) -> Any:
 @pytest.mark.requirement("UMP-2-required-fields")
 def test_every_field_is_checked(path: str, value: Any) -> None:
     changed = with_field(path, value)
-    assert record.problems(changed, version="0.1")
+    assert record.find_problems(changed, version="0.1")
     with pytest.raises(InvalidInput):
         record.check(changed, version="0.1")
 
@@ -252,7 +252,7 @@ def test_fields_that_the_schema_does_not_have_are_refused_by_name(path: str, val
 def test_what_stands_in_structured_is_anybodys_and_kept() -> None:
     structured = {"ump:later": 1, "acme:colour": {"a": [None, 1.0]}, "title": "x"}
     changed = record.check(with_field("body.structured", structured), version="0.1")
-    assert record.complete(changed, now=NOW, version="0.1")["body"]["structured"] == structured
+    assert record.fill_defaults(changed, now=NOW, version="0.1")["body"]["structured"] == structured
 
 
 @pytest.mark.parametrize("field", ["ump", "id", "kind", "body", "scope", "time"])
@@ -272,10 +272,10 @@ def test_a_full_record_needs_the_time_it_was_created() -> None:
 
 
 def test_what_cannot_be_hashed_is_not_a_record() -> None:
-    assert record.problems({**BASE, "body": {"text": "\ud800"}}, version="0.1")
-    assert record.problems({**BASE, "body": {"text": "x", "structured": {"n": 10**400}}}, version="0.1")
+    assert record.find_problems({**BASE, "body": {"text": "\ud800"}}, version="0.1")
+    assert record.find_problems({**BASE, "body": {"text": "x", "structured": {"n": 10**400}}}, version="0.1")
     big = {**BASE, "body": {"text": "x", "structured": {"s": "x" * record.MAX_RECORD_BYTES}}}
-    assert record.problems(big, version="0.1") == [f"a record must be at most {record.MAX_RECORD_BYTES} bytes"]
+    assert record.find_problems(big, version="0.1") == [f"a record must be at most {record.MAX_RECORD_BYTES} bytes"]
 
 
 SHAPED = st.fixed_dictionaries(
@@ -285,5 +285,5 @@ SHAPED = st.fixed_dictionaries(
 
 @given(JSON_VALUES | SHAPED | JSON_OBJECTS.map(lambda part: {**draft(), "provenance": {**PROVENANCE, **part}}))
 def test_finding_problems_never_raises(value: object) -> None:
-    assert isinstance(record.problems(value, version="0.1"), list)
-    assert isinstance(record.problems(value, version="1.0", require_provenance=False), list)
+    assert isinstance(record.find_problems(value, version="0.1"), list)
+    assert isinstance(record.find_problems(value, version="1.0", require_provenance=False), list)

@@ -17,7 +17,7 @@ from memoranda.standards.ump.requests import (
     RecallRequest,
     RehydrateRequest,
     ReviseRequest,
-    draft_of,
+    unwrap_draft,
 )
 
 
@@ -61,7 +61,7 @@ def test_the_limit_is_clamped_to_what_the_server_advertises(asked: int, given_: 
         (None, "the request must be an object"),
         ([], "the request must be an object"),
         ({}, "query"),
-        ({"query": "q", "limt": 3}, "the request has an unknown field 'limt'; there are query, scope"),
+        ({"query": "q", "limt": 3}, "the request has an unknown field 'limt'; the fields are query, scope"),
         ({"query": "q", "actor": {"did": "d", "name": "x"}}, "actor has an unknown field 'name'"),
         ({"query": "q", "ranking_hints": {"preferred": []}}, "ranking_hints has an unknown field"),
         ({"query": " \n"}, "query"),
@@ -175,9 +175,9 @@ def test_feedback_has_a_known_outcome() -> None:
 
 
 def test_a_draft_comes_bare_or_under_record() -> None:
-    assert draft_of({"kind": "semantic"}) == {"kind": "semantic"}
-    assert draft_of({"record": {"kind": "semantic"}}) == {"kind": "semantic"}
-    assert draft_of([1]) == [1]
+    assert unwrap_draft({"kind": "semantic"}) == {"kind": "semantic"}
+    assert unwrap_draft({"record": {"kind": "semantic"}}) == {"kind": "semantic"}
+    assert unwrap_draft([1]) == [1]
 
 
 KEYS = ["query", "scope", "filter", "limit", "ranking_hints", "actor", "id", "patch", "reason", "hard", "outcome"]

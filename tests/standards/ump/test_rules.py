@@ -23,7 +23,7 @@ from tests.standards.ump.published import (
 from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.standards.ump import record
 from memoranda.standards.ump import rules as typed_rules
-from memoranda.standards.ump.record import complete, problems
+from memoranda.standards.ump.record import fill_defaults, find_problems
 from memoranda.standards.ump.signature import seal, sign, verify
 
 # Here they are asked about what no type would let through, too.
@@ -37,7 +37,7 @@ DIVERGENCES = {
 
 
 def stored(**fields: Any) -> Any:
-    return complete(draft(**fields), now=NOW, version="0.1")
+    return fill_defaults(draft(**fields), now=NOW, version="0.1")
 
 
 def unsigned(vector: Any) -> Any:
@@ -67,7 +67,7 @@ def test_a_revision_gives_the_published_successor_and_prior() -> None:
         "lifecycle": {"salience": 0.9},
         "time": {"valid_from": "2026-06-05T00:00:00Z"},
     }
-    successor = seal(rules.succeed(prior, patch, now=NOW, actor=("did:key:zAgentActor", "agent")), KEY)
+    successor = seal(rules.make_successor(prior, patch, now=NOW, actor=("did:key:zAgentActor", "agent")), KEY)
     assert successor == VECTORS["revise"]["successor"]
     assert list(successor) == list(VECTORS["revise"]["successor"])
     closed = sign(rules.close(prior, valid_to=NOW_TEXT, successor_id=successor["id"]), KEY)
@@ -188,7 +188,7 @@ def test_confidence_stops_at_one_and_provenance_is_adopted_where_none_was() -> N
     assert merged is not None
     assert merged["lifecycle"] == {"confidence": 1, "status": "active"}
     assert merged["provenance"] == PROVENANCE
-    assert problems(merged | {"id": "urn:ump:aaaa"}, version="0.1") == []
+    assert find_problems(merged | {"id": "urn:ump:aaaa"}, version="0.1") == []
 
 
 def test_evidence_does_not_grow_without_end() -> None:
@@ -201,11 +201,11 @@ def test_evidence_does_not_grow_without_end() -> None:
 
 def test_the_same_fact_is_the_same_text_in_the_same_scope() -> None:
     base = stored(text="Use Caf\u00e9")
-    assert rules.same_fact(base) == rules.same_fact(stored(text="  use cafe\u0301\n"))
-    assert rules.same_fact(base) != rules.same_fact(stored(text="use tea"))
+    assert rules.fact_key(base) == rules.fact_key(stored(text="  use cafe\u0301\n"))
+    assert rules.fact_key(base) != rules.fact_key(stored(text="use tea"))
     for field in ("owner", "project", "user", "agent", "session", "visibility"):
         other = {**base, "scope": {**base["scope"], field: "public"}}
-        assert rules.same_fact(base) != rules.same_fact(other)
+        assert rules.fact_key(base) != rules.fact_key(other)
 
 
 # --- revise and forget -------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ def test_the_same_fact_is_the_same_text_in_the_same_scope() -> None:
 
 def test_a_revision_names_what_it_replaces_and_not_the_whole_chain() -> None:
     first = {**stored(), "id": "urn:ump:aaaa"}
-    second = {**rules.succeed(first, {"relations": []}, now=NOW + 1), "id": "urn:ump:bbbb"}
-    third = rules.succeed(second, {"body": {"text": "3"}}, now=NOW + 2)
+    second = {**rules.make_successor(first, {"relations": []}, now=NOW + 1), "id": "urn:ump:bbbb"}
+    third = rules.make_successor(second, {"body": {"text": "3"}}, now=NOW + 2)
     assert third["supersedes"] == ["urn:ump:bbbb"]
     assert third["superseded_by"] == []
     assert third["id"] == ""
@@ -289,7 +289,7 @@ def test_a_required_object_loses_what_is_not_required() -> None:
     assert set(redacting("scope")["scope"]) == {"owner", "visibility"}
     assert redacting("time")["time"] == {"created": "2026-06-04T10:00:00Z"}
     for path in ("scope", "time", "body", "body.text", "provenance.source", "relations.0.target", "lifecycle"):
-        assert problems(redacting(path), version="0.1") == []
+        assert find_problems(redacting(path), version="0.1") == []
 
 
 def test_redacting_twice_changes_nothing_more() -> None:

@@ -61,7 +61,7 @@ def test_token_a_is_minted_byte_for_byte() -> None:
 
 def holding(text: str, *, now: int) -> Claims:
     """The claims of a token that holds now, as the gate reads it."""
-    claims = token.claims_of(text)
+    claims = token.verify_token(text)
     token.check_time(claims, now=now)
     return claims
 
@@ -109,7 +109,7 @@ def test_both_ends_of_the_time_are_inclusive() -> None:
         holding(exact, now=NOW + 1)
     with pytest.raises(Unauthorized, match="not_yet_valid"):
         holding(exact, now=NOW - 1)
-    assert token.claims_of(exact).nbf == "2026-06-04T10:00:00Z"
+    assert token.verify_token(exact).nbf == "2026-06-04T10:00:00Z"
 
 
 @pytest.mark.requirement("OURS-issuer-bound-and-exp-required")

@@ -122,7 +122,7 @@ def end_session(visit: Visit) -> Answer:
 
 def audit(visit: Visit) -> Answer:
     """The last that was done, and whether the chain is whole if that is asked."""
-    request = AuditRequest(op=visit.asked("op") or None, actor=visit.asked("actor") or None, asked_limit=_EVENTS)
+    request = AuditRequest(op=visit.asked("op") or None, actor=visit.asked("actor") or None, requested_limit=_EVENTS)
     events = visit.service.audit(visit.access, request)[::-1]
     report = visit.service.audit_verify(visit.access) if visit.asked("verify") else None
     return Page(

@@ -140,9 +140,9 @@ def _recalled(visit: Visit, question: str, only: Narrowed, *, explained: bool = 
     )
     request = RecallRequest(
         query=question,
-        asked_scope=ScopeFilter.parse(only.scope) if only.scope else None,
+        scope_filter=ScopeFilter.parse(only.scope) if only.scope else None,
         filters=filters,
-        asked_limit=PAGE,
+        requested_limit=PAGE,
         ranking_hints=Hints(explain=True) if explained else None,
     )
     return visit.service.recall(visit.access, request)
@@ -239,7 +239,7 @@ def hold(visit: Visit) -> Answer:
 def readers(visit: Visit) -> Answer:
     """Who read, wrote or changed the memory."""
     record = visit.service.get(visit.access, visit.names["id"])
-    events = visit.service.audit(visit.access, AuditRequest(target=record["id"], asked_limit=_READERS))
+    events = visit.service.audit(visit.access, AuditRequest(target=record["id"], requested_limit=_READERS))
     return Page(template="readers.html", told={"record": record, "events": events[::-1]})
 
 

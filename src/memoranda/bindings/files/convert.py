@@ -23,7 +23,7 @@ from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.formats import GRAINS, OAMS, Format
 from memoranda.bindings.files.importers.importer import Importer
-from memoranda.encoding.garbage import seldom_collected
+from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
 from memoranda.service.convert import Carried, Conversion, Target
 from memoranda.service.exchange import Item
@@ -80,7 +80,7 @@ def convert_file(
     several = list(exchange.sources_of([source], conversion.report, known, conversion.own))
     exchange.survey(several, found, expect)
     work = _Work(conversion=conversion, sources=several, target=target, shape=shape, progress=progress)
-    with suppress(_NothingLeft), seldom_collected():
+    with suppress(_NothingLeft), collect_seldom():
         work.read_only() if is_dry else work.write(exported_at, compress=compress, overwrite=overwrite)
     return Converted(
         report=conversion.report, unchanged=conversion.unchanged, carried=conversion.carried, unsaid=work.unsaid

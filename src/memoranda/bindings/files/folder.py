@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from memoranda.encoding.terminal import escaped
+from memoranda.encoding.terminal import escape_controls
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
@@ -69,7 +69,7 @@ class _Visible(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        self._terminal.write(escaped(self._decoder.decode(bytes(data))).encode("utf-8"))
+        self._terminal.write(escape_controls(self._decoder.decode(bytes(data))).encode("utf-8"))
         self._terminal.flush()
         return len(data)
 

@@ -29,12 +29,12 @@ from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange import Item
 from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
-from memoranda.standards.oms.container import Order, Written
-from memoranda.standards.oms.container_reader import MAX_UNFOLDED_BYTES, ContainerReader
+from memoranda.standards.oms.container import ContainerSummary, Order
+from memoranda.standards.oms.container_reader import MAX_DECOMPRESSED_BYTES, ContainerReader
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.profile import EXTENDED
-from memoranda.standards.oms.requests import ShownGrain, given_of
+from memoranda.standards.oms.requests import RenderedGrain, parse_with_grain
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES
 
 GRAIN_ENDING: Final = ".grain"
@@ -164,7 +164,7 @@ def fields_in(file: IO[bytes]) -> Iterator[dict[str, Any]]:
         try:
             if isinstance(found, MemorandaError):
                 raise found
-            yield given_of(found, ShownGrain).grain
+            yield parse_with_grain(found, RenderedGrain).grain
         except MemorandaError as error:
             error.message += f" (line {line})" if line > 1 else f" (grain {number})" if number > 1 else ""
             raise
@@ -233,7 +233,7 @@ def pack(
     compress: bool,
     progress: Progress,
     known: Iterable[tuple[str, IndexState]] = (),
-) -> Written:
+) -> ContainerSummary:
     """Write a container that appears whole or not at all, or goes to standard output.
 
     `known` is asked when all grains are there, for what turned out about some of them by then.
@@ -243,7 +243,7 @@ def pack(
         raise NotFound(f"{target}: there is no such folder to write to")
     with scratch(beside) as spool:
         # What we could not unfold ourselves is not written.
-        limit = MAX_UNFOLDED_BYTES if compress else container.MAX_FILE_BYTES
+        limit = MAX_DECOMPRESSED_BYTES if compress else container.MAX_FILE_BYTES
         if target == STANDARD_STREAM:
             writer = container.ContainerWriter(
                 sys.stdout.buffer, spool, order=order, compress=compress, max_file_bytes=limit
@@ -261,12 +261,12 @@ def _fill(
     items: Iterable[tuple[bytes | Grain, IndexState]],
     known: Iterable[tuple[str, IndexState]],
     progress: Progress,
-) -> Written:
+) -> ContainerSummary:
     for count, (grain, state) in enumerate(items, start=1):
         writer.append(grain, state)
         progress(count)
     for address, state in known:
-        writer.note(address, state)
+        writer.add_state(address, state)
     return writer.finish()
 
 
@@ -316,7 +316,7 @@ def _write_quickly(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def recover(source: str, target: str, progress: Progress) -> Written:
+def recover(source: str, target: str, progress: Progress) -> ContainerSummary:
     """Write every whole grain of a damaged container to a new one, in the order in which they lay."""
     with placed(source), opened(source) as file:
         if kind_of(file) != "container":

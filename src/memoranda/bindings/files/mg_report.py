@@ -137,7 +137,7 @@ def _container(reader: ContainerReader, address: str | None, limit: int) -> dict
     signed = 0
     for delivery in reader.deliveries():
         blob = signature.blob_of(delivery)
-        types[_type_name(header.type_byte(blob))] += 1
+        types[_type_name(header.read_type_byte(blob))] += 1
         signed += signature.is_envelope(delivery)
         if len(shown) < limit:
             state = states.get(grains.address_of(blob), DEFAULT)

@@ -184,7 +184,7 @@ def opened(source: str, *, stream: IO[bytes] | None = None, progress: Progress |
             is_markdown = source.lower().endswith(MARKDOWN_ENDINGS) or seen.lstrip().startswith(b"#")
             shape = "markdown" if is_markdown else "jsonl"
         whole = rejoined(seen, file)
-        found = markdown.read(whole) if shape == "markdown" else lines.read(whole)
+        found = markdown.read_memories(whole) if shape == "markdown" else lines.read_lines(whole)
         yield Opened(name=shown_name(source), shape=shape, lines=found)
 
 
@@ -296,7 +296,7 @@ def _compared(source: Opened, report: Report) -> Iterator[tuple[str, Line]]:
                 # Section 2: the pair (namespace, key) is unique.
                 report.refuse(where, memory["key"], InvalidInput("its namespace and key have occurred before"))
             seen.add(name)
-            order = lines.order_of(memory, 0)
+            order = lines.sort_key_of(memory, 0)
             if source.shape == "bundle" and order < last:
                 report.warn(where, "it was created before the one above it; memories.jsonl is sorted by created_at")
             last = max(last, order)
@@ -366,8 +366,8 @@ def _write_file(memories: Iterable[tuple[bytes, Memory]], target: str, shape: Sh
         beside = None if target == STANDARD_STREAM else Path(target).parent
         sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=beside)))
         for count, (raw, memory) in enumerate(memories, start=1):
-            sorter.add(Packed(lines.order_of(memory, count), _rendered(raw, memory, shape)))
-        for done, packed in enumerate(sorter.sorted(), start=1):
+            sorter.add(Packed(lines.sort_key_of(memory, count), _rendered(raw, memory, shape)))
+        for done, packed in enumerate(sorter.merge(), start=1):
             file.write(packed.line)
             progress(done)
         file.flush()

@@ -105,7 +105,7 @@ class BundleWriter:
             manifest = writer.write(lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress)
         self._scratch.close()
         with _durable(self._draft / bundle.README_NAME) as file:
-            file.write(bundle.readme(manifest).encode("utf-8"))
+            file.write(bundle.render_readme(manifest).encode("utf-8"))
         with _durable(self._draft / bundle.MANIFEST_NAME) as file:
             file.write(manifest.render())
         if self._folder.exists():

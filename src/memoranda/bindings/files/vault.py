@@ -28,7 +28,7 @@ from memoranda.bindings.files.sync_state import Entry
 from memoranda.errors import InvalidInput, NotFound, TooLarge
 from memoranda.service.exchange import Item
 from memoranda.service.report import LISTED_LIMIT
-from memoranda.standards.ump.canonical import random_id
+from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Record, Relation, Unchecked
@@ -170,7 +170,7 @@ class NotePass(Pass[Note]):
         if holder != name and self._exists(holder) and (holder in self._alive or holder in self._fresh):
             self._twins[name] = holder
         else:
-            self._fresh[name] = random_id(secrets.token_bytes(16))
+            self._fresh[name] = encode_random_id(secrets.token_bytes(16))
 
     def _holder(self, record: Record) -> str:
         key = _sameness(record["kind"], plain_text(record["body"]["text"]))

@@ -12,7 +12,7 @@ from memoranda.bindings.http.turns import in_turn
 from memoranda.bindings.http.ump import EXAMPLE_ID, EXAMPLE_OWNER, UMP, memory_id
 from memoranda.service.core.rules import OwnRules
 from memoranda.service.service import Service
-from memoranda.standards.ump.beyond import NamesRequest, PruneRequest, RulesRequest
+from memoranda.standards.ump.extensions import IdsRequest, PruneRequest, RulesRequest
 from memoranda.standards.ump.requests import RecallRequest, ScopeFilter, SubscribeRequest
 
 
@@ -36,7 +36,7 @@ def projects(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return {"projects": service.projects(call.access)}
 
 
-def short_ids(service: Service, call: Call, asked: NamesRequest) -> dict[str, Any]:
+def short_ids(service: Service, call: Call, asked: IdsRequest) -> dict[str, Any]:
     call.access.require("read")
     return {"short": service.short_ids(call.access, asked.ids)}
 
@@ -62,7 +62,7 @@ def set_rules(service: Service, call: Call, asked: RulesRequest) -> object:
 
 
 def changes(service: Service, call: Call, asked: SubscribeRequest) -> object:
-    return to_builtins(service.changes(call.access, asked.given(), asked.after or 0))
+    return to_builtins(service.changes(call.access, asked.conditions(), asked.after or 0))
 
 
 def feed_position(service: Service, call: Call, _asked: None) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def feed_position(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 
 def feed_end(service: Service, call: Call, asked: ScopeFilter) -> dict[str, Any]:
-    return {"place": service.feed_end(call.access, asked.given())}
+    return {"place": service.feed_end(call.access, asked.conditions())}
 
 
 def audit_prune(service: Service, call: Call, asked: PruneRequest) -> dict[str, Any]:
@@ -126,7 +126,7 @@ OPERATIONS: Final = (
         "The beginnings by which memories can be named",
         short_ids,
         "ShortIdsAnswer",
-        NamesRequest,
+        IdsRequest,
         {"ids": [EXAMPLE_ID]},
     ),
     _row(

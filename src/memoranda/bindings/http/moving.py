@@ -11,7 +11,7 @@ from memoranda.bindings.http.turns import in_turn
 from memoranda.bindings.http.ump import EXAMPLE_ID, UMP
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import parse
-from memoranda.encoding.shapes import written
+from memoranda.encoding.shapes import to_json
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.exchange import Item, numbered
 from memoranda.service.report import Report
@@ -19,7 +19,7 @@ from memoranda.service.service import Service
 from memoranda.service.ump.redact import BesidePage, SuspectPage
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
-from memoranda.standards.ump.beyond import ImportedItem, ImportPartRequest, PageRequest
+from memoranda.standards.ump.extensions import ImportedItem, ImportPartRequest, PageRequest
 from memoranda.standards.ump.requests import (
     AuditVerifyRequest,
     ExportRequest,
@@ -30,9 +30,11 @@ from memoranda.standards.ump.requests import (
 
 
 def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]:
-    if asked.names is not None:
+    if asked.record_ids is not None:
         report = Report()
-        named = service.export(call.access, owner=asked.owner, project=asked.project, names=asked.names, report=report)
+        named = service.export(
+            call.access, owner=asked.owner, project=asked.project, names=asked.record_ids, report=report
+        )
         return {"records": list(named), "report": report.document(), "next_cursor": None}
     records, following, report = service.export_page(
         call.access,
@@ -63,7 +65,7 @@ def import_part(service: Service, call: Call, asked: ImportPartRequest) -> dict[
     return service.import_part(
         call.access,
         map(_item, asked.items),
-        label=asked.what,
+        label=asked.label,
         name=asked.id,
         adopt=asked.adopt,
         into=None if asked.namespace is None else parse_namespace(asked.namespace),
@@ -80,7 +82,7 @@ def _item(said: ImportedItem) -> Item:
         value = said.value if raw is None else parse(raw)
         if said.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if said.index is None else IndexState(**written(said.index))
+        index = DEFAULT if said.index is None else IndexState(**to_json(said.index))
     except MemorandaError as error:
         return Item(**placed, error=error)
     except ValueError:

@@ -84,8 +84,8 @@ def no_route(status: int, path: str) -> Refusal:
 def _error(path: str, code: int, message: str, data: object = None) -> object:
     if path == RPC_PATH:
         # JSON-RPC 2.0, section 5: null where the id is not known.
-        return rpc.failure(rpc.Call(), code, message, data)
-    return {"error": rpc.error_object(code, message, data)}
+        return rpc.build_failure(rpc.Call(), code, message, data)
+    return {"error": rpc.build_error(code, message, data)}
 
 
 OAMS: Final = Standard(
@@ -275,7 +275,7 @@ def read_calls(call: Call) -> rpc.Envelope:
     _only_path(call)
     if call.media_type != wire.JSON:
         raise InvalidInput("content-type must be application/json")
-    return rpc.read(call.raw, max_bytes=call.max_body_bytes)
+    return rpc.parse_body(call.raw, max_bytes=call.max_body_bytes)
 
 
 def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer:
@@ -286,24 +286,24 @@ def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer
         answer, headers = _call(service, call, each)
         if not each.is_notification:
             answers.append(answer)
-    closed = rpc.closed(envelope, answers)
+    closed = rpc.build_response(envelope, answers)
     headers = () if envelope.is_batch else headers
     return Answer(status=204, headers=headers) if closed is None else Answer(body=dump(closed), headers=headers)
 
 
 def _call(service: Service, call: Call, each: rpc.Call) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
     if each.problem is not None:
-        return rpc.refusal(each), ()
+        return rpc.build_refusal(each), ()
     if each.method not in METHODS:
         message = f"there is no method {each.method[:40]!a}; there are {', '.join(METHODS)}"
-        return rpc.failure(each, codes.METHOD_NOT_FOUND, message), ()
+        return rpc.build_failure(each, codes.METHOD_NOT_FOUND, message), ()
     verb, shape = METHODS[each.method]
     try:
         answer = verb(service, call, shape.parse(each.params))
     except MemorandaError as error:
-        return rpc.failure(each, *problem(error)), ()
+        return rpc.build_failure(each, *problem(error)), ()
     assert isinstance(answer, Answer)
-    return rpc.answer(each, answer.result), answer.headers
+    return rpc.build_result(each, answer.result), answer.headers
 
 
 # --- the table ---------------------------------------------------------------------------------------------

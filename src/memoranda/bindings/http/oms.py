@@ -14,7 +14,7 @@ from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.operation import Refusal, Standard, in_query
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.shapes import NAME, TEXT, check_known, closed, ref
+from memoranda.encoding.shapes import NAME, TEXT, check_field_names, closed_object, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
 from memoranda.service.oms.views import Given, StoredGrain
 from memoranda.service.service import Service
@@ -31,7 +31,7 @@ from memoranda.standards.oms.requests import (
     ReasonRequest,
     SupersedeRequest,
     VerificationRequest,
-    given_of,
+    parse_with_grain,
 )
 from memoranda.standards.oms.signature import is_envelope
 
@@ -68,8 +68,8 @@ OMS: Final = Standard(
     error_schemas=("Error",),
     answers={
         **ANSWERS,
-        "PutRequest": {"anyOf": [ref("Grain"), closed("grain", grain=ref("Grain"))]},
-        "SupersedeRequest": {"anyOf": [ref("Grain"), closed("grain", grain=ref("Grain"), justification=TEXT)]},
+        "PutRequest": {"anyOf": [ref("Grain"), closed_object("grain", grain=ref("Grain"))]},
+        "SupersedeRequest": {"anyOf": [ref("Grain"), closed_object("grain", grain=ref("Grain"), justification=TEXT)]},
     },
     documents=DOCUMENTS,
     names={"address": {"schema": ADDRESS, "example": EXAMPLE_ADDRESS}},
@@ -99,7 +99,7 @@ def read_put(call: Call) -> GivenGrain:
 
 def read_supersede(call: Call) -> GivenGrain:
     query, found = wire.query(call.scope), _in_body(call, SupersedeRequest)
-    check_known(query, ("justification",), "the query")
+    check_field_names(query, ("justification",), "the query")
     if isinstance(found, bytes):
         why = SupersedeRequest.parse({"grain": {}, **query}).justification
         return GivenGrain(given=found, justification=why)
@@ -114,7 +114,7 @@ def _in_body(call: Call, shape: type[G]) -> G | bytes:
         return call.raw
     if call.media_type != wire.JSON:
         raise InvalidInput(f"content-type must be {MEDIA_TYPE}, {SIGNED_MEDIA_TYPE} or {wire.JSON}")
-    return given_of(call.json(), shape)
+    return parse_with_grain(call.json(), shape)
 
 
 # --- the verbs -------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]
         history=asked.history,
         after=int(asked.cursor or 0),
     )
-    grains = [{"grain": base64_encode(delivery), "index": index.known()} for delivery, index in page]
+    grains = [{"grain": base64_encode(delivery), "index": index.portable_fields()} for delivery, index in page]
     return {
         "grains": grains,
         "report": report.document(),

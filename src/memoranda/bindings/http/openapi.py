@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http.operation import Operation, Standard
-from memoranda.encoding.shapes import Schema, Shape, closed, ref, schema
+from memoranda.encoding.shapes import Schema, Shape, closed_object, ref, schema
 
 # What stands in a URL is short: several such texts, percent-encoded, fit into the head of a request.
 URL_TEXT_CHARS: Final = 1024
@@ -108,7 +108,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
         described["parameters"] = found
     if operation.has_body and operation.method != "DELETE":
         name = body_name(operation)
-        content: dict[str, Any] = {"schema": ref(name) if name else closed("")}
+        content: dict[str, Any] = {"schema": ref(name) if name else closed_object("")}
         if operation.example or name:
             content["example"] = dict(operation.example)
         described["requestBody"] = {"required": bool(name), "content": {"application/json": content, **operation.takes}}

@@ -17,18 +17,18 @@ from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
 from memoranda.service.service import Service
 from memoranda.standards.openwop.answers import ANSWERS
 from memoranda.standards.openwop.entry import Draft, ListOptions
-from memoranda.standards.openwop.problem import NOT_FOUND, problem, problem_of
+from memoranda.standards.openwop.problem import NOT_FOUND, build_problem, problem_of
 from memoranda.standards.openwop.requests import (
-    Fire,
-    Forget,
-    GetFile,
-    ListCommitments,
-    ListFiles,
-    PutEntries,
+    FireRequest,
+    ForgetRequest,
+    GetFileRequest,
+    ListCommitmentsRequest,
+    ListFilesRequest,
+    PutEntriesRequest,
     RefRequest,
-    Schedule,
-    Snooze,
-    Watch,
+    ScheduleRequest,
+    SnoozeRequest,
+    WatchRequest,
 )
 from memoranda.standards.openwop.workspace import WorkspaceDraft, check_path, is_prefix
 
@@ -48,8 +48,8 @@ def refuse(error: MemorandaError, _path: str) -> Refusal:
 
 def no_route(status: int, _path: str) -> Refusal:
     if status == 405:
-        return status, problem("method_not_allowed", "this path is not for that method")
-    return status, problem(NOT_FOUND, "no route")
+        return status, build_problem("method_not_allowed", "this path is not for that method")
+    return status, build_problem(NOT_FOUND, "no route")
 
 
 def _name(example: str, description: str = "") -> dict[str, Any]:
@@ -115,7 +115,7 @@ def put_entry_under(service: Service, call: Call, asked: Draft) -> Any:
     return service.openwop.put_entry(call.access, ref_of(call), asked, entry_id=call.name("id"))
 
 
-def put_entries(service: Service, call: Call, asked: PutEntries) -> dict[str, Any]:
+def put_entries(service: Service, call: Call, asked: PutEntriesRequest) -> dict[str, Any]:
     made = service.openwop.put_entries(call.access, asked.memory_ref, asked.entries)
     # Named, not shown: answers are kept for a day, where forgetting would not find what they say.
     return {"ids": [entry["id"] for entry in made]}
@@ -126,7 +126,7 @@ def delete_entry(service: Service, call: Call, _asked: None) -> None:
         raise NotFound("no such entry")
 
 
-def forget(service: Service, call: Call, asked: Forget) -> dict[str, Any]:
+def forget(service: Service, call: Call, asked: ForgetRequest) -> dict[str, Any]:
     return {"forgotten": service.openwop.forget(call.access, asked.memory_ref, asked.subject)}
 
 
@@ -137,7 +137,7 @@ def agents(service: Service, call: Call, _asked: None) -> Any:
 # --- workspace ---------------------------------------------------------------------------------------------
 
 
-def list_files(service: Service, call: Call, asked: ListFiles) -> dict[str, Any]:
+def list_files(service: Service, call: Call, asked: ListFilesRequest) -> dict[str, Any]:
     # What begins no path has no files.
     return {
         "files": service.openwop.files(call.access, asked.prefix, run_id=run_of(call))
@@ -146,7 +146,7 @@ def list_files(service: Service, call: Call, asked: ListFiles) -> dict[str, Any]
     }
 
 
-def get_file(service: Service, call: Call, asked: GetFile) -> Answer:
+def get_file(service: Service, call: Call, asked: GetFileRequest) -> Answer:
     path = check_path(call.name("path"))
     return file_answer(service.openwop.file(call.access, path, asked.version, run_id=run_of(call)))
 
@@ -173,7 +173,7 @@ def delete_file(service: Service, call: Call, _asked: None) -> None:
 # --- commitments and schedules -----------------------------------------------------------------------------
 
 
-def list_commitments(service: Service, call: Call, asked: ListCommitments) -> dict[str, Any]:
+def list_commitments(service: Service, call: Call, asked: ListCommitmentsRequest) -> dict[str, Any]:
     found = service.openwop.commitments(call.access, asked.memory_ref)
     return {"commitments": [each.document() for each in found]}
 
@@ -183,7 +183,7 @@ def infer_commitments(service: Service, call: Call, asked: RefRequest) -> dict[s
     return {"commitments": [each.document() for each in found]}
 
 
-def watch_commitments(service: Service, call: Call, asked: Watch) -> dict[str, Any]:
+def watch_commitments(service: Service, call: Call, asked: WatchRequest) -> dict[str, Any]:
     service.openwop.watch_commitments(call.access, asked.memory_ref, is_watched=asked.watched)
     return {"memoryRef": asked.memory_ref, "watched": asked.watched}
 
@@ -192,11 +192,11 @@ def cancel_commitment(service: Service, call: Call, _asked: None) -> Any:
     return service.openwop.cancel_commitment(call.access, call.name("commitment_id")).document()
 
 
-def snooze_commitment(service: Service, call: Call, asked: Snooze) -> Any:
+def snooze_commitment(service: Service, call: Call, asked: SnoozeRequest) -> Any:
     return service.openwop.snooze_commitment(call.access, call.name("commitment_id"), asked.until).document()
 
 
-def fire_commitment(service: Service, call: Call, asked: Fire) -> dict[str, Any]:
+def fire_commitment(service: Service, call: Call, asked: FireRequest) -> dict[str, Any]:
     event, found = service.openwop.fire_commitment(call.access, call.name("commitment_id"), condition=asked.condition)
     return {"commitment": found.document(), **({} if event is None else {"event": event})}
 
@@ -205,7 +205,7 @@ def list_schedules(service: Service, call: Call, _asked: None) -> dict[str, Any]
     return {"schedules": service.openwop.schedules(call.access)}
 
 
-def put_schedule(service: Service, call: Call, asked: Schedule) -> Any:
+def put_schedule(service: Service, call: Call, asked: ScheduleRequest) -> Any:
     return service.openwop.schedule(
         call.access, asked.memory_ref, asked.cron, timezone=asked.timezone, token_budget=asked.token_budget
     )
@@ -238,7 +238,7 @@ def _files(path: str, name: str, what: str) -> tuple[Operation, ...]:
             f"{what}, without their content",
             list_files,
             "OpenwopFiles",
-            ListFiles,
+            ListFilesRequest,
             {"prefix": "notes/"},
         ),
         _row(
@@ -248,7 +248,7 @@ def _files(path: str, name: str, what: str) -> tuple[Operation, ...]:
             "A workspace file, as it is or as it was",
             get_file,
             "OpenwopFile",
-            GetFile,
+            GetFileRequest,
             headers=_ETAG,
         ),
         _row(
@@ -317,7 +317,7 @@ OPERATIONS: Final = (
         "Take out all entries about a subject: those with the tag `subject:<it>`",
         forget,
         "OpenwopForgotten",
-        Forget,
+        ForgetRequest,
         {**_REF, "subject": "nobody"},
     ),
     _row(
@@ -327,7 +327,7 @@ OPERATIONS: Final = (
         "Write many entries, all or none; their ids, in the same order",
         put_entries,
         "OpenwopIds",
-        PutEntries,
+        PutEntriesRequest,
         {**_REF, "entries": [EXAMPLE_ENTRY]},
         success=(201,),
     ),
@@ -350,7 +350,7 @@ OPERATIONS: Final = (
         "The commitments that are known; no word of any",
         list_commitments,
         "OpenwopCommitments",
-        ListCommitments,
+        ListCommitmentsRequest,
         _REF,
     ),
     _row(
@@ -370,7 +370,7 @@ OPERATIONS: Final = (
         "Find commitments in whatever is written to a ref from now on",
         watch_commitments,
         "OpenwopWatch",
-        Watch,
+        WatchRequest,
         {**_REF, "watched": True},
     ),
     _row(
@@ -380,7 +380,7 @@ OPERATIONS: Final = (
         "Let it fire later",
         snooze_commitment,
         "OpenwopCommitment",
-        Snooze,
+        SnoozeRequest,
         {"until": "2999-01-01T09:00:00Z"},
     ),
     _row(
@@ -398,7 +398,7 @@ OPERATIONS: Final = (
         "Let it fire as if its condition held now; without an event, it was fired for this already",
         fire_commitment,
         "OpenwopFired",
-        Fire,
+        FireRequest,
         {},
     ),
     _row(
@@ -416,7 +416,7 @@ OPERATIONS: Final = (
         "Distil a ref whenever a cron expression says",
         put_schedule,
         "OpenwopSchedule",
-        Schedule,
+        ScheduleRequest,
         {**_REF, "cron": "0 3 * * *", "timezone": "Europe/Berlin", "tokenBudget": 8000},
     ),
     _row(

@@ -20,14 +20,14 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.event_stream import comment, frame
+from memoranda.encoding.event_stream import format_comment, format_event
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
-from memoranda.standards.openwop.events import Event, StreamMode, check_stream_mode, is_shown
-from memoranda.standards.openwop.requests import Events as EventsRequest
-from memoranda.standards.openwop.requests import Follow, Poll
+from memoranda.standards.openwop.events import Event, StreamMode, check_stream_mode, is_streamed
+from memoranda.standards.openwop.requests import EventsRequest as EventsRequest
+from memoranda.standards.openwop.requests import FollowRequest, PollRequest
 
 # Every open stream costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
@@ -59,7 +59,7 @@ class RunEvents:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events."""
-        asked = Follow.parse_texts(dict(wire.query(scope)))
+        asked = FollowRequest.parse_texts(dict(wire.query(scope)))
         # Refused before the form of the answer is looked at (stream-modes.md).
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         reader = self._reader(scope, after, mode)
@@ -71,7 +71,7 @@ class RunEvents:
 
     async def all_events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/host/events: those of all runs, from now on as a stream, or page by page."""
-        asked = Follow.parse_texts(dict(wire.query(scope)))
+        asked = FollowRequest.parse_texts(dict(wire.query(scope)))
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         is_streamed = _wants_stream(scope)
         start = None if is_streamed and after < 0 else max(after, 0)
@@ -85,7 +85,7 @@ class RunEvents:
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events/poll."""
-        asked = Poll.parse_texts(dict(wire.query(scope)))
+        asked = PollRequest.parse_texts(dict(wire.query(scope)))
         wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
         reader = self._reader(scope, _after(scope, asked), "debug")
         with self._admitted(reader):
@@ -142,7 +142,7 @@ class _LogReader(Listener, ABC):
         access = self._service.gate.authenticate(self.bearer)
         while True:
             found, is_complete = self._read(access)
-            seen = [(place, event) for place, event in found if is_shown(event, self._mode)]
+            seen = [(place, event) for place, event in found if is_streamed(event, self._mode)]
             if seen or is_complete or not found:
                 return seen, is_complete
 
@@ -199,14 +199,14 @@ class _LogReader(Listener, ABC):
             if is_complete or self.is_over:
                 return
             if not page and not await self.is_woken(beat_at):
-                await self.send(send, comment("keepalive"))
+                await self.send(send, format_comment("keepalive"))
                 beat_at = self._loop.time() + keepalive_seconds
             self.look()
             try:
                 page, is_complete = await self._threads.run(self.page)
             except MemorandaError as error:
                 # The headers are out. The client comes back and is told properly.
-                await self.send(send, comment(error.code))
+                await self.send(send, format_comment(error.code))
                 return
 
 
@@ -261,7 +261,7 @@ def _events(found: Events, **more: object) -> bytes:
 
 def _frame(placed: tuple[int, Event]) -> bytes:
     place, event = placed
-    return frame(event["type"], dump(event), place=place)
+    return format_event(event["type"], dump(event), event_id=place)
 
 
 def _after(scope: Scope, asked: EventsRequest) -> int:

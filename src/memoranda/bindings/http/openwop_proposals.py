@@ -10,7 +10,7 @@ from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.service.service import Service
 from memoranda.standards.openwop.proposals import Revision
-from memoranda.standards.openwop.requests import Apply, ListProposals, Propose, Reject
+from memoranda.standards.openwop.requests import ApplyRequest, ListProposalsRequest, ProposeRequest, RejectRequest
 
 EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
     "kind": "automation",
@@ -19,11 +19,11 @@ EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
 }
 
 
-def list_proposals(service: Service, call: Call, asked: ListProposals) -> dict[str, Any]:
+def list_proposals(service: Service, call: Call, asked: ListProposalsRequest) -> dict[str, Any]:
     return {"proposals": service.openwop.proposals(call.access, state=asked.state, kind=asked.kind)}
 
 
-def propose(service: Service, call: Call, asked: Propose) -> Any:
+def propose(service: Service, call: Call, asked: ProposeRequest) -> Any:
     words = {"title": asked.title, "rationale": asked.rationale}
     said: dict[str, Any] = {name: text for name, text in words.items() if text is not UNSET}
     return service.openwop.propose(call.access, asked.kind, asked.artifact, source_run_ids=asked.source_run_ids, **said)
@@ -49,12 +49,12 @@ def approve(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return {"approvalId": service.openwop.approve_proposal(call.access, call.name("proposal_id"))}
 
 
-def apply(service: Service, call: Call, asked: Apply) -> dict[str, Any]:
+def apply(service: Service, call: Call, asked: ApplyRequest) -> dict[str, Any]:
     done = service.openwop.apply_proposal(call.access, call.name("proposal_id"), approval_id=asked.approval_id)
     return {"installedArtifactRef": done["activation"]["installedArtifactRef"]}
 
 
-def reject(service: Service, call: Call, asked: Reject) -> Any:
+def reject(service: Service, call: Call, asked: RejectRequest) -> Any:
     return service.openwop.reject_proposal(call.access, call.name("proposal_id"), reason=asked.reason or "")
 
 
@@ -74,7 +74,7 @@ OPERATIONS: Final = (
         "What agents propose to learn",
         list_proposals,
         "OpenwopProposals",
-        ListProposals,
+        ListProposalsRequest,
         {"state": "draft"},
     ),
     _row(
@@ -84,7 +84,7 @@ OPERATIONS: Final = (
         "Propose something by hand",
         propose,
         "OpenwopProposal",
-        Propose,
+        ProposeRequest,
         EXAMPLE_PROPOSAL,
         success=(201,),
     ),
@@ -123,7 +123,7 @@ OPERATIONS: Final = (
         "Install its artifact; needs `activate`, or an approval of exactly this",
         apply,
         "OpenwopInstalled",
-        Apply,
+        ApplyRequest,
     ),
     _row(
         "POST",
@@ -132,7 +132,7 @@ OPERATIONS: Final = (
         "Decline it; why goes into the audit log",
         reject,
         "OpenwopProposal",
-        Reject,
+        RejectRequest,
         {"reason": "not needed"},
     ),
     _row(

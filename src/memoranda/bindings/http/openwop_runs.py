@@ -22,14 +22,14 @@ from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop.entry import ListOptions
 from memoranda.standards.openwop.requests import (
-    Attributed,
-    Begin,
-    Emit,
-    Finish,
-    Follow,
-    ListRuns,
-    Pass,
-    Poll,
+    AttributedEntry,
+    BeginRunRequest,
+    ConsolidationRequest,
+    EmitEventRequest,
+    FinishRunRequest,
+    FollowRequest,
+    ListRunsRequest,
+    PollRequest,
     RefRequest,
     Secret,
 )
@@ -113,10 +113,10 @@ def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 # --- a host's own ------------------------------------------------------------------------------------------
 
 
-def list_runs(service: Service, call: Call, asked: ListRuns) -> dict[str, Any]:
+def list_runs(service: Service, call: Call, asked: ListRunsRequest) -> dict[str, Any]:
     limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
-    found = service.openwop.runs(call.access, before=asked.place, limit=limit)
-    shown = _fitting(found) if asked.whole else [_brief(run) for run in found]
+    found = service.openwop.runs(call.access, before=asked.start, limit=limit)
+    shown = _fitting(found) if asked.is_full else [_brief(run) for run in found]
     is_more = len(found) == limit or len(shown) < len(found)
     more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].place)} if is_more else {}
     return {"runs": shown, **more}
@@ -138,7 +138,7 @@ def host_run(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return service.openwop.run(call.access, call.name("run_id")).document()
 
 
-def run_pass(service: Service, call: Call, asked: Pass) -> dict[str, Any]:
+def run_pass(service: Service, call: Call, asked: ConsolidationRequest) -> dict[str, Any]:
     """A pass with all that a host may say of it. What it wrote is named, not shown: answers are kept for a day."""
     host, ref = service.openwop, asked.memory_ref
     if asked.act == "consolidation":
@@ -160,7 +160,7 @@ def _brief(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, call: Call, asked: Begin) -> dict[str, Any]:
+def begin(service: Service, call: Call, asked: BeginRunRequest) -> dict[str, Any]:
     if asked.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own")
     run = service.openwop.begin_run(
@@ -174,11 +174,11 @@ def begin(service: Service, call: Call, asked: Begin) -> dict[str, Any]:
     return _started(run)
 
 
-def emit(service: Service, call: Call, asked: Emit) -> Any:
+def emit(service: Service, call: Call, asked: EmitEventRequest) -> Any:
     return service.openwop.emit(call.access, call.name("run_id"), asked.type, asked.payload, node_id=asked.node_id)
 
 
-def finish(service: Service, call: Call, asked: Finish) -> Any:
+def finish(service: Service, call: Call, asked: FinishRunRequest) -> Any:
     run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
     said = {name: value for name, value in given.items() if value is not None}
     check_snapshot({**said, "runId": "r", "workflowId": "w", "status": asked.status})
@@ -202,7 +202,7 @@ def get_in_run(service: Service, call: Call, _asked: None) -> Any:
     return found
 
 
-def put_in_run(service: Service, call: Call, asked: Attributed) -> Any:
+def put_in_run(service: Service, call: Call, asked: AttributedEntry) -> Any:
     return service.openwop.put_entry(
         call.access,
         ref_of(call),
@@ -265,7 +265,7 @@ OPERATIONS: Final = (
         "A pass over the memory of a ref, with all that a host may say of it, and what it did",
         run_pass,
         "OpenwopPass",
-        Pass,
+        ConsolidationRequest,
         {"act": "consolidation", "memoryRef": EXAMPLE_REF},
     ),
     _row("GET", _RUN, "openwop_run", "A run, with the memories that its variables name", get_run, "OpenwopRun"),
@@ -276,7 +276,7 @@ OPERATIONS: Final = (
         "The log of a run: JSON if `Accept` says so, else server-sent events until it is over",
         None,
         "",
-        Follow,
+        FollowRequest,
         parameters=(_LAST_EVENT,),
         gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopEvents")}},
     ),
@@ -287,7 +287,7 @@ OPERATIONS: Final = (
         "Later events as soon as there are some",
         None,
         "OpenwopEvents",
-        Poll,
+        PollRequest,
         {"timeout": 0},
     ),
     _row(
@@ -297,7 +297,7 @@ OPERATIONS: Final = (
         "The logs of all runs: server-sent events from now on, or with JSON a page of them",
         None,
         "",
-        Follow,
+        FollowRequest,
         parameters=(_LAST_EVENT,),
         gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
     ),
@@ -319,7 +319,7 @@ OPERATIONS: Final = (
         "Runs, the last started first, those of the background too",
         list_runs,
         "OpenwopRuns",
-        ListRuns,
+        ListRunsRequest,
         {"limit": 10},
     ),
     _row(
@@ -329,7 +329,7 @@ OPERATIONS: Final = (
         "Begin a host's run: what it reads is the store as it is now, and its own writes",
         begin,
         "OpenwopStarted",
-        Begin,
+        BeginRunRequest,
         {"workflowId": "acme.support", "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF}},
         success=(201,),
     ),
@@ -340,7 +340,7 @@ OPERATIONS: Final = (
         "Append to the log of a run what is not recorded by itself",
         emit,
         "OpenwopEvent",
-        Emit,
+        EmitEventRequest,
         {"type": "agent.toolCalled", "payload": {"toolName": "search", "argumentNames": ["query"]}, "nodeId": "n1"},
         success=(201,),
     ),
@@ -371,7 +371,7 @@ OPERATIONS: Final = (
         "Write an entry in a run, without its secrets; the log says so",
         put_in_run,
         "OpenwopEntry",
-        Attributed,
+        AttributedEntry,
         {**EXAMPLE_ENTRY, "nodeId": "n1"},
         success=(201,),
     ),
@@ -383,7 +383,7 @@ OPERATIONS: Final = (
         "Write the entry under an id that the host chooses in a run; the log says so",
         put_in_run,
         "OpenwopEntry",
-        Attributed,
+        AttributedEntry,
         {**EXAMPLE_ENTRY, "nodeId": "n1"},
     ),
     _row(
@@ -401,7 +401,7 @@ OPERATIONS: Final = (
         "End a run; its secrets are forgotten",
         finish,
         "OpenwopRun",
-        Finish,
+        FinishRunRequest,
         {"status": "completed", "variables": {"outcome": "answered"}},
     ),
 )

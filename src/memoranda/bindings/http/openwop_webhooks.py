@@ -9,10 +9,10 @@ from memoranda.bindings.http.deliver import check_url
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.errors import NotFound
 from memoranda.service.service import Service
-from memoranda.standards.openwop.requests import RegisterWebhook, Unregister
+from memoranda.standards.openwop.requests import RegisterWebhookRequest, UnregisterWebhookRequest
 
 
-def register(service: Service, call: Call, asked: RegisterWebhook) -> dict[str, Any]:
+def register(service: Service, call: Call, asked: RegisterWebhookRequest) -> dict[str, Any]:
     check_url(asked.url, is_private_allowed=service.context.webhooks_anywhere)
     return service.openwop.register_webhook(call.access, asked.url, asked.events, asked.tags)
 
@@ -21,7 +21,7 @@ def listing(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return {"webhooks": [each.document() for each in service.openwop.webhooks(call.access)]}
 
 
-def unregister(service: Service, call: Call, _asked: Unregister) -> None:
+def unregister(service: Service, call: Call, _asked: UnregisterWebhookRequest) -> None:
     if not service.openwop.unregister_webhook(call.access, call.name("webhook_id")):
         raise NotFound("no such webhook")
 
@@ -36,7 +36,7 @@ OPERATIONS: Final = (
         "Post events to a URL from now on, signed; the secret is told here and never again",
         register,
         "OpenwopRegisteredWebhook",
-        RegisterWebhook,
+        RegisterWebhookRequest,
         {"url": "https://hooks.example/openwop", "events": ["commitment.fired"], "tenantId": "acme"},
         success=(201,),
     ),
@@ -48,7 +48,7 @@ OPERATIONS: Final = (
         "Send nothing more there",
         unregister,
         "",
-        Unregister,
+        UnregisterWebhookRequest,
         success=(204,),
     ),
 )

@@ -21,7 +21,7 @@ from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.operation import PARAMETER, Operation
 from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.shapes import check_known
+from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
 from memoranda.service.core.noticing import noticing
@@ -215,10 +215,10 @@ def read(operation: Operation, call: Call) -> object:
         name: texts if len(texts) > 1 else texts[0]
         for name, texts in wire.query_lists(call.scope, operation.several).items()
     }
-    check_known(fields, operation.query_fields, "the query")
+    check_field_names(fields, operation.query_fields, "the query")
     body = call.object() if operation.has_body else {}
     if operation.asks is None:
-        check_known(body, (), "the request")
+        check_field_names(body, (), "the request")
         return None
     if twice := sorted(set(body) & set(fields)):
         raise InvalidInput(f"{twice[0][:40]!a} is given both in the query and in the body")

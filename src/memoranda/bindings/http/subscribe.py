@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
-from memoranda.encoding.event_stream import comment, frame
+from memoranda.encoding.event_stream import format_comment, format_event
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
 from memoranda.service.core.access import Access
@@ -56,7 +56,7 @@ class Subscribe:
             self._threads,
             access=access,
             bearer=caller.bearer,
-            where=asked.given(),
+            where=asked.conditions(),
             heartbeat_seconds=self._heartbeat_seconds,
         )
         self._admit(stream)
@@ -112,7 +112,7 @@ class _Stream(Listener):
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if not is_head:
                 watcher = asyncio.create_task(self.watch(receive))
-                opening = comment("ump subscribe open") + b"retry: %d\nid: %d\n\n" % (RETRY_MS, self._cursor)
+                opening = format_comment("ump subscribe open") + b"retry: %d\nid: %d\n\n" % (RETRY_MS, self._cursor)
                 await self.send(send, opening)
                 await self._follow(send)
             await send({"type": "http.response.body", "body": b""})
@@ -130,13 +130,13 @@ class _Stream(Listener):
                 page = await self._threads.run(self._next_page)
             except MemorandaError as error:
                 # The headers are out. The client comes back and is told properly.
-                await self.send(send, comment(error.code))
+                await self.send(send, format_comment(error.code))
                 return
             for event in page.events:
                 await self.send(send, _frame(event))
             self._cursor = page.next
             if page.is_last and not await self.is_woken(self._beat_at):
-                await self.send(send, comment("heartbeat"))
+                await self.send(send, format_comment("heartbeat"))
 
     def _next_page(self) -> FeedPage:
         # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
@@ -150,7 +150,7 @@ class _Stream(Listener):
 
 def _frame(event: ChangeEvent) -> bytes:
     data = dump({"type": event.type, "id": event.id, "record": event.record})
-    return frame(event.type, data, place=event.seq)
+    return format_event(event.type, data, event_id=event.seq)
 
 
 def _place(header: str | None, parameter: int | None) -> int | None:

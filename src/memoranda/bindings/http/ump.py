@@ -10,7 +10,7 @@ from memoranda.bindings.http import wire
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.operation import Refusal, Standard, in_header
 from memoranda.bindings.http.page import welcome
-from memoranda.encoding.shapes import COUNT, NAME, closed, one_of, ref
+from memoranda.encoding.shapes import COUNT, NAME, closed_object, one_of, ref
 from memoranda.errors import MemorandaError
 from memoranda.service.service import Service
 from memoranda.standards.oms.registry import ERROR_CODES
@@ -27,7 +27,7 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
     ReviseRequest,
     SubscribeRequest,
-    draft_of,
+    unwrap_draft,
 )
 
 EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
@@ -58,7 +58,7 @@ def no_route(_status: int, _path: str) -> Refusal:
     return 404, {"error": {"code": "not_found", "message": "no route"}}
 
 
-_ERROR: Final = closed(
+_ERROR: Final = closed_object(
     "code message", code=NAME, message={"type": "string", "minLength": 1}, oms_code=one_of(sorted(ERROR_CODES))
 )
 ERRORS: Final = {
@@ -78,10 +78,10 @@ UMP: Final = Standard(
     error_schemas=("Error",),
     answers={
         **ANSWERS,
-        "RememberRequest": {"anyOf": [ref("NewMemory"), closed("record", record=ref("NewMemory"))]},
-        "Health": closed("status", status=NAME),
+        "RememberRequest": {"anyOf": [ref("NewMemory"), closed_object("record", record=ref("NewMemory"))]},
+        "Health": closed_object("status", status=NAME),
         "OpenApi": {"type": "object", "required": ["openapi", "info", "paths"]},
-        "Error": closed("error", error=_ERROR),
+        "Error": closed_object("error", error=_ERROR),
     },
     documents={**DOCUMENTS, "NewMemory": NewMemory},
     names={"id": {"schema": NAME, "example": EXAMPLE_ID}},
@@ -113,7 +113,7 @@ def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 
 def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
-    records, following = service.list_records(call.access, **asked.given())
+    records, following = service.list_records(call.access, **asked.arguments())
     return {"records": records, "next_cursor": None if following is None else str(following)}
 
 
@@ -208,7 +208,7 @@ OPERATIONS: Final = (
         "RememberAnswer",
         None,
         _DRAFT,
-        reads=lambda call: draft_of(call.json()),
+        reads=lambda call: unwrap_draft(call.json()),
         body="RememberRequest",
     ),
     _row(

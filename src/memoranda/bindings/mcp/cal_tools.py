@@ -11,7 +11,7 @@ from typing import Any, Final
 import mcp_types as types
 
 from memoranda.bindings.mcp.operation import DIALECT, Answer, Plain, brief, operation, result
-from memoranda.encoding.shapes import FLAG, TEXT, Schema, said
+from memoranda.encoding.shapes import FLAG, TEXT, Schema, described
 from memoranda.errors import InvalidInput
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.core.access import Access
@@ -106,7 +106,7 @@ _VERDICT: Final[Schema] = {
     "$schema": DIALECT,
     "type": "object",
     "properties": {
-        "valid": said(FLAG, "Whether it is a query that can be run."),
+        "valid": described(FLAG, "Whether it is a query that can be run."),
         "error": {
             "type": ["object", "null"],
             "description": "The first thing wrong with it: code, message, line, column, suggestion.",

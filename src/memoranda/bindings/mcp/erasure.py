@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memoranda.bindings.mcp.operation import Operation
 from memoranda.bindings.mcp.subscriptions import RequestContext
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import ForbiddenScope
 
 _KEY: Final = "erase"
@@ -47,7 +47,7 @@ async def ask_person(
             "'memoranda forget --hard'",
             scope="erase",
         )
-    question = f"Erase this memory and its earlier versions for good?\n\n{harmless(text[:_SHOWN_CHARS])}"
+    question = f"Erase this memory and its earlier versions for good?\n\n{neutralize_tags(text[:_SHOWN_CHARS])}"
     answer: object
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         if params.input_responses is None:

@@ -18,7 +18,7 @@ import mcp_types as types
 from memoranda.bindings.mcp import cal_tools, prompt
 from memoranda.bindings.mcp.operation import Operation
 from memoranda.bindings.mcp.tools import OPERATIONS
-from memoranda.encoding.shapes import check_known
+from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput
 
 Names = Literal["plain", "reserved"]
@@ -51,7 +51,7 @@ class Offer:
         """The same, changed by what a query asks for. Raises InvalidInput."""
         if not query:
             return self
-        check_known(dict(query), ("names", "tools", "schemas"), "the query")
+        check_field_names(dict(query), ("names", "tools", "schemas"), "the query")
         names, schemas = query.get("names", self.names), query.get("schemas", self.schemas)
         for name, value, known in (("names", names, get_args(Names)), ("schemas", schemas, get_args(Schemas))):
             if value not in known:

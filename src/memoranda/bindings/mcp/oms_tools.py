@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from memoranda.bindings.mcp.operation import Answer, operation, result
-from memoranda.encoding.shapes import one_of, said
+from memoranda.encoding.shapes import described, one_of
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ANSWERS
 from memoranda.standards.oms.registry import ERROR_CODES
-from memoranda.standards.oms.requests import FindRequest, GetRequest, PutRequest, SupersedeOne
+from memoranda.standards.oms.requests import AddressedSupersedeRequest, FindRequest, GetRequest, PutRequest
 
 PREFIX: Final = "oms."
-_OMS_CODE: Final = said(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
+_OMS_CODE: Final = described(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
 
 
 def _put(service: Service, access: Access, asked: PutRequest) -> Answer:
@@ -29,7 +29,7 @@ def _find(service: Service, access: Access, asked: FindRequest) -> Answer:
     return service.grains.find(access, asked).document()
 
 
-def _supersede(service: Service, access: Access, asked: SupersedeOne) -> Answer:
+def _supersede(service: Service, access: Access, asked: AddressedSupersedeRequest) -> Answer:
     grain, why = service.grains.with_defaults(access, asked.grain), asked.justification or None
     stored = service.grains.supersede(access, asked.address, grain, justification=why)
     return {
@@ -82,7 +82,7 @@ OPERATIONS: Final = (
         "Replace a grain by a new one when something has changed. The old one stays on record for the time before. A "
         "grain may be protected by its invalidation policy or a legal hold; then this is refused with "
         "ERR_INVALIDATION_DENIED: tell the user, and do not try to get around it.",
-        SupersedeOne,
+        AddressedSupersedeRequest,
         result(ANSWERS["SupersedeAnswer"], oms_code=_OMS_CODE),
         _supersede,
         read_only_hint=False,

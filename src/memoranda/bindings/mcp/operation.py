@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.encoding.shapes import TEXT, Schema, closed, read, said, schema
+from memoranda.encoding.shapes import TEXT, Schema, closed_object, described, parse_value, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams.answers import BRIEF_MEMORY
@@ -31,12 +31,12 @@ Call = Callable[[Service, Access, Any], Answer]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BRIEF: Final[Mapping[str, Schema]] = {"Record": BRIEF_RECORD, "Grain": BRIEF_GRAIN, "OamsMemory": BRIEF_MEMORY}
 _ERROR: Final[dict[str, Schema]] = {
-    "code": said(
+    "code": described(
         TEXT,
         "invalid_record, not_found, unauthorized, forbidden_scope, consent_violation, signature_invalid, unsupported, "
         "rate_limited, unavailable, corrupt or internal.",
     ),
-    "message": said(TEXT, "What was wrong and where, after the code and a colon."),
+    "message": described(TEXT, "What was wrong and where, after the code and a colon."),
 }
 
 
@@ -90,7 +90,7 @@ def operation(
             output_schema=output,
             annotations=types.ToolAnnotations(title=title, open_world_hint=False, **hints),
         ),
-        reads=reads or (lambda arguments: read(arguments, asks)),
+        reads=reads or (lambda arguments: parse_value(arguments, asks)),
         call=call,
         plain=plain,
     )
@@ -110,7 +110,7 @@ def brief(asks: type, *names: str) -> Schema:
 def result(answer: Schema, **error: Schema) -> Schema:
     """The schema of an answer, or an error that says this beside its code and its message."""
     found: Schema = _inlined(answer)
-    refused = said(closed("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
+    refused = described(closed_object("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
     return {
         "$schema": DIALECT,
         "type": "object",

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.untrusted import harmless, harmless_json
+from memoranda.encoding.untrusted import neutralize_json, neutralize_tags
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -113,18 +113,18 @@ def _contents(found: list[tuple[str, Record]]) -> types.ReadResourceResult:
 
 def _text(record: Record) -> str:
     """A record for a model: what it says spells no tag of a frame."""
-    return dump(harmless_json(record)).decode("utf-8")
+    return dump(neutralize_json(record)).decode("utf-8")
 
 
 def _resource(record: Record) -> types.Resource:
     place = place_of_record(record)
-    text = _UNPRINTABLE.sub(" ", harmless(record["body"]["text"][: _TITLE_CHARS * 2])).strip()
+    text = _UNPRINTABLE.sub(" ", neutralize_tags(record["body"]["text"][: _TITLE_CHARS * 2])).strip()
     short = text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"
     return types.Resource(
         name=record["id"],
         title=short,
         uri=uri_of(place),
-        description=f"{record['kind']} memory" + (f" of {harmless(place.project)}" if place.project else ""),
+        description=f"{record['kind']} memory" + (f" of {neutralize_tags(place.project)}" if place.project else ""),
         mime_type=MEDIA_TYPE,
         size=len(_text(record).encode()),
         annotations=types.Annotations(last_modified=record["time"].get("observed")),

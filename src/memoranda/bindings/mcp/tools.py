@@ -11,7 +11,7 @@ import mcp_types as types
 from memoranda.bindings.mcp import cal_tools, oams_tools, oms_tools, ump_tools
 from memoranda.bindings.mcp.operation import Answer, Arguments, Operation
 from memoranda.encoding import json_text
-from memoranda.encoding.untrusted import harmless_json
+from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
 from memoranda.service.core.noticing import noticing
@@ -72,7 +72,7 @@ def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = Fals
     The text is for a model, so what memories say in it spells no tag of a frame; the structured answer is for programs,
     which verify what is signed: it is exact.
     """
-    text = asked_for or json_text.dump(harmless_json(body)).decode("utf-8")
+    text = asked_for or json_text.dump(neutralize_json(body)).decode("utf-8")
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=body, is_error=is_error)
 

@@ -29,7 +29,7 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
     RememberRequest,
     ReviseRequest,
-    draft_of,
+    unwrap_draft,
 )
 from memoranda.standards.ump.shapes import Identifier
 
@@ -61,7 +61,7 @@ def _read_recall(arguments: Arguments) -> RecallRequest:
     detail = arguments.get("detail", "brief")
     if _UMP_RECALL.isdisjoint(arguments):
         asked = RecallArguments.parse(arguments)
-        said = asked.asked()
+        said = asked.to_recall()
     else:
         said = {name: value for name, value in arguments.items() if name != "detail"}
         if detail not in ("brief", "full"):
@@ -98,8 +98,8 @@ def _remember(service: Service, access: Access, draft: object) -> Answer:
 def _read_memory(arguments: Arguments) -> object:
     """The draft that plain words make, or one of UMP's own."""
     if "body" in arguments or "record" in arguments:
-        return draft_of(arguments)
-    return PlainMemory.parse(arguments).draft()
+        return unwrap_draft(arguments)
+    return PlainMemory.parse(arguments).to_draft()
 
 
 def _tell_remembered(service: Service, access: Access, draft: object) -> str:
@@ -148,7 +148,7 @@ def _tell_forgotten(service: Service, access: Access, asked: ForgetRequest) -> s
 
 
 def _list(service: Service, access: Access, asked: ListRequest) -> Answer:
-    records, following = service.list_records(access, **asked.given())
+    records, following = service.list_records(access, **asked.arguments())
     return {"records": records, "next_cursor": None if following is None else str(following)}
 
 
@@ -203,7 +203,7 @@ OPERATIONS: Final = (
         RememberRequest,
         result(ANSWERS["RememberAnswer"]),
         _remember,
-        reads=draft_of,
+        reads=unwrap_draft,
         plain=Plain(
             description="Store one memory: a fact, an event, a way of doing things, a preference. Call it when the "
             "user states or corrects something that will matter later, not for what matters only now. One thought per "

@@ -87,7 +87,7 @@ def list_memories(
     if file is not None:
         with _opened(file) as store:
             place = _namespace_of(store, namespace)
-            found, following = _page(store.page(ListRequest.parse({**asked, "namespace": str(place)})))
+            found, following = _page(store.list_page(ListRequest.parse({**asked, "namespace": str(place)})))
     else:
         with run.open() as memoranda:
             place = memoranda.oams.namespace(namespace)

@@ -63,7 +63,7 @@ from memoranda.standards.cal.language.syntax import (
 )
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
-from memoranda.standards.oms.grains import ADDRESS_CHARS, accepted_fields, decode
+from memoranda.standards.oms.grains import ADDRESS_CHARS, decode, read_accepted_fields
 from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.storage.engine import Snapshot
@@ -585,7 +585,7 @@ def _rescored(items: list[Item]) -> list[Item]:
 def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
     blob = signature.blob_of(document.native)
     if document.is_sealed:
-        type_byte, fields = accepted_fields(blob)
+        type_byte, fields = read_accepted_fields(blob)
         return _TYPE_NAMES[type_byte], fields
     grain = decode(blob, address=document.name, profile=oms.VIEWS)
     return _TYPE_NAMES[grain.type_byte], grain.fields

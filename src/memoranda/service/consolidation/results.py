@@ -157,7 +157,7 @@ def _bounded(detail: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tags(found: Iterable[str], rests_on: Iterable[Input]) -> list[str]:
     sensitive = sorted({tag for each in rests_on for tag in each.tags})[:_SENSITIVE_TAGS_LIMIT]
-    tags = memory.lowered([*found, *sensitive, TAG])
+    tags = memory.lower_tags([*found, *sensitive, TAG])
     return [tag for tag in tags if 0 < len(tag) <= memory.MAX_TAG_CHARS]
 
 
@@ -180,8 +180,8 @@ def _protection(rests_on: Iterable[Input]) -> dict[str, Any]:
 
 def _parent(key: str, namespace: str) -> str:
     # A key may look like a reference into another namespace; then it is written out.
-    is_plain = mapping.reference(key, namespace) == (namespace, key)
-    return key if is_plain else mapping.reference_text(namespace, key)
+    is_plain = mapping.parse_reference(key, namespace) == (namespace, key)
+    return key if is_plain else mapping.format_reference(namespace, key)
 
 
 def dated(result: Memory, previous: Memory | None) -> Memory:
@@ -210,7 +210,7 @@ def user_of(result: Memory) -> str:
 
 def cited_keys(result: Memory) -> list[str]:
     """The keys of the inputs that it cites, the strongest first."""
-    pairs = (memory.pair_of(item) for item in memory.metadata_of(result).get("dream_inputs", ()))
+    pairs = (memory.parse_pair(item) for item in memory.metadata_of(result).get("dream_inputs", ()))
     return [pair[1] for pair in pairs if pair is not None]
 
 

@@ -323,7 +323,7 @@ def _sources(result: Memory) -> tuple[Relation, ...]:
     namespace, cited = result["namespace"], cited_keys(result)
     if "inputs" in mark_of(result):
         cited = [*cited, EVERYTHING]
-    named = (mapping.reference_text(namespace, key) for key in cited)
+    named = (mapping.format_reference(namespace, key) for key in cited)
     return tuple(Relation(type=DERIVED_FROM, target=name) for name in dict.fromkeys(named))
 
 

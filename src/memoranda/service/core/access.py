@@ -179,7 +179,7 @@ class Gate:
         self._clock = clock
         self._version = version
         # A token's signature does not change; its time and its revocation are looked at every time.
-        self._claims = lru_cache(maxsize=1024)(ump_token.claims_of)
+        self._claims = lru_cache(maxsize=1024)(ump_token.verify_token)
         self._known: dict[str, tuple[ApiKey | None, Instant]] = {}
 
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
@@ -378,7 +378,7 @@ class Gate:
         except Unauthorized as error:
             verdict = error.message
         return {
-            "claims": ump_token.claims_document(claims),
+            "claims": ump_token.claims_to_json(claims),
             "verdict": verdict,
             "expires_in_seconds": (parse_instant(claims.exp) - self._clock()) // 1000,
         }

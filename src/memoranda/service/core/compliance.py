@@ -48,7 +48,7 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     from memoranda.standards.oms import profile
 
     fields = fields_of_version(version)
-    return profile.export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
+    return profile.find_export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
 
 
 def may_declare(native: bytes) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memoranda.embedding.texts import text_of, with_context
+from memoranda.embedding.texts import embedded_text, prepend_context
 from memoranda.errors import MemorandaError
 from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
@@ -172,7 +172,7 @@ class EmbeddingQueue:
                 own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
                 context_id, beside = 0, None
                 if before is not None and before.text.strip():
-                    context_id, beside = each.context_id, embedder.of_memory(with_context(before.text, memory.text))
+                    context_id, beside = each.context_id, embedder.of_memory(prepend_context(before.text, memory.text))
                 elif embedder.second is not None:
                     beside = embedder.second.of_memory(memory.text)
                 data = None if beside is None else encode(beside)
@@ -189,7 +189,7 @@ class EmbeddingQueue:
                 continue
             read = unless_damaged(version, lambda version=version: project(self._context, version))  # type: ignore[misc]
             if read is not None:
-                found[version.version_id] = _Read(text_of(read.text, read.subject), self._brought(version))
+                found[version.version_id] = _Read(embedded_text(read.text, read.subject), self._brought(version))
         return found
 
     def _brought(self, version: Version) -> Vector | None:
@@ -199,14 +199,14 @@ class EmbeddingQueue:
             return None
         import numpy as np
 
-        from memoranda.embedding.embedder import unit
+        from memoranda.embedding.embedder import normalize_vector
 
         embedder = self._context.meaning.embedder
         if brought.model not in (embedder.model, *embedder.other_names):
             return None
         numbers = np.frombuffer(brought.packed, "<f4")
         is_fit = len(numbers) == self._dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())
-        return unit(numbers) if is_fit else None
+        return normalize_vector(numbers) if is_fit else None
 
     @cached_property
     def _dimensions(self) -> int:

@@ -124,9 +124,9 @@ def said_of(context: Context, version: Version) -> Said:
 def _refuse_place_of_another(scope: Scope) -> None:
     """OAMS section 4: a namespace is an access envelope; what is written into another's would be read by nobody."""
     if scope.space.startswith("o-"):
-        from memoranda.standards.oams.namespace import is_space_of_another
+        from memoranda.standards.oams.namespace import is_foreign_space
 
-        if is_space_of_another(scope.space, scope.tenant):
+        if is_foreign_space(scope.space, scope.tenant):
             raise ForbiddenScope("namespace: under the owner hash of another tenant")
 
 
@@ -195,13 +195,13 @@ def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) 
 
 def _name_of_view(carried: _Carried, projection: Projection) -> str:
     if carried.inner is None or carried.read is None:
-        return ump.view_name(projection.scope, carried.outside)
-    return carried.inner.name if ump.owns(carried.inner) else ump.view_name(carried.read.scope, carried.inner)
+        return ump.derive_view_id(projection.scope, carried.outside)
+    return carried.inner.name if ump.owns(carried.inner) else ump.derive_view_id(carried.read.scope, carried.inner)
 
 
 def _name_of_grain(context: Context, document: Document, projection: Projection, grain: Grain) -> str:
     from memoranda.standards.oms import mapping as oms
 
     if oms.unwrap(grain) is None:
-        return ump.view_name(projection.scope, document)
+        return ump.derive_view_id(projection.scope, document)
     return str(record_of(context, document, projection.scope.tenant, projection.scope.space, (grain, projection))["id"])

@@ -99,12 +99,12 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     if OMS in names:
         yield oms.ADDRESS_PREFIX + names[OMS]
     document, namespace = version.document, namespace_of(version.state.space, version.tenant)
-    yield oams.reference_text(namespace, EVERYTHING)
+    yield oams.format_reference(namespace, EVERYTHING)
     port = port_of(document.standard)
     if not port.has_local_names:
-        yield oams.reference_text(namespace, oams.key_of(document))
+        yield oams.format_reference(namespace, oams.key_of(document))
     elif not version.state.erased and (reference := port.reference(document)) is not None:
-        yield oams.reference_text(*reference)
+        yield oams.format_reference(*reference)
 
 
 def source_name(snapshot: Snapshot, version: Version) -> str:

@@ -17,7 +17,7 @@ from memoranda.retrieval.words import asked as asked_words
 from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
-from memoranda.standards.oams.memory import Memory, shown
+from memoranda.standards.oams.memory import Memory, to_response
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 from memoranda.standards.oams.requests import RecallRequest
 
@@ -51,13 +51,13 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
     wanted = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
     is_newest = not request.query.strip()
-    named = request.replaced(namespace=None, several=list(asked))
+    named = request.replace_fields(namespace=None, namespace_list=list(asked))
     matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
     relevance = _relevance(matches, weights, mean)
     best = max(relevance, default=0.0) or 1.0
     scored = ((score_of(found / best, match[2], now), match) for found, match in zip(relevance, matches, strict=True))
     top = heapq.nsmallest(request.k, scored, key=lambda each: (-each[0], each[1][1], each[1][0]))
-    return [shown(store.get(parse_namespace(namespace), key), score=score) for score, (namespace, key, *_) in top]
+    return [to_response(store.get(parse_namespace(namespace), key), score=score) for score, (namespace, key, *_) in top]
 
 
 def _matches(
@@ -68,7 +68,7 @@ def _matches(
     names = {str(each): str(each) for each in request.namespaces}
     holders, exact = [0] * len(wanted), exact_in(request.query)
     total = length = 0
-    for memory in store.candidates(request):
+    for memory in store.find_candidates(request):
         text = memory["value"] or memory["key"]
         stems = words(text)
         total += 1

@@ -54,7 +54,7 @@ from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import (
     Namespace,
-    is_of_another,
+    is_foreign_namespace,
     namespace_of,
     owner_hash,
     parse_namespace,
@@ -196,7 +196,7 @@ def _all_unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given])
         if prior is None or _is_retracted(prior):
             continue
         current = show(context, snapshot, prior, each.place)
-        if _says(current, each.memory, mapping.without_original(each.memory)):
+        if _says(current, each.memory, mapping.drop_original(each.memory)):
             found[number] = prior.memory_id, _unchanged(current, each)
     return found
 
@@ -219,7 +219,7 @@ def accept(
         checked = {**checked, **passed}
     namespace = parse_namespace(checked["namespace"])
     place = place_of(access, namespace)
-    if is_of_another(namespace, place.tenant):
+    if is_foreign_namespace(namespace, place.tenant):
         # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     metadata = memory.metadata_of(checked)
@@ -234,7 +234,7 @@ def accept(
         said = rules_of_memory(checked, user=place.user)
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
         compliance.check_write(presets, said, is_encrypted=is_encrypted)
-    fresh = memory.with_times(checked, context.clock() if now is None else now, None)
+    fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
     # Bytes that say more than what is kept are not kept.
     new = new_version(context, place, fresh, raw if fresh is value else None)
     new = new if is_written else authorship.with_writer(context, access, new, is_from_file=True)
@@ -251,7 +251,7 @@ def accept(
 
 def as_stored(fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()) -> Stored:
     """What is answered when a memory is written."""
-    return Stored(memory=memory.shown(fresh), etag=etag_of(new.document), result=result, warnings=warnings)
+    return Stored(memory=memory.to_response(fresh), etag=etag_of(new.document), result=result, warnings=warnings)
 
 
 def _reads_as(projection: Projection) -> tuple[str, str]:
@@ -275,7 +275,7 @@ def _following(
     context: Context, given: Given, wanted: Memory, current: Memory | None, now: Instant
 ) -> tuple[NewVersion, Stored]:
     """What is written when something is there already, or was, and what is answered then."""
-    fresh = memory.with_times(wanted, now, current)
+    fresh = memory.assign_times(wanted, now, current)
     new = new_version(context, given.place, fresh, like=given.new)
     if (told := given.new.projection.bounds) is not None:
         new = with_bounds(context, new, told)
@@ -295,7 +295,7 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
     """The same with the version that is written if what is there now still is when the writer's turn comes."""
     if prior is None:
         return given
-    current, wanted = show(context, snapshot, prior, given.place), mapping.without_original(given.memory)
+    current, wanted = show(context, snapshot, prior, given.place), mapping.drop_original(given.memory)
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
     new, stored = _following(context, given, wanted, current.memory, now)
@@ -425,12 +425,12 @@ def follow(
     is_there = prior is not None and not _is_retracted(prior)
     check_condition(current.etag if current is not None and is_there else None, if_match, if_absent)
     if prior is not None and current is not None:
-        wanted = mapping.without_original(wanted)
+        wanted = mapping.drop_original(wanted)
         if is_there and _says(current, given.memory, wanted):
             return _unchanged(current, given)
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
-        wanted = mapping.without_original(wanted)
+        wanted = mapping.drop_original(wanted)
     new, stored = given.new, given.stored
     if current is not None or wanted is not given.memory:
         new, stored = _following(context, given, wanted, None if current is None else current.memory, now)

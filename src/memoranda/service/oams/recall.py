@@ -88,7 +88,7 @@ def recall(
     ranked = [(score_of(lexical / most, held.state.updated, now), shown, held) for lexical, held, shown in hits]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
     ordered = below_sources(ranked, lambda each: each[2].document)
-    return [memory.shown(shown, score=score) for score, shown, _ in ordered[: request.k]]
+    return [memory.to_response(shown, score=score) for score, shown, _ in ordered[: request.k]]
 
 
 def _reached(

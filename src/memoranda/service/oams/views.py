@@ -45,7 +45,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
     """A version as a memory of OAMS, as the API shows it."""
-    return Shown(memory=memory.shown(as_memory(context, snapshot, version, place)), etag=etag_of(version.document))
+    return Shown(
+        memory=memory.to_response(as_memory(context, snapshot, version, place)), etag=etag_of(version.document)
+    )
 
 
 def present(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:

@@ -64,7 +64,7 @@ class GrainPage(msgspec.Struct, frozen=True, kw_only=True):
 
 def find(context: Context, access: Access, request: FindRequest, *, owner: str | None = None) -> GrainPage:
     """Grains that match, best first when words were given, else in the order written."""
-    matched = tuple(request.asked())
+    matched = tuple(request.exact_fields())
     if request.text is not None:
         found = _best(context, access, request.text, request.selection, owner, request.type_byte, request.limit)
         asked = sought(request.text)

@@ -21,7 +21,7 @@ from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
-from memoranda.standards.oms.container import Checked
+from memoranda.standards.oms.container import CheckedGrain
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.signature import SignedGrain
@@ -151,7 +151,7 @@ def delivered(context: Context, versions: Sequence[Version]) -> list[tuple[bytes
 def _delivery(context: Context, version: Version) -> bytes:
     if oms.owns(version.document):
         # It was checked when it came in, and that it still is what it was when it was read.
-        return Checked.of(version.document.native, version.document.name)
+        return CheckedGrain.of(version.document.native, version.document.name)
     if address_inside(context, version.document, version.tenant) is not None:
         # An OAMS memory that holds another document: its key, its times and its source go along.
         outside = port_of(version.document.standard).exported(version.document)

@@ -40,7 +40,7 @@ MAX_RUNS: Final = 100
 def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()) -> capabilities.Discovery:
     """What is really on. `is_attended`: somebody does what falls due, so that schedules and commitments are kept."""
     counter = context.cal.counter.name
-    return capabilities.discovery(
+    return capabilities.build_discovery(
         capabilities.Offer(
             memory=True,
             max_entry_size_bytes=MAX_CONTENT_BYTES,
@@ -77,16 +77,16 @@ def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] 
 
 def agents(context: Context, installed: Mapping[str, Any]) -> dict[str, Any]:
     """The agents of the packs that were applied, and which of them get less memory than they ask for."""
-    available = capabilities.dimensions(discovery(context, is_attended=True))
+    available = capabilities.find_dimensions(discovery(context, is_attended=True))
     found = {
-        manifest["agentId"]: inventory.agent_entry(
+        manifest["agentId"]: inventory.build_agent_entry(
             manifest, pack_name=pack["name"], pack_version=pack["version"], available=available
         )
         for ref, pack in installed.items()
         if ref.startswith("agent-pack:")
         for manifest in pack["agents"]
     }
-    return inventory.inventory(found.values())
+    return inventory.build_inventory(found.values())
 
 
 # --- runs ----------------------------------------------------------------------------------------------------

@@ -50,9 +50,9 @@ from memoranda.standards.openwop.entry import (
     Draft,
     Entry,
     ListOptions,
+    build_entry,
     created_of,
-    entry,
-    within_budget,
+    fit_budget,
 )
 from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
 from memoranda.standards.port import load, port_of
@@ -84,7 +84,7 @@ def list_entries(
         found = _found(context, access, snapshot, space, wanted, run, now)
     shown = found[: wanted.limit]
     if wanted.token_budget is not None:
-        shown = within_budget(shown, wanted.token_budget, context.cal.counter.count)
+        shown = fit_budget(shown, wanted.token_budget, context.cal.counter.count)
     _audit(context, access, "list", space, now, f"{len(shown)} entries")
     return shown
 
@@ -237,7 +237,7 @@ def prepare(
     context: Context, tenant: str, space: str, draft: Draft, now: Instant, *, sources: Sequence[str] = ()
 ) -> New:
     """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
-    made = entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
+    made = build_entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
     )
@@ -532,7 +532,7 @@ def may_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
     """The space of a ref that the caller may go to; None for what is malformed or another tenant's."""
-    space = refs.resolve(ref, tenant)
+    space = refs.resolve_ref(ref, tenant)
     if space is None or not access.within({**access.limits, "owner": tenant, "project": space or None}):
         return None
     return space

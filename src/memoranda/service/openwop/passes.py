@@ -34,7 +34,7 @@ _OTHERS_LIMIT: Final = 10_000
 def space_in(access: Access, ref: str) -> str:
     """The space of a ref that the caller sees all of. Raises InvalidInput, ForbiddenScope."""
     tenant = access.default_tenant
-    space = refs.resolve(ref, tenant)
+    space = refs.resolve_ref(ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
     access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})

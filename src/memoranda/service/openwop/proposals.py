@@ -77,15 +77,15 @@ def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
 def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
     """A proposal of what was found; None for what would hold a secret or could not be applied."""
     try:
-        made = proposals.proposal(
+        made = proposals.build_proposal(
             id=f"prop_{base32_encode(secrets.token_bytes(15))}",
             kind=draft.kind,
             artifact=dict(draft.artifact),
             tenant=unit.tenant,
             created=now,
             source_run_ids=draft.source_runs,
-            title=proposals.redacted_words(draft.title),
-            rationale=proposals.redacted_words(draft.rationale),
+            title=proposals.redact_text(draft.title),
+            rationale=proposals.redact_text(draft.rationale),
             duplicate_of=draft.duplicate_of,
         )
         proposals.check_safe(made)
@@ -94,7 +94,7 @@ def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
         _log.warning("openwop proposals: %s", error.message)
         return None
     _keep(unit, made)
-    run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
+    run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made)))
     return made
 
 
@@ -127,7 +127,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
         kept = snapshot.items(KIND)
     said = _fingerprint_of(draft.kind, draft.artifact)
     there = (json_text.parse(value) for value in kept.values())
-    made = proposals.proposal(
+    made = proposals.build_proposal(
         id=f"prop_{base32_encode(secrets.token_bytes(15))}",
         kind=draft.kind,
         artifact=dict(draft.artifact),
@@ -143,7 +143,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
     def work(unit: Unit) -> Proposal:
         _require_unmoved(unit, kept)
         _keep(unit, made)
-        run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.created_payload(made)))
+        run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made)))
         _record(unit, access, "propose", now, made["id"])
         context.quotas_in(unit).check_kept(unit)
         return made
@@ -170,7 +170,7 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        changed = proposals.revised(_load(unit, proposal_id), revision, now)
+        changed = proposals.revise(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
         moved = _moved(unit, access, "revise", changed, now)
         context.quotas_in(unit).check_kept(unit)
@@ -181,10 +181,10 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
 
 def reject(context: Context, access: Access, proposal_id: str, *, reason: str = "") -> Proposal:
     """Decline it; why goes into the audit log."""
-    now, reason = context.clock(), proposals.redacted_words(reason)
+    now, reason = context.clock(), proposals.redact_text(reason)
 
     def work(unit: Unit) -> Proposal:
-        return _moved(unit, access, "reject", proposals.rejected(_load(unit, proposal_id), now), now, reason)
+        return _moved(unit, access, "reject", proposals.mark_rejected(_load(unit, proposal_id), now), now, reason)
 
     return context.engine.write(access.default_tenant, work)
 
@@ -194,7 +194,7 @@ def archive(context: Context, access: Access, proposal_id: str) -> Proposal:
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        return _moved(unit, access, "archive", proposals.archived(_load(unit, proposal_id), now), now)
+        return _moved(unit, access, "archive", proposals.mark_archived(_load(unit, proposal_id), now), now)
 
     return context.engine.write(access.default_tenant, work)
 
@@ -226,11 +226,11 @@ def apply(context: Context, access: Access, proposal_id: str, *, approval_id: st
             _check_approval(unit, approval_id, current)
         proposals.check_applicable(current)
         installed = f"{current['kind']}:{_digest(current)[:32]}"
-        done = proposals.applied(current, now, installed_ref=installed, approval_id=approval_id)
-        unit.put_item(INSTALLED, installed, proposals.artifact_bytes(current))
+        done = proposals.mark_applied(current, now, installed_ref=installed, approval_id=approval_id)
+        unit.put_item(INSTALLED, installed, proposals.encode_artifact(current))
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
-        run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.activated_payload(done)))
+        run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done)))
         moved = _moved(unit, access, "apply", done, now)
         context.quotas_in(unit).check_kept(unit)
         return moved
@@ -256,7 +256,7 @@ def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
 
 
 def _digest(current: Proposal) -> str:
-    return hashlib.sha256(proposals.artifact_bytes(current)).hexdigest()
+    return hashlib.sha256(proposals.encode_artifact(current)).hexdigest()
 
 
 def _fingerprint(current: Proposal) -> str:

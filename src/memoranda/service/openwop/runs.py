@@ -22,7 +22,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
-from memoranda.standards.openwop.runs import ForkRequest, snapshot_unavailable
+from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
 from memoranda.storage.engine import RunPlace, RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
@@ -162,7 +162,7 @@ def emit(
     node_id: str | None = None,
 ) -> Event:
     """Append an event to a run's log."""
-    made = events.event(type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id)
+    made = events.build_event(type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id)
     unit.add_run_events(run_id, made["sequence"], [events.encode(made)])
     return made
 
@@ -192,7 +192,7 @@ def host_run(
     workflow_id = HOST_WORKFLOW + act
     run = _new(unit, run_id or new_run_id(), workflow_id, now, status="completed")
     logged = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
-    made = [events.event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(logged)]
+    made = [events.build_event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(logged)]
     unit.put_run(run.run_id, run.encoded(), started=now)
     unit.add_run_events(run.run_id, 0, [events.encode(each) for each in made])
     return run, made[1:-1]
@@ -306,7 +306,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
         _check_forkable(snapshot, source, mode, from_seq)
         run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
         logged = [
-            events.encode(events.replayed(event, run.run_id, sequence))
+            events.encode(events.copy_for_replay(event, run.run_id, sequence))
             for sequence, event in enumerate(_taken(snapshot, run_id, mode, from_seq))
         ]
 
@@ -337,9 +337,9 @@ def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -
     count = snapshot.run_event_count(source.run_id)
     ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
     if count == 0:
-        raise snapshot_unavailable(source.run_id, from_seq, "event_log_unavailable")
+        raise build_snapshot_error(source.run_id, from_seq, "event_log_unavailable")
     if snapshot.has_lost_writes(source.run_id):
-        raise snapshot_unavailable(source.run_id, from_seq, "retention_expired")
+        raise build_snapshot_error(source.run_id, from_seq, "retention_expired")
 
 
 def _taken(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list[Event]:

@@ -34,7 +34,7 @@ def schedule(
 ) -> dict[str, Any]:
     """Distil a ref whenever the expression says, by the clocks of a time zone."""
     check_cron(cron, timezone)
-    if refs.resolve(ref, access.default_tenant) is None:
+    if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
     now = context.clock()
     made = {"memoryRef": ref, "cron": cron, "timezone": timezone, "tokenBudget": token_budget, "since": now}
@@ -77,7 +77,7 @@ def shown(kept: dict[str, Any]) -> dict[str, Any]:
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
     """Look for commitments in what is written to a ref from now on, or no longer."""
-    if refs.resolve(ref, access.default_tenant) is None:
+    if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
 
     def work(unit: Unit) -> None:

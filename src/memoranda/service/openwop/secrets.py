@@ -156,7 +156,7 @@ class Vault:
             is_known = known.register(secret_id, value)
             if is_known and digest:
                 self._digests.setdefault(run, set()).add(digest)
-            self._sizes.put(run, run[0], known.chars)
+            self._sizes.put(run, run[0], known.size_chars)
             self._make_room(run)
             return is_known
 
@@ -197,7 +197,7 @@ class Vault:
         from memoranda.standards.openwop.entry import MAX_TAG_CHARS
 
         tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
-        return draft.replaced(
+        return draft.replace_fields(
             content=self.redacted_text(draft.content, run, "content"),
             # One that grew too long by its marker is left out: cut, the marker would be none.
             tags=tuple(clean for tag, clean in tags if clean == tag or len(clean) <= MAX_TAG_CHARS),
@@ -217,7 +217,7 @@ class Vault:
         """Whether a secret of the run stands in what cannot be redacted, such as a name."""
         with self._lock:
             known = self._runs.get(run)
-            return known is not None and known.is_in(text)
+            return known is not None and known.occurs_in(text)
 
     def redacted_value(self, value: Any, run: RunKey) -> Any:
         """Something of JSON's without the run's secrets, in every string of it."""

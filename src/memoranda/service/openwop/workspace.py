@@ -21,10 +21,10 @@ from memoranda.standards.openwop.workspace import (
     MAX_FILES,
     MAX_VERSIONS,
     WorkspaceFile,
+    build_file,
     check_content,
     check_path,
     next_version,
-    workspace_file,
 )
 from memoranda.storage.engine import Snapshot, Unit
 
@@ -108,7 +108,7 @@ def write(
         raise WorkflowError(
             f"there are {MAX_FILES} files already", openwop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
         )
-    file = workspace_file(path=path, content=content, version=version, updated=now, content_type=content_type)
+    file = build_file(path=path, content=content, version=version, updated=now, content_type=content_type)
     place = {"place": _changed(unit)}
     unit.put_item(HEADS, path, json_text.dump(_brief(file) | place))
     unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file | place))

@@ -73,7 +73,7 @@ def _named(context: Context, snapshot: Snapshot, version: Version, target: str) 
     if target.startswith(ADDRESS_PREFIX):
         return snapshot.named(OMS, target.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
-    namespace, key = oams.reference(target, namespace_of(space, version.tenant))
+    namespace, key = oams.parse_reference(target, namespace_of(space, version.tenant))
     place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
     is_here = namespace == namespace_of(space, version.tenant)
     return (memories.find(context, snapshot, place, key) if is_here else None) or snapshot.named(OPENWOP, target)

@@ -69,10 +69,10 @@ def projects(context: Context, access: Access) -> list[str]:
 
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
     """In which other projects a question that found nothing in one has answers, and how many, up to 50 in all."""
-    if request.asked_scope is None or request.asked_scope.project is None or "project" in access.limits:
+    if request.scope_filter is None or request.scope_filter.project is None or "project" in access.limits:
         return {}
     scope = {name: value for name, value in request.scope.items() if name != "project"}
-    anywhere = request.replaced(asked_scope=ScopeFilter.parse(scope), asked_limit=MAX_RECALL)
+    anywhere = request.replace_fields(scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL)
     found: dict[str, int] = {}
     for each in recall(context, access, anywhere):
         project = each.record["scope"].get("project", "")

@@ -27,7 +27,7 @@ from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 from memoranda.storage.engine import Snapshot
 
 if TYPE_CHECKING:
-    from memoranda.standards.ump.rehydrate import Rehydrated
+    from memoranda.standards.ump.rehydrate import RehydratedBlock
 
 # Ranking sees a little more than is asked for, because recency and salience may reorder near-equal answers.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
@@ -80,11 +80,11 @@ def recall_bare(context: Context, access: Access, request: RecallRequest) -> lis
 
 
 def _bare(context: Context, record: Record) -> Record:
-    plain = rules.without_original(record)
+    plain = rules.drop_original(record)
     return record if plain is record else signature.sign(plain, context.operator)
 
 
-def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> Rehydrated:
+def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> RehydratedBlock:
     """Recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
     from memoranda.standards.ump.rehydrate import rehydrate
 
@@ -102,9 +102,9 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     )
 
 
-def framed(context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500) -> Rehydrated:
+def framed(context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
     """Records that were listed, in their order, as such a block with short ids."""
-    from memoranda.standards.ump.rehydrate import framed as in_order
+    from memoranda.standards.ump.rehydrate import frame_records as in_order
 
     return in_order(records, _short(context, access, records), max_chars=max_chars)
 

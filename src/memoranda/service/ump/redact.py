@@ -94,7 +94,7 @@ def _order_in(context: Context, access: Access) -> Judge:
     def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
             return None
-        kinds = injection.orders("\n".join(texts(said(record))))
+        kinds = injection.find_instructions("\n".join(texts(said(record))))
         return Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True) if kinds else None
 
     return order
@@ -205,7 +205,7 @@ def redact(context: Context, access: Access, name: str) -> str:
     access.require_erase(found.tenant)
     if found.state.erased:
         return name
-    record: Record = rules.without_original(view(context, found, context.clock()))
+    record: Record = rules.drop_original(view(context, found, context.clock()))
     if not suspected(said(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name

@@ -24,7 +24,7 @@ from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import redacted, scope_of, view
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
-from memoranda.standards.ump.canonical import random_id
+from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.standards.ump.record import Draft, Record
@@ -95,7 +95,7 @@ def accept(context: Context, access: Access, draft: object, now: Instant, *, is_
         refuse_secrets(context, said(record))
     else:
         checked = authorship.attributed(access, screened(context, checked), is_from_file=is_from_file)
-        record = signature.seal(records.complete(checked, now=now, version=version), context.operator)
+        record = signature.seal(records.fill_defaults(checked, now=now, version=version), context.operator)
     _check_consent(record)
     if presets := context.presets_of(record["scope"]["owner"]):
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
@@ -278,9 +278,9 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
         return accepted
     while unit.named(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
-        completed = records.complete(accepted.draft, now=now, version=context.ump_version)
+        completed = records.fill_defaults(accepted.draft, now=now, version=context.ump_version)
         if completed["time"] == record["time"]:  # the draft fixes every time itself
-            completed["id"] = random_id(secrets.token_bytes(16))
+            completed["id"] = encode_random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
     return replace(accepted, record=record, new=new_record(context, record, accepted.new.indexed))
 

@@ -47,8 +47,8 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
 
     def succeed(record: Record) -> tuple[Record, NewVersion]:
         # What supported the owner's word does not support another's.
-        plain = without_evidence(rules.without_original(record)) if access.is_peer else rules.without_original(record)
-        successor = authorship.with_claim(rules.succeed(plain, patch, now=now, actor=actor), claimed)
+        plain = without_evidence(rules.drop_original(record)) if access.is_peer else rules.drop_original(record)
+        successor = authorship.with_claim(rules.make_successor(plain, patch, now=now, actor=actor), claimed)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         return sealed, new_record(context, sealed)
@@ -98,7 +98,7 @@ def change(
     """
     now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
     if text is not None or structured is not None:
-        body = dict(rules.without_original(view(context, find_own(context, access, name, now), now))["body"])
+        body = dict(rules.drop_original(view(context, find_own(context, access, name, now), now))["body"])
         said = {"text": text, "structured": None if structured is None else dict(structured)}
         changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
     return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
@@ -182,7 +182,7 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 def _named(context: Context, access: Access, request: Act) -> Act:
     """The request with the whole id."""
     name = whole_name(context, access, request.id)
-    return request if name == request.id else request.replaced(id=name)
+    return request if name == request.id else request.replace_fields(id=name)
 
 
 def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:

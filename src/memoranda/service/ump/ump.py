@@ -70,10 +70,10 @@ class Ump(Verbs[Caller]):
 
     def capabilities(self) -> dict[str, Any]:
         """What this server speaks (UMP §3.1). No memory is touched."""
-        return capability.capabilities(
+        return capability.describe_server(
             server_name="memoranda", server_version=__version__, version=self._context.ump_version
         )
 
     def manifest(self, endpoint: str | None = None) -> dict[str, Any]:
         """`/.well-known/ump.json` (UMP §4.3)."""
-        return capability.manifest(version=self._context.ump_version, conformance="L3", endpoint=endpoint)
+        return capability.build_manifest(version=self._context.ump_version, conformance="L3", endpoint=endpoint)

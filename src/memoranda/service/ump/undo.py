@@ -77,7 +77,7 @@ def _last(snapshot: Snapshot) -> Change:
 
 
 def _back(context: Context, access: Access, name: str, earlier: Version) -> str:
-    record = rules.without_original(view(context, earlier, context.clock()))
+    record = rules.drop_original(view(context, earlier, context.clock()))
     patch: dict[str, Any] = {part: said for part, said in record.items() if part in _REVISED}
     patch["lifecycle"] = {part: said for part, said in patch.get("lifecycle", {}).items() if part != "status"}
     request = ReviseRequest.parse({"id": name, "patch": {part: said for part, said in patch.items() if said}})

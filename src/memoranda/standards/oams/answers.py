@@ -1,13 +1,13 @@
-"""What the operations give, as JSON Schema, for the OpenAPI document."""
+"""The responses of the OAMS operations as JSON Schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.encoding.shapes import TEXT, Schema, closed, maybe, one_of, ref, said, schema, some
+from memoranda.encoding.shapes import TEXT, Schema, array_of, closed_object, described, nullable, one_of, ref, schema
 from memoranda.standards.oams.codes import MEANINGS
 from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
-from memoranda.standards.oams.requests import BatchRequest, MemoryShape, Sent, Whole
+from memoranda.standards.oams.requests import AddressedMemory, BatchRequest, MemoryBody, MemoryShape
 from memoranda.standards.oams.rpc import MAX_BATCH, MAX_ID_CHARS
 
 METHODS: Final = (
@@ -28,71 +28,74 @@ _WITH_MODEL: Final[Schema] = {
     "if": {"properties": {"embedding": {"type": "array"}}, "required": ["embedding"]},
     "then": {"properties": {"embedding_model": {"type": "string"}}, "required": ["embedding_model"]},
 }
-_ERROR: Final = closed("code message", code={"enum": sorted(MEANINGS)}, message=TEXT, data={"type": "object"})
+_ERROR: Final = closed_object("code message", code={"enum": sorted(MEANINGS)}, message=TEXT, data={"type": "object"})
 _VERSION: Final[Schema] = {"const": "2.0"}
 _ID: Final[Schema] = {"type": ["string", "number", "null"], "maxLength": MAX_ID_CHARS}
-_CALL: Final = closed(
+_CALL: Final = closed_object(
     "jsonrpc method",
     jsonrpc=_VERSION,
-    method=said(one_of(METHODS), "The parameters are those of the same operation in REST."),
+    method=described(one_of(METHODS), "The parameters are the same as in REST."),
     params={"type": "object"},
-    id=said(_ID, "Without one it is a notification, which is not answered."),
+    id=described(_ID, "Without an id the call is a notification, which has no response."),
 )
 _REPLY: Final = {
     "anyOf": [
-        closed("jsonrpc result id", jsonrpc=_VERSION, result={}, id=_ID),
-        closed("jsonrpc error id", jsonrpc=_VERSION, error=_ERROR, id=_ID),
+        closed_object("jsonrpc result id", jsonrpc=_VERSION, result={}, id=_ID),
+        closed_object("jsonrpc error id", jsonrpc=_VERSION, error=_ERROR, id=_ID),
     ]
 }
 
 
-def _batch() -> Schema:
-    found: dict[str, Any] = schema(BatchRequest)
-    found["properties"]["memories"]["items"] = ref("OamsWhole")
-    return found
+def _batch_schema() -> Schema:
+    """Return the schema of a batch, with its memories as a reference."""
+    batch: dict[str, Any] = schema(BatchRequest)
+    batch["properties"]["memories"]["items"] = ref("OamsWhole")
+    return batch
 
 
-_KEYS: Final = some(TEXT)
+_KEYS: Final = array_of(TEXT)
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-# Of a memory that a model is shown: what it says and what it rests on.
-BRIEF_MEMORY: Final = said({"type": "object"}, "A memory of OAMS: key, value, tags, metadata, parent_id, source_id.")
+# The memory of a result, for a model.
+BRIEF_MEMORY: Final = described({"type": "object"}, "An OAMS memory: key, value, tags, metadata, parent_id, source_id.")
 
 ANSWERS: Final[dict[str, Schema]] = {
-    "OamsDream": closed(
+    "OamsDream": closed_object(
         "run_id namespace strategy dry_run inputs stayed written outputs taken_back left_out",
-        run_id=said(TEXT, "By which it can be undone, if anything was written."),
+        run_id=described(TEXT, "The id for undoing the run, if it wrote anything."),
         namespace=TEXT,
         strategy=one_of((*STRATEGIES, STATEMENTS)),
         dry_run={"type": "boolean"},
-        inputs=said(_COUNT, "How many memories were read."),
-        stayed=said(_COUNT, "How many were not, because their consent keeps their words as they are."),
-        written=said(_COUNT, "How many results are new or say something new."),
-        outputs=some(
-            closed(
+        inputs=described(_COUNT, "The number of memories read."),
+        stayed=described(_COUNT, "The number of memories skipped because their consent forbids it."),
+        written=described(_COUNT, "The number of new or changed results."),
+        outputs=array_of(
+            closed_object(
                 "result memory inputs",
-                result=said(one_of(DREAM_RESULTS), "`kept`: somebody changed what is under its key, or it is on hold."),
+                result=described(one_of(DREAM_RESULTS), "`kept`: the memory with its key was edited or is on hold."),
                 memory=ref("OamsMemory"),
-                inputs=said(some(closed("key text", key=TEXT, text=TEXT)), "The beginnings of what it rests on."),
+                inputs=described(
+                    array_of(closed_object("key text", key=TEXT, text=TEXT)), "The beginnings of its sources."
+                ),
             )
         ),
-        taken_back=said(_KEYS, "Keys of earlier results that no longer follow."),
-        left_out=said(_KEYS, "Why some results cannot be memories here."),
+        taken_back=described(_KEYS, "Keys of earlier results that are no longer valid."),
+        left_out=described(_KEYS, "The reasons why some results cannot be stored."),
     ),
-    "OamsNamespaces": closed(
+    "OamsNamespaces": closed_object(
         "default namespaces",
-        default=said(TEXT, "The caller's own: where memories go that name no other."),
-        namespaces=said(some(TEXT), "Those in which there is anything, by name."),
+        default=described(TEXT, "The caller's own namespace, used if a request names none."),
+        namespaces=described(array_of(TEXT), "The namespaces with memories, by name."),
     ),
-    "OamsExport": closed(
+    "OamsExport": closed_object(
         "lines report next_cursor",
-        lines=said(some(TEXT), "Memories as they stand in a file, each the JSON of one."),
-        report=said(ref("Report"), "What stayed behind of this page, and why."),
-        next_cursor=said(maybe(TEXT), "null: this was the last page."),
+        lines=described(array_of(TEXT), "Memories in file form, one JSON text each."),
+        report=described(ref("Report"), "The memories of this page that were not exported, with reasons."),
+        next_cursor=described(nullable(TEXT), "The cursor of the next page; null on the last page."),
     ),
-    "OamsDreams": closed(
+    "OamsDreams": closed_object(
         "runs",
-        runs=some(
-            closed(
+        runs=array_of(
+            closed_object(
                 "run_id namespace strategy at created updated taken_back can_be_undone",
                 run_id=TEXT,
                 namespace=TEXT,
@@ -101,31 +104,33 @@ ANSWERS: Final[dict[str, Schema]] = {
                 created=_KEYS,
                 updated=_KEYS,
                 taken_back=_KEYS,
-                can_be_undone=said({"type": "boolean"}, "Only the last of a strategy over a namespace can."),
+                can_be_undone=described({"type": "boolean"}, "true for the last run of a strategy over a namespace."),
             )
         ),
     ),
-    "OamsUndone": closed(
+    "OamsUndone": closed_object(
         "run_id taken_back brought_again left",
         run_id=TEXT,
         taken_back=_KEYS,
         brought_again=_KEYS,
-        left=said(_KEYS, "Changed or held since, or what they rest on was forgotten."),
+        left=described(
+            _KEYS, "Keys of memories that were edited or put on hold since, or whose sources were forgotten."
+        ),
     ),
     "OamsMemory": schema(MemoryShape),
-    "OamsSent": {**schema(Sent), **_WITH_MODEL},
-    "OamsWhole": {**schema(Whole), **_WITH_MODEL},
-    "OamsMemories": some(ref("OamsMemory")),
-    "OamsBatch": _batch(),
-    "OamsPage": closed(
+    "OamsSent": {**schema(MemoryBody), **_WITH_MODEL},
+    "OamsWhole": {**schema(AddressedMemory), **_WITH_MODEL},
+    "OamsMemories": array_of(ref("OamsMemory")),
+    "OamsBatch": _batch_schema(),
+    "OamsPage": closed_object(
         "memories next_cursor",
-        memories=some(ref("OamsMemory")),
-        next_cursor=said(maybe(TEXT), "null: this was the last page."),
+        memories=array_of(ref("OamsMemory")),
+        next_cursor=described(nullable(TEXT), "The cursor of the next page; null on the last page."),
     ),
-    "OamsCalls": {"anyOf": [_CALL, {**some(_CALL), "minItems": 1, "maxItems": MAX_BATCH}]},
-    "OamsReplies": {"anyOf": [_REPLY, some(_REPLY)]},
-    "OamsError": said(
-        closed("error", error=_ERROR, jsonrpc=_VERSION, id={"type": "null"}),
-        "OAMS §3: the error of JSON-RPC. Of /v1/oams/rpc with `jsonrpc` and `id`.",
+    "OamsCalls": {"anyOf": [_CALL, {**array_of(_CALL), "minItems": 1, "maxItems": MAX_BATCH}]},
+    "OamsReplies": {"anyOf": [_REPLY, array_of(_REPLY)]},
+    "OamsError": described(
+        closed_object("error", error=_ERROR, jsonrpc=_VERSION, id={"type": "null"}),
+        "OAMS §3: the JSON-RPC error, with `jsonrpc` and `id` in /v1/oams/rpc.",
     ),
 }

@@ -1,11 +1,11 @@
-"""Export bundles (section 7): what is in them, and what must hold before a reader trusts one.
+"""Export bundles (section 7): their contents, and the checks before a reader trusts one.
 
     manifest.json      written last, so that a bundle with a manifest is complete
     memories.jsonl     one memory per line, sorted by created_at
     embeddings.bin     only if a memory has an embedding; see vectors
     README.md          for people
 
-Files are opened, named and put in place by others; here are their contents.
+The caller opens, names and moves the files; this module reads and writes their contents.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ MANIFEST_NAME: Final = "manifest.json"
 LINES_NAME: Final = "memories.jsonl"
 VECTORS_NAME: Final = "embeddings.bin"
 README_NAME: Final = "README.md"
-# Our own member of the manifest: how embeddings.bin is laid out, and its checksum.
+# Our own member of the manifest: the layout and the checksum of embeddings.bin.
 VECTORS_KEY: Final = "memoranda:embeddings"
 
-# A list of a hundred thousand namespaces.
+# Bytes: a list of a hundred thousand namespaces.
 MAX_MANIFEST_BYTES: Final = 16 * 1_048_576
+# Bytes per read.
 CHUNK_BYTES: Final = 1_048_576
-_LISTED_NAMESPACES: Final = 100
+# Namespaces listed in README.md.
+_README_NAMESPACES: Final = 100
 
 _SEMVER: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,9})?(?:[-+][0-9A-Za-z.+-]{1,64})?", re.ASCII)
 _SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})", re.ASCII)
@@ -53,7 +55,7 @@ Progress = Callable[[int], None]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """manifest.json. What a foreign one leaves out is None; what we do not know of it is in `others`."""
+    """The manifest. Missing members are None; unknown ones are in `extra_members`."""
 
     oams_version: str = VERSION
     source_vendor: str = VENDOR
@@ -62,11 +64,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     memory_count: int | None = None
     embedding_model: str | None = None
     checksum_sha256: str | None = None
-    others: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    extra_members: Mapping[str, Any] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Any]:
-        """As it is written."""
+    def to_document(self) -> dict[str, Any]:
+        """Return the manifest as JSON."""
         return {
             # Section 8: MUST match the spec version a producer was built against.
             "oams_version": self.oams_version,
@@ -76,34 +78,34 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             "memory_count": self.memory_count,
             "embedding_model": self.embedding_model,
             "checksum_sha256": self.checksum_sha256,
-            **self.others,
+            **self.extra_members,
         }
 
     def render(self) -> bytes:
-        """The bytes of the file."""
-        return json_text.dump_pretty(self.document()).encode("utf-8") + b"\n"
+        """Return the bytes of manifest.json."""
+        return json_text.dump_pretty(self.to_document()).encode("utf-8") + b"\n"
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read one. Raises InvalidInput, or Unsupported for a version that is not compatible."""
+        """Parse manifest.json. Raises InvalidInput, or Unsupported for an incompatible version."""
         value = json_text.parse(data, max_bytes=MAX_MANIFEST_BYTES)
         if not isinstance(value, dict):
             raise InvalidInput("the manifest must be an object")
         warnings: list[str] = []
         manifest = cls(
             oams_version=check_version(value.get("oams_version"), warnings),
-            source_vendor=_text(value.get("source_vendor")) or "unknown",
-            exported_at=_text(value.get("exported_at")),
-            namespaces=_names(value.get("namespaces")),
-            memory_count=_count(value.get("memory_count")),
-            embedding_model=_text(value.get("embedding_model")),
-            checksum_sha256=_checksum(value.get("checksum_sha256")),
-            others={name: member for name, member in value.items() if name not in _MEMBERS},
+            source_vendor=_as_text(value.get("source_vendor")) or "unknown",
+            exported_at=_as_text(value.get("exported_at")),
+            namespaces=_parse_names(value.get("namespaces")),
+            memory_count=_parse_count(value.get("memory_count")),
+            embedding_model=_as_text(value.get("embedding_model")),
+            checksum_sha256=_parse_checksum(value.get("checksum_sha256")),
+            extra_members={name: member for name, member in value.items() if name not in _MEMBERS},
         )
         if manifest.checksum_sha256 is None:
-            warnings.append("the manifest has no checksum; whether the memories are what was exported cannot be told")
+            warnings.append("the manifest has no checksum; changes of the memories cannot be detected")
         if manifest.memory_count is None:
-            warnings.append("the manifest has no memory_count; whether all memories are there cannot be told")
+            warnings.append("the manifest has no memory_count; missing memories cannot be detected")
         return replace(manifest, warnings=tuple(warnings))
 
 
@@ -119,7 +121,7 @@ _MEMBERS: Final = (
 
 
 def check_version(value: object, warnings: list[str]) -> str:
-    """Section 8: consumers SHOULD accept any compatible MINOR version; a MAJOR one is not."""
+    """Return a compatible version; append a warning for another MINOR version (section 8). Raises for others."""
     match = _SEMVER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise InvalidInput("oams_version must be a version such as 0.1")
@@ -130,11 +132,13 @@ def check_version(value: object, warnings: list[str]) -> str:
     return match[0]
 
 
-def _text(value: object) -> str | None:
+def _as_text(value: object) -> str | None:
+    """Return the value if it is a non-empty string, else None."""
     return value if isinstance(value, str) and value else None
 
 
-def _names(value: object) -> tuple[str, ...] | None:
+def _parse_names(value: object) -> tuple[str, ...] | None:
+    """Return an optional array of strings. Raises InvalidInput."""
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -142,7 +146,8 @@ def _names(value: object) -> tuple[str, ...] | None:
     return tuple(value)
 
 
-def _count(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
+    """Return an optional non-negative integer. Raises InvalidInput."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -150,7 +155,8 @@ def _count(value: object) -> int | None:
     return value
 
 
-def _checksum(value: object) -> str | None:
+def _parse_checksum(value: object) -> str | None:
+    """Return an optional SHA-256 as lower-case hexadecimal. Raises InvalidInput."""
     if value is None:
         return None
     match = _SHA256.fullmatch(value) if isinstance(value, str) else None
@@ -163,7 +169,7 @@ def _checksum(value: object) -> str | None:
 
 
 class BundleWriter:
-    """Collects memories, then writes them sorted. Holds one run of them in memory, whatever their number."""
+    """A writer that collects memories and writes them sorted. It holds one sorted run in memory at a time."""
 
     def __init__(self, scratch: Scratch, *, inline_embeddings: bool = True, run_bytes: int = lines.RUN_BYTES) -> None:
         self._sorter = Sorter(scratch, run_bytes=run_bytes)
@@ -174,7 +180,7 @@ class BundleWriter:
         self.vector_count = 0
 
     def add(self, memory: Memory, raw: bytes | None = None) -> None:
-        """Take a complete, checked memory; `raw` is its native document, which then is the line.
+        """Add a complete, checked memory. `raw` is its native document, which becomes the line.
 
         Section 5: source_id is not stripped; nothing is.
         """
@@ -187,7 +193,7 @@ class BundleWriter:
             vector = embedding.packed
             if not self._inline_embeddings:
                 line = json_text.dump({name: member for name, member in memory.items() if name != "embedding"})
-        self._sorter.add(Packed(lines.order_of(memory, self.count), line, vector))
+        self._sorter.add(Packed(lines.sort_key_of(memory, self.count), line, vector))
         self.count += 1
 
     def write(
@@ -198,22 +204,22 @@ class BundleWriter:
         exported_at: int,
         progress: Progress | None = None,
     ) -> Manifest:
-        """Write memories.jsonl and embeddings.bin (needed if there is any vector); what the manifest must say."""
+        """Write memories.jsonl and, if there are vectors, embeddings.bin; return the manifest for them."""
         assert vectors_file is not None or not self.vector_count
         checksum, vectors_checksum = hashlib.sha256(), hashlib.sha256()
         offset = 0
-        for done, packed in enumerate(self._sorter.sorted(), start=1):
+        for count, packed in enumerate(self._sorter.merge(), start=1):
             line = packed.line + b"\n"
             lines_file.write(line)
             checksum.update(line)
             if packed.vector and vectors_file is not None:
-                vectors.write_vector(_Summed(vectors_file, vectors_checksum), offset, packed.vector)
+                vectors.write_vector(_ChecksummedFile(vectors_file, vectors_checksum), offset, packed.vector)
             offset += len(line)
             if progress is not None:
-                progress(done)
-        others = {}
+                progress(count)
+        extra_members = {}
         if self.vector_count:
-            others[VECTORS_KEY] = {
+            extra_members[VECTORS_KEY] = {
                 "layout": vectors.LAYOUT,
                 "count": self.vector_count,
                 "checksum_sha256": vectors_checksum.hexdigest(),
@@ -222,15 +228,15 @@ class BundleWriter:
             exported_at=format_instant(exported_at),
             namespaces=tuple(sorted(self._namespaces)),
             memory_count=self.count,
-            # One name for all of them, or none.
+            # The name of the model, if all embeddings are from the same one.
             embedding_model=next(iter(self._models)) if len(self._models) == 1 else None,
             checksum_sha256=checksum.hexdigest(),
-            others=others,
+            extra_members=extra_members,
         )
 
 
-class _Summed:
-    """A file whose checksum grows with it."""
+class _ChecksummedFile:
+    """A file that updates a checksum with all bytes written to it."""
 
     def __init__(self, file: Writable, checksum: Any) -> None:
         self._file = file
@@ -241,12 +247,12 @@ class _Summed:
         return self._file.write(data)
 
 
-def readme(manifest: Manifest) -> str:
-    """README.md: what is here, in a person's words."""
+def render_readme(manifest: Manifest) -> str:
+    """Return the contents of README.md."""
     namespaces = manifest.namespaces or ()
-    listed = [f"- {code_span(namespace)}" for namespace in namespaces[:_LISTED_NAMESPACES]]
-    if len(namespaces) > _LISTED_NAMESPACES:
-        listed.append(f"- and {len(namespaces) - _LISTED_NAMESPACES} more, all of them in `{MANIFEST_NAME}`")
+    namespace_lines = [f"- {code_span(namespace)}" for namespace in namespaces[:_README_NAMESPACES]]
+    if len(namespaces) > _README_NAMESPACES:
+        namespace_lines.append(f"- and {len(namespaces) - _README_NAMESPACES} more, all of them in `{MANIFEST_NAME}`")
     summary = (
         f"{manifest.memory_count} memories, exported by {manifest.source_vendor} at {manifest.exported_at} as an "
         f"Open Agent Memory Standard {manifest.oams_version} bundle."
@@ -255,14 +261,14 @@ def readme(manifest: Manifest) -> str:
         f"`{LINES_NAME}` has one memory per line as JSON, oldest first. Its SHA-256 is `{manifest.checksum_sha256}`; "
         f"check it with `sha256sum {LINES_NAME}`. `{MANIFEST_NAME}` repeats this for programs."
     )
-    spread = "Namespaces:\n\n" + "\n".join(listed) if listed else "There are no memories."
-    parts = ["# Exported memories", summary, spread, files]
-    told = manifest.others.get(VECTORS_KEY)
-    if told:
+    namespace_list = "Namespaces:\n\n" + "\n".join(namespace_lines) if namespace_lines else "There are no memories."
+    parts = ["# Exported memories", summary, namespace_list, files]
+    layout = manifest.extra_members.get(VECTORS_KEY)
+    if layout:
         parts.append(
-            f"`{VECTORS_NAME}` has {told['count']} embeddings as records without a header, little-endian, in the order "
-            f"of the lines: 8 bytes where the line begins in `{LINES_NAME}`, 4 bytes how many numbers follow, and the "
-            "numbers as float32."
+            f"`{VECTORS_NAME}` has {layout['count']} embeddings as records without a header, little-endian, in the "
+            f"order of the lines: 8 bytes for the offset of the line in `{LINES_NAME}`, 4 bytes for the count of "
+            "numbers, and the numbers as float32."
         )
     return "\n\n".join(parts) + "\n"
 
@@ -271,92 +277,98 @@ def readme(manifest: Manifest) -> str:
 
 
 class BundleReader:
-    """A bundle whose files someone else opened, and keeps open and unchanged while this is in use.
+    """A bundle. The caller opens its files, and keeps them open and unchanged while the reader is in use.
 
-    Nothing is handed out before checksum, count and the shape of embeddings.bin are found right.
+    No memory is returned before checksum, count and the layout of embeddings.bin are verified.
     """
 
     def __init__(self, manifest: bytes, lines_file: Readable, vectors_file: Readable | None = None) -> None:
         self.warnings: list[str] = []
-        with _naming(MANIFEST_NAME):
+        with _prefix_errors(MANIFEST_NAME):
             self.manifest = Manifest.parse(manifest)
         self.warnings += self.manifest.warnings
         self._lines = lines_file
         self._vectors = vectors_file
-        listed = self.manifest.namespaces
-        self._listed = None if listed is None else frozenset(listed)
+        namespaces = self.manifest.namespaces
+        self._known_namespaces = None if namespaces is None else frozenset(namespaces)
         self._is_checked = False
 
     def __iter__(self) -> Iterator[Line]:
-        """Every line with its memory, or with its error."""
+        """Yield every line with its memory or its error. Raises InvalidInput for a bad bundle."""
         self.check()
         self._lines.seek(0)
-        found = self._joined(lines.read(self._lines)) if self._vectors is not None else lines.read(self._lines)
-        return map(self._placed, found)
+        all_lines = lines.read_lines(self._lines)
+        if self._vectors is not None:
+            all_lines = self._join_vectors(all_lines)
+        return map(self._annotate, all_lines)
 
     def check(self, progress: Progress | None = None) -> None:
-        """Compare the files with the manifest, once; `progress` is told bytes. Raises InvalidInput."""
+        """Compare the files with the manifest, once. `progress` is called with bytes read. Raises InvalidInput."""
         if self._is_checked:
             return
-        checksum, count = _summed(self._lines, progress)
+        checksum, count = _checksum_file(self._lines, progress)
         manifest = self.manifest
         if manifest.memory_count is not None and manifest.memory_count != count:
             raise InvalidInput(f"{LINES_NAME} has {count} memories; the manifest says {manifest.memory_count}")
         if manifest.checksum_sha256 is not None and not hmac.compare_digest(manifest.checksum_sha256, checksum):
-            raise InvalidInput(f"{LINES_NAME} is not what was exported: its checksum is not the manifest's")
+            raise InvalidInput(f"{LINES_NAME} was changed after the export: its checksum differs from the manifest's")
         self._check_vectors(progress)
         self._is_checked = True
 
     def _check_vectors(self, progress: Progress | None) -> None:
-        told = self.manifest.others.get(VECTORS_KEY)
+        """Compare embeddings.bin with the manifest; ignore the file if its layout is unknown."""
+        description = self.manifest.extra_members.get(VECTORS_KEY)
         if self._vectors is None:
-            if told is not None:
+            if description is not None:
                 raise InvalidInput(f"{VECTORS_NAME} is missing; the manifest describes it")
             return
-        if not isinstance(told, dict) or told.get("layout") != vectors.LAYOUT:
-            # Section 7 leaves the layout open. A wrong guess would give memories the vectors of others; without one,
-            # section 2: consumers MUST handle absence.
-            self.warnings.append(f"{VECTORS_NAME} has a layout that is not known here; it is left out")
+        if not isinstance(description, dict) or description.get("layout") != vectors.LAYOUT:
+            # Section 7 leaves the layout open. A wrong guess would mix up vectors. Section 2: consumers MUST handle
+            # absence.
+            self.warnings.append(f"{VECTORS_NAME} has an unknown layout; it is ignored")
             self._vectors = None
             return
-        checksum, _ = _summed(self._vectors, progress)
-        if told.get("checksum_sha256") != checksum:
-            raise InvalidInput(f"{VECTORS_NAME} is not what was exported: its checksum is not the manifest's")
-        found = sum(1 for _ in vectors.read_vectors(self._vectors))
-        if found != told.get("count"):
-            raise InvalidInput(f"{VECTORS_NAME} has {found} vectors; the manifest says otherwise")
+        checksum, _ = _checksum_file(self._vectors, progress)
+        if description.get("checksum_sha256") != checksum:
+            raise InvalidInput(f"{VECTORS_NAME} was changed after the export: its checksum differs from the manifest's")
+        count = sum(1 for _ in vectors.read_vectors(self._vectors))
+        if count != description.get("count"):
+            raise InvalidInput(f"{VECTORS_NAME} has {count} vectors; the manifest says {description.get('count')!r}")
 
-    def _joined(self, found: Iterator[Line]) -> Iterator[Line]:
-        """Lines, those without their embedding with the one beside them."""
+    def _join_vectors(self, all_lines: Iterator[Line]) -> Iterator[Line]:
+        """Yield the lines; those without an embedding get theirs from embeddings.bin."""
         assert self._vectors is not None
-        waiting = vectors.read_vectors(self._vectors)
-        offset, packed = next(waiting, (-1, b""))
-        for line in found:
+        vectors_left = vectors.read_vectors(self._vectors)
+        offset, packed = next(vectors_left, (-1, b""))
+        for line in all_lines:
             while 0 <= offset < line.offset:
-                offset, packed = next(waiting, (-1, b""))
+                offset, packed = next(vectors_left, (-1, b""))
             has_none = line.memory is not None and line.memory.get("embedding") is None
-            yield _with_vector(line, vectors.unpacked(packed)) if has_none and offset == line.offset else line
+            yield _with_vector(line, vectors.unpack_vector(packed)) if has_none and offset == line.offset else line
 
-    def _placed(self, line: Line) -> Line:
+    def _annotate(self, line: Line) -> Line:
+        """Add the file's name to an error, and a warning for an unexpected namespace."""
         if line.error is not None:
             _name_file(line.error, LINES_NAME)
-        if line.memory is not None and self._listed is not None and line.memory["namespace"] not in self._listed:
+        namespaces = self._known_namespaces
+        if line.memory is not None and namespaces is not None and line.memory["namespace"] not in namespaces:
             return replace(line, warnings=(*line.warnings, "its namespace is not in the manifest"))
         return line
 
 
 def _with_vector(line: Line, vector: list[float]) -> Line:
+    """Return the line with its vector, or with a warning if the vector is not valid."""
     assert line.memory is not None
     try:
         memory, _ = memories.check({**line.memory, "embedding": vector}, complete=True)
     except InvalidInput as error:
-        return replace(line, warnings=(*line.warnings, f"its vector is left out: {error.message}"))
+        return replace(line, warnings=(*line.warnings, f"its vector is ignored: {error.message}"))
     return replace(line, memory=memory, is_verbatim=False)
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Errors raised within name the file."""
+def _prefix_errors(name: str) -> Iterator[None]:
+    """Prefix the errors raised within with the name of the file."""
     try:
         yield
     except MemorandaError as error:
@@ -365,25 +377,26 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def _name_file(error: MemorandaError, name: str) -> None:
+    """Put the name of a file in front of an error's message."""
     error.message = f"{name}: {error.message}"
     error.args = (error.message,)
 
 
-def _summed(file: Readable, progress: Progress | None) -> tuple[str, int]:
-    """The checksum of a file, and how many lines of it say something."""
+def _checksum_file(file: Readable, progress: Progress | None) -> tuple[str, int]:
+    """Return the checksum of a file and the number of its lines that are not blank."""
     checksum = hashlib.sha256()
     file.seek(0)
-    count, done = 0, 0
-    # Whether the line that is being read has said something yet.
-    says = False
+    count, read_bytes = 0, 0
+    # True if the current line has non-blank characters so far.
+    is_filled = False
     while chunk := file.read(CHUNK_BYTES):
         checksum.update(chunk)
-        done += len(chunk)
-        head, *rest = chunk.split(b"\n")
-        says = says or bool(head.strip())
-        for piece in rest:
-            count += says
-            says = bool(piece.strip())
+        read_bytes += len(chunk)
+        head, *following_lines = chunk.split(b"\n")
+        is_filled = is_filled or bool(head.strip())
+        for line in following_lines:
+            count += is_filled
+            is_filled = bool(line.strip())
         if progress is not None:
-            progress(done)
-    return checksum.hexdigest(), count + says
+            progress(read_bytes)
+    return checksum.hexdigest(), count + is_filled

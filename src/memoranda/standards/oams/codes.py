@@ -1,6 +1,6 @@
-"""Error codes: the five that OAMS reserves (section 3), those of JSON-RPC 2.0, and five of our own.
+"""Error codes: five that OAMS reserves (section 3), those of JSON-RPC 2.0, and five of our own.
 
-Both bindings answer with them; in REST an HTTP status goes along.
+JSON-RPC and REST both use them; in REST they accompany an HTTP status.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
-# JSON-RPC 2.0 leaves -32000 to -32099 to servers; ours are at the far end, away from what OAMS may reserve next.
+# JSON-RPC 2.0 leaves -32000 to -32099 to servers. Ours are at the far end, away from codes that OAMS may reserve.
 VERSION_MISMATCH: Final = -32095
 UNAUTHORIZED: Final = -32096
 CONFLICT: Final = -32097
@@ -58,7 +58,7 @@ _STATUSES: Final = {
     METHOD_NOT_FOUND: 404,
     INVALID_PARAMS: 400,
     INTERNAL_ERROR: 500,
-    # What If-Match asked for (RFC 9110, 13.1.1).
+    # The status for a failed If-Match (RFC 9110, 13.1.1).
     VERSION_MISMATCH: 412,
     UNAUTHORIZED: 401,
     CONFLICT: 409,
@@ -66,7 +66,7 @@ _STATUSES: Final = {
     UNSUPPORTED: 501,
 }
 
-# The first that matches counts, so the narrower ones stand first.
+# The first match wins, so narrower classes come first.
 _CODES: Final[tuple[tuple[type[MemorandaError], int], ...]] = (
     (errors.NamespaceNotFound, NAMESPACE_NOT_FOUND),
     (errors.NotFound, MEMORY_NOT_FOUND),
@@ -85,21 +85,21 @@ _CODES: Final[tuple[tuple[type[MemorandaError], int], ...]] = (
 
 
 def code_of(error: MemorandaError) -> int:
-    """The code that says what went wrong."""
+    """Return the code of an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
 def error_of(code: int, message: str, data: object) -> MemorandaError:
-    """The error that a code stands for, as a client raises it."""
+    """Return the error for a code, as a client raises it."""
     reason = data.get("reason") if isinstance(data, dict) else None
-    known: dict[int, type[MemorandaError]] = {each: kind for kind, each in reversed(_CODES)}
-    known |= {MEMORY_NOT_FOUND: errors.MemoryNotFound, CROSS_NAMESPACE: errors.CrossNamespace}
-    kind = known.get(code, errors.StoreUnavailable)
+    kinds: dict[int, type[MemorandaError]] = {number: kind for kind, number in reversed(_CODES)}
+    kinds |= {MEMORY_NOT_FOUND: errors.MemoryNotFound, CROSS_NAMESPACE: errors.CrossNamespace}
+    kind = kinds.get(code, errors.StoreUnavailable)
     if reason in (errors.ConsentViolation.code, errors.SignatureInvalid.code):
         kind = errors.ConsentViolation if reason == errors.ConsentViolation.code else errors.SignatureInvalid
     return kind(message.removeprefix(f"{MEANINGS.get(code, '')}: "))
 
 
 def http_status(code: int) -> int:
-    """The HTTP status that goes with a code."""
+    """Return the HTTP status of a code."""
     return _STATUSES.get(code, 500)

@@ -1,8 +1,7 @@
 """A JSONL file as a read-only store: "a single JSONL file on disk is a valid OAMS store" (section 1).
 
-The file is read once; then each memory is read again when it is asked for, so that what is held is where the memories
-are, and what they are listed and filtered by. Where a `(namespace, key)` occurs more than once, the last line counts,
-as if each line were a STORE.
+The file is read once to build an index of positions, times and tags; each memory is then read again on demand. If a
+`(namespace, key)` occurs more than once, the last line wins, as if each line were a STORE.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ from memoranda.errors import InvalidInput, MemoryNotFound, NamespaceNotFound, St
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.oams import lines
 from memoranda.standards.oams.lines import Line, Readable
-from memoranda.standards.oams.memory import Memory, shown, tags_of
+from memoranda.standards.oams.memory import Memory, tags_of, to_response
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
-# The first complaints are listed; `refused` counts all.
-MAX_LISTED: Final = 100
+# Lines with errors or warnings that are kept; `refused` counts all errors.
+MAX_PROBLEMS: Final = 100
 
 
 class _Entry(msgspec.Struct, frozen=True):
+    """The position of a memory in the file, and its filter fields."""
+
     offset: int
     size_bytes: int
     number: int
@@ -33,14 +34,14 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Memories, newest first, and where the next page begins."""
+    """A page of memories, newest first, and the cursor of the next one."""
 
     memories: list[Memory]
     next_cursor: str | None
 
 
 class JsonlStore:
-    """Memories in a file that someone else opened, and keeps open and unchanged while this is in use."""
+    """Memories in a file. The caller opens it, and keeps it open and unchanged while the store is in use."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
@@ -49,13 +50,14 @@ class JsonlStore:
         self.refused = 0
         self.problems: list[Line] = []
         file.seek(0)
-        for line in lines.read(file):
-            self._take(line)
+        for line in lines.read_lines(file):
+            self._index_line(line)
 
-    def _take(self, line: Line) -> None:
+    def _index_line(self, line: Line) -> None:
+        """Add a line to the index or to the problems."""
         if line.error is not None:
             self.refused += 1
-        if (line.error is not None or line.warnings) and len(self.problems) < MAX_LISTED:
+        if (line.error is not None or line.warnings) and len(self.problems) < MAX_PROBLEMS:
             self.problems.append(line)
         memory = line.memory
         if memory is None:
@@ -72,48 +74,51 @@ class JsonlStore:
 
     @property
     def namespaces(self) -> list[str]:
-        """Every namespace that has a memory."""
+        """Every namespace that has a memory, sorted."""
         return sorted(self._entries)
 
     def get(self, namespace: Namespace, key: str) -> Memory:
-        """One memory. Raises NamespaceNotFound or MemoryNotFound."""
-        entry = self._of(namespace).get(key)
+        """Return one memory. Raises NamespaceNotFound or MemoryNotFound."""
+        entry = self._entries_of(namespace).get(key)
         if entry is None:
             raise MemoryNotFound
-        return shown(self._read(entry))
+        return to_response(self._read_entry(entry))
 
-    def page(self, request: ListRequest) -> Page:
-        """LIST: newest `updated_at` first. The cursor is the place in that order."""
-        found = [
+    def list_page(self, request: ListRequest) -> Page:
+        """Return a page of LIST: newest `updated_at` first. The cursor is the position in that order."""
+        entries = [
             entry
-            for entry in self._of(request.namespace).values()
+            for entry in self._entries_of(request.namespace).values()
             if _matches(entry, request.tags, request.since, None)
         ]
-        found.sort(key=lambda entry: (-entry.updated, entry.number))
-        start = _place(request.cursor)
-        page = found[start : start + request.limit]
+        entries.sort(key=lambda entry: (-entry.updated, entry.number))
+        start = _parse_cursor(request.cursor)
+        page = entries[start : start + request.limit]
         end = start + len(page)
         return Page(
-            memories=[shown(self._read(entry)) for entry in page], next_cursor=str(end) if end < len(found) else None
+            memories=[to_response(self._read_entry(entry)) for entry in page],
+            next_cursor=str(end) if end < len(entries) else None,
         )
 
-    def candidates(self, request: RecallRequest) -> Iterator[Memory]:
-        """What RECALL may rank: everything in its namespaces (all, if it names none) that passes its filters."""
-        wanted = request.namespaces or None
-        for name in self.namespaces if wanted is None else map(str, wanted):
+    def find_candidates(self, request: RecallRequest) -> Iterator[Memory]:
+        """Yield the memories for RECALL to rank: all that pass its filters, in its namespaces or in all."""
+        namespaces = request.namespaces or None
+        for name in self.namespaces if namespaces is None else map(str, namespaces):
             for entry in self._entries.get(name, {}).values():
                 if _matches(entry, request.tags, request.since, request.until):
-                    yield self._read(entry)
+                    yield self._read_entry(entry)
 
-    def _of(self, namespace: Namespace) -> dict[str, _Entry]:
+    def _entries_of(self, namespace: Namespace) -> dict[str, _Entry]:
+        """Return the entries of a namespace. Raises NamespaceNotFound."""
         keys = self._entries.get(str(namespace))
         if keys is None:
             raise NamespaceNotFound(f"the file has no namespace {str(namespace)!a}")
         return keys
 
-    def _read(self, entry: _Entry) -> Memory:
+    def _read_entry(self, entry: _Entry) -> Memory:
+        """Read a memory again. Raises StoreCorrupt if the file has changed."""
         self._file.seek(entry.offset)
-        # The mark and the line end that the first reading took off.
+        # The first reading removed a byte order mark and the line end, so read a few bytes more.
         memory = lines.read_line(self._file.readline(entry.size_bytes + 8), number=entry.number).memory
         if memory is None:
             raise StoreCorrupt(f"line {entry.number} of the file has changed while it was in use")
@@ -121,6 +126,7 @@ class JsonlStore:
 
 
 def _matches(entry: _Entry, tags: tuple[str, ...], since: Instant | None, until: Instant | None) -> bool:
+    """Return True if the entry passes the filters."""
     return (
         entry.tags.issuperset(tags)
         and (since is None or entry.updated >= since)
@@ -128,9 +134,10 @@ def _matches(entry: _Entry, tags: tuple[str, ...], since: Instant | None, until:
     )
 
 
-def _place(cursor: str | None) -> int:
+def _parse_cursor(cursor: str | None) -> int:
+    """Parse a cursor. Raises InvalidInput."""
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 12):
-        raise InvalidInput("cursor is not one that this list gave")
+        raise InvalidInput("cursor must be next_cursor of a previous page")
     return int(cursor)

@@ -1,7 +1,7 @@
 """JSONL, the canonical form: one memory per line, UTF-8, LF-terminated (section 7).
 
-Reading never stops at a bad line: the error stands in its place, with the number of the line. Sorting by `created_at`
-needs memory for one run only; the runs wait in a scratch file.
+Reading never stops at a bad line: its error, with the line number, takes its place. Sorting by `created_at` holds one
+sorted run in memory; the other runs are in a scratch file.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from memoranda.model.instant import EARLIEST, parse_instant
 from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.memory import Memory, Warnings
 
-# A value of one MiB with every character written as an escape of six, an embedding, and metadata.
+# Bytes: a value of one MiB with every character as an escape of six characters, an embedding, and metadata.
 MAX_LINE_BYTES: Final = 8 * 1_048_576
-# What is sorted at once, in memory.
+# Bytes of lines sorted in memory at once.
 RUN_BYTES: Final = 16 * 1_048_576
-# Read ahead for each run while merging: a thousand runs of 16 MiB need 64 MiB.
+# Bytes read ahead per run while merging: a thousand runs of 16 MiB need 64 MiB.
 _AHEAD_BYTES: Final = 65_536
 
 _BOM: Final = b"\xef\xbb\xbf"
 _FRACTION: Final = re.compile(r"\.(\d+)", re.ASCII)
-# Sort key, length of the line, length of the vector.
+# Sort key, bytes of the line, bytes of the vector.
 _RECORD: Final = struct.Struct("<20sII")
 
 
 class Readable(Protocol):
-    """A binary file that can be read anywhere."""
+    """A binary file with random access."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Read at most `size` bytes; return none at the end."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """Up to the next line feed, inclusive, but no more than `size` bytes."""
+        """Read up to the next line feed, inclusive, but at most `size` bytes."""
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go to a place and say where that is."""
+        """Move to a position and return it, counted from the start of the file."""
 
 
 class Writable(Protocol):
-    """A binary file that takes all it is given."""
+    """A binary file whose `write` accepts all of its data."""
 
     def write(self, data: bytes, /) -> object:
-        """Write all of it."""
+        """Write all of the data."""
 
 
 class Scratch(Readable, Writable, Protocol):
-    """A file that is written, then read again, and then gone."""
+    """A temporary file that is written and then read."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line: a checked memory and the bytes it was read from, or why there is none.
+    """A line: a checked memory and its bytes, or an error.
 
-    `raw` is the line without its end. It may be kept as the memory's native document where `is_verbatim`; else
-    something was taken out of the memory or put into it, and only `memory` counts.
+    `raw` is the line without its end. It may be stored as the memory's native document if `is_verbatim`. Otherwise
+    members were removed or added, and only `memory` is valid.
     """
 
     number: int
@@ -76,8 +76,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def read(file: Readable, *, complete: bool = True) -> Iterator[Line]:
-    """Every line that says something, from where the file stands."""
+def read_lines(file: Readable, *, complete: bool = True) -> Iterator[Line]:
+    """Yield every line that is not blank, from the current position of the file."""
     offset = 0
     number = 0
     while data := file.readline(MAX_LINE_BYTES + 1):
@@ -85,16 +85,18 @@ def read(file: Readable, *, complete: bool = True) -> Iterator[Line]:
         start, offset = offset, offset + len(data)
         if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
             offset += _skip_line(file)
-            yield Line(number=number, offset=start, error=_placed(number, _too_long()))
+            yield Line(number=number, offset=start, error=_number_error(number, _line_length_error()))
         elif data.strip() not in (b"", _BOM):
             yield read_line(data, number=number, offset=start, complete=complete)
 
 
-def _too_long() -> TooLarge:
+def _line_length_error() -> TooLarge:
+    """Return the error of a line that is too long."""
     return TooLarge(f"a line may have at most {MAX_LINE_BYTES} bytes")
 
 
 def _skip_line(file: Readable) -> int:
+    """Skip the remainder of a line; return the number of bytes."""
     skipped = 0
     while data := file.readline(MAX_LINE_BYTES):
         skipped += len(data)
@@ -104,42 +106,44 @@ def _skip_line(file: Readable) -> int:
 
 
 def read_line(data: bytes, *, number: int = 1, offset: int = 0, complete: bool = True) -> Line:
-    """One line with its end."""
-    odd: list[str] = []
+    """Parse one line with its end."""
+    oddities: list[str] = []
     raw = data.removesuffix(b"\n")
     if raw == data:
-        odd.append("the line has no line feed at its end")
+        oddities.append("the line has no line feed at its end")
     if raw.endswith(b"\r"):
         raw = raw.removesuffix(b"\r")
-        odd.append("the line ends in CR LF instead of LF")
+        oddities.append("the line ends in CR LF instead of LF")
     if number == 1 and raw.startswith(_BOM):
         raw = raw.removeprefix(_BOM)
-        odd.append("the file starts with a byte order mark")
+        oddities.append("the file starts with a byte order mark")
     try:
-        value = _parsed(raw, is_whole=data.endswith(b"\n"))
+        value = _parse_json(raw, has_line_end=data.endswith(b"\n"))
         memory, warnings = memories.check(value, complete=complete)
     except MemorandaError as error:
-        return Line(number=number, offset=offset, raw=raw, error=_placed(number, error))
+        return Line(number=number, offset=offset, raw=raw, error=_number_error(number, error))
     return Line(
         number=number,
         offset=offset,
         raw=raw,
         memory=memory,
-        warnings=(*odd, *warnings),
+        warnings=(*oddities, *warnings),
         is_verbatim=memory is value,
     )
 
 
-def _parsed(raw: bytes, *, is_whole: bool) -> Any:
+def _parse_json(raw: bytes, *, has_line_end: bool) -> Any:
+    """Parse the JSON of a line. Raises MalformedJson, with a hint if the line may be cut off."""
     try:
         return json_text.parse(raw, max_bytes=MAX_LINE_BYTES)
     except MalformedJson as error:
-        if is_whole:
+        if has_line_end:
             raise
         raise MalformedJson(f"{error.message}; the last line seems to be cut off") from None
 
 
-def _placed(number: int, error: MemorandaError) -> MemorandaError:
+def _number_error(number: int, error: MemorandaError) -> MemorandaError:
+    """Prefix the error with the line number."""
     error.message = f"line {number}: {error.message}"
     error.args = (error.message,)
     return error
@@ -149,84 +153,85 @@ def _placed(number: int, error: MemorandaError) -> MemorandaError:
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """A line to be written, without its end, and the vector that goes with it."""
+    """A line to write, without its end, and its vector."""
 
     order: bytes
     line: bytes
     vector: bytes = b""
 
 
-def order_of(memory: Mapping[str, Any], arrival: int) -> bytes:
-    """Sorts by `created_at`, all nine decimals of it, and then by arrival."""
+def sort_key_of(memory: Mapping[str, Any], arrival: int) -> bytes:
+    """Return a sort key: `created_at` with all nine decimals, then the order of arrival."""
     text = memory["created_at"]
     fraction = _FRACTION.search(text)
     below_ms = int(fraction[1].ljust(9, "0")[3:9]) if fraction else 0
     moment = (parse_instant(text) - EARLIEST) * 1_000_000 + below_ms
-    # An offset, which only UTC's are, cannot take a time before the year 1.
+    # Only UTC offsets are valid, so no time can be before the year 1.
     return moment.to_bytes(12, "big") + arrival.to_bytes(8, "big")
 
 
 class Sorter:
-    """Lines in any order in, lines by `created_at` out."""
+    """An external merge sort of lines by `created_at`."""
 
     def __init__(self, scratch: Scratch, *, run_bytes: int = RUN_BYTES) -> None:
         self._scratch = scratch
         self._run_bytes = run_bytes
-        self._held: list[Packed] = []
-        self._held_bytes = 0
+        self._buffer: list[Packed] = []
+        self._buffer_bytes = 0
         self._runs: list[tuple[int, int]] = []
         self._end = 0
 
     def add(self, packed: Packed) -> None:
-        """Take one; write a run when enough are held."""
-        self._held.append(packed)
-        # What an object and its three parts weigh besides their bytes.
-        self._held_bytes += len(packed.line) + len(packed.vector) + 200
-        if self._held_bytes >= self._run_bytes:
+        """Add a line; write a run to the scratch file when the memory limit is reached."""
+        self._buffer.append(packed)
+        # Bytes of memory that an object and its three parts need besides their contents.
+        self._buffer_bytes += len(packed.line) + len(packed.vector) + 200
+        if self._buffer_bytes >= self._run_bytes:
             self._spill()
 
     def _spill(self) -> None:
-        self._held.sort(key=_order)
+        """Write the buffered lines to the scratch file as a sorted run."""
+        self._buffer.sort(key=_sort_key)
         start = self._end
         self._scratch.seek(start)
-        for packed in self._held:
+        for packed in self._buffer:
             head = _RECORD.pack(packed.order, len(packed.line), len(packed.vector))
             self._scratch.write(head + packed.line + packed.vector)
             self._end += len(head) + len(packed.line) + len(packed.vector)
         self._runs.append((start, self._end))
-        self._held = []
-        self._held_bytes = 0
+        self._buffer = []
+        self._buffer_bytes = 0
 
-    def sorted(self) -> Iterator[Packed]:
-        """All that was added, in order; once."""
-        self._held.sort(key=_order)
-        runs = [_run(self._scratch, start, end) for start, end in self._runs]
-        return heapq.merge(*runs, self._held, key=_order)
+    def merge(self) -> Iterator[Packed]:
+        """Return all lines in order. Call it once."""
+        self._buffer.sort(key=_sort_key)
+        runs = [_read_run(self._scratch, start, end) for start, end in self._runs]
+        return heapq.merge(*runs, self._buffer, key=_sort_key)
 
 
-def _order(packed: Packed) -> bytes:
+def _sort_key(packed: Packed) -> bytes:
     return packed.order
 
 
-def _run(scratch: Scratch, start: int, end: int) -> Iterator[Packed]:
-    """The records of one run, read ahead in pieces, because other runs move the file in between."""
+def _read_run(scratch: Scratch, start: int, end: int) -> Iterator[Packed]:
+    """Yield the records of one run. It reads ahead and seeks each time, because the merge alternates between runs."""
     buffer = b""
-    at = 0
-    while start < end or at < len(buffer):
-        if len(buffer) - at >= _RECORD.size:
-            order, line_bytes, vector_bytes = _RECORD.unpack_from(buffer, at)
+    position = 0
+    while start < end or position < len(buffer):
+        if len(buffer) - position >= _RECORD.size:
+            order, line_bytes, vector_bytes = _RECORD.unpack_from(buffer, position)
             size = _RECORD.size + line_bytes + vector_bytes
-            if len(buffer) - at >= size:
-                line_end = at + _RECORD.size + line_bytes
-                yield Packed(order, buffer[at + _RECORD.size : line_end], buffer[line_end : at + size])
-                at += size
+            if len(buffer) - position >= size:
+                line_end = position + _RECORD.size + line_bytes
+                yield Packed(order, buffer[position + _RECORD.size : line_end], buffer[line_end : position + size])
+                position += size
                 continue
-            wanted = max(_AHEAD_BYTES, size - (len(buffer) - at))
+            read_bytes = max(_AHEAD_BYTES, size - (len(buffer) - position))
         else:
-            wanted = _AHEAD_BYTES
+            read_bytes = _AHEAD_BYTES
         scratch.seek(start)
-        piece = scratch.read(min(wanted, end - start))
-        if not piece:
+        chunk = scratch.read(min(read_bytes, end - start))
+        if not chunk:
             raise InvalidInput("the scratch file was cut off while it was in use")
-        buffer, at = buffer[at:] + piece, 0
-        start += len(piece)
+        buffer, position = buffer[position:] + chunk, 0
+        start += len(chunk)

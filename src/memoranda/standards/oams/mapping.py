@@ -1,14 +1,13 @@
 """OAMS memories to and from the neutral model.
 
-Towards the model: what the store filters, ranks and links by. From the model: how a memory written through another
-standard looks as an OAMS memory. Such a memory carries the original under `metadata["memoranda:native"]`, so that
-taking it back restores the original byte for byte.
+`project` maps a memory to the fields that the store filters, ranks and links by. `from_projection` shows a memory of
+another standard as an OAMS memory. Such a view contains the original under `metadata["memoranda:native"]`, so that
+importing it restores the original byte for byte.
 
-OAMS has no words for kind, visibility and expiry. They stand in metadata under `memoranda:kind`,
-`memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept. So do the
-time in which it is true (`memoranda:valid_from`, `memoranda:valid_to`; else from its creation on) and the conversation
-that it was said in (`memoranda:session`). Who wrote it, if that was somebody whom the owner let in, stands under
-`memoranda:actor`.
+OAMS has no fields for kind, visibility and expiry. They are in metadata under `memoranda:kind`, `memoranda:visibility`
+and `memoranda:expires_at`; the defaults are semantic, private and no expiry. Other keys of ours are the period of
+validity (`memoranda:valid_from`, `memoranda:valid_to`; by default from the creation on), the conversation
+(`memoranda:session`), and the writer, if it is not the owner (`memoranda:actor`).
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ from memoranda.standards.oams.memory import (
     VALID_TO_KEY,
     Memory,
     check_key,
-    instant,
     metadata_of,
-    pair_of,
+    parse_pair,
+    parse_time,
     same_content,
     tags_of,
 )
@@ -66,12 +65,12 @@ from memoranda.standards.oams.namespace import parse_namespace
 
 STANDARD: Final = OAMS
 MEDIA_TYPE: Final = "application/vnd.oams+json"
-# A consolidation of more than this says what it stands on in its metadata; the index needs no more to find it.
+# Relations per memory. Sources of a consolidation beyond this limit are in its metadata only.
 MAX_RELATIONS: Final = 256
-# What a memory keeps through all its versions, and so may differ from the view of a single one.
-_OWN: Final = ("key", "created_at", "updated_at", "source_id")
-# Metadata for which other standards have words.
-_MEANT: Final = ("confidence", "processing_basis", "dream_inputs")
+# Fields that stay the same in all versions of a memory, so they may differ from the view of one version.
+_PER_MEMORY_FIELDS: Final = ("key", "created_at", "updated_at", "source_id")
+# Metadata that other standards can express.
+_SHARED_METADATA: Final = ("confidence", "processing_basis", "dream_inputs")
 
 
 def owns(document: Document) -> bool:
@@ -80,15 +79,17 @@ def owns(document: Document) -> bool:
 
 
 def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Projection:
-    """Read a complete, checked memory without OAMS's words. `user` is the owner of a claimed namespace."""
+    """Map a complete, checked memory to the neutral model. `user` is the owner of a claimed namespace."""
     metadata = metadata_of(memory)
     created = parse_instant(memory["created_at"])
-    kind = metadata.get(KIND_KEY)
-    shown_kind: Kind = next((known for known in KINDS if known == kind), "semantic")
-    starts, ends = _moment(metadata, VALID_FROM_KEY) or created, _moment(metadata, VALID_TO_KEY)
+    kind_text = metadata.get(KIND_KEY)
+    kind: Kind = next((known_kind for known_kind in KINDS if known_kind == kind_text), "semantic")
+    actor = metadata.get(ACTOR_KEY)
+    basis = metadata.get("processing_basis")
+    starts, ends = _read_time(metadata, VALID_FROM_KEY) or created, _read_time(metadata, VALID_TO_KEY)
     return Projection(
-        kind=shown_kind,
-        # What is shown through other standards must say something.
+        kind=kind,
+        # The text must not be empty in other standards.
         text=memory["value"] or memory["key"],
         language=str(metadata.get("language", "")),
         scope=Scope(
@@ -100,56 +101,57 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         ),
         created=created,
         observed=parse_instant(memory["updated_at"]),
-        # What was over before it was written down began no later than it ended.
+        # If the validity ended before the memory was written, it also began by then.
         valid_from=starts if ends is None else min(starts, ends),
         valid_to=ends,
-        expires=_moment(metadata, EXPIRES_KEY),
+        expires=_read_time(metadata, EXPIRES_KEY),
         confidence=metadata.get("confidence"),
         tags=tuple(tag for tag in tags_of(memory) if tag),
         relations=tuple(Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)),
         source=memory.get("source_id") or "",
-        actor=actor if isinstance(actor := metadata.get(ACTOR_KEY), str) else "",
+        actor=actor if isinstance(actor, str) else "",
         subject=user or tenant,
-        relation=shown_kind,
-        basis=basis if isinstance(basis := metadata.get("processing_basis"), str) else "",
+        relation=kind,
+        basis=basis if isinstance(basis, str) else "",
         may_protect=NATIVE_KEY in metadata,
     )
 
 
 def visibility_of(memory: Memory) -> Visibility:
-    """Who may see a memory."""
-    said = metadata_of(memory).get(VISIBILITY_KEY)
-    return next((known for known in VISIBILITIES if known == said), "private")
+    """Return the visibility of a memory; private by default."""
+    text = metadata_of(memory).get(VISIBILITY_KEY)
+    return next((visibility for visibility in VISIBILITIES if visibility == text), "private")
 
 
-def _moment(metadata: dict[str, Any], name: str) -> Instant | None:
+def _read_time(metadata: dict[str, Any], name: str) -> Instant | None:
+    """Return the time under one of our keys, or None if it is missing or malformed."""
     try:
-        return instant(metadata[name], name) if name in metadata else None
+        return parse_time(metadata[name], name) if name in metadata else None
     except InvalidInput:
-        # The key is ours, but anybody may have written it; what is no time begins and ends nothing.
+        # Clients can write our keys too; ignore a malformed time.
         return None
 
 
 def derived_from(memory: Memory) -> list[str]:
-    """What a memory was consolidated from, strongest first, as references `namespace/key`."""
+    """Return the sources of a consolidated memory, strongest first, as references `namespace/key`."""
     namespace = memory["namespace"]
     parent = memory.get("parent_id")
-    found = [reference_text(*reference(parent, namespace))] if parent else []
+    references = [format_reference(*parse_reference(parent, namespace))] if parent else []
     inputs = metadata_of(memory).get("dream_inputs")
     for item in inputs if isinstance(inputs, list) else ():
-        pair = reference(item, namespace) if isinstance(item, str) else pair_of(item)
+        pair = parse_reference(item, namespace) if isinstance(item, str) else parse_pair(item)
         if pair is not None and all(pair):
-            found.append(reference_text(*pair))
-        if len(found) > MAX_RELATIONS:
+            references.append(format_reference(*pair))
+        if len(references) > MAX_RELATIONS:
             break
-    return list(dict.fromkeys(found))[:MAX_RELATIONS]
+    return list(dict.fromkeys(references))[:MAX_RELATIONS]
 
 
-def reference(text: str, namespace: str) -> tuple[str, str]:
-    """The `(namespace, key)` that a `parent_id` names: `namespace/key`, or a key in the same namespace.
+def parse_reference(text: str, namespace: str) -> tuple[str, str]:
+    """Parse a `parent_id`: `namespace/key`, or a key in the same namespace. Return `(namespace, key)`.
 
-    Section 2 calls it a reference of both, section 5 the key of the input; a namespace has no slash, so the first
-    one ends it.
+    Section 2 calls it a reference of both, section 5 the key of the input. A namespace has no slash, so the first slash
+    ends it.
     """
     before, slash, after = text.partition("/")
     if slash and after and ":" in before:
@@ -160,13 +162,13 @@ def reference(text: str, namespace: str) -> tuple[str, str]:
     return namespace, text
 
 
-def reference_text(namespace: str, key: str) -> str:
-    """A `(namespace, key)` pair as one string."""
+def format_reference(namespace: str, key: str) -> str:
+    """Return a `(namespace, key)` pair as one string."""
     return f"{namespace}/{key}"
 
 
 def from_projection(projection: Projection, original: Document, *, namespace: str) -> Memory:
-    """A memory of another standard as an OAMS memory; its key is the name that its own standard gives it."""
+    """Return a memory of another standard as an OAMS memory; its key is its name in its own standard."""
     scope = projection.scope
     metadata: dict[str, Any] = {}
     if projection.confidence is not None:
@@ -177,74 +179,78 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         metadata[VISIBILITY_KEY] = scope.visibility
     if projection.expires is not None:
         metadata[EXPIRES_KEY] = format_instant(projection.expires)
-    # OAMS has no words for when something is true, and a list shows it before and after.
+    # OAMS has no fields for validity, and lists a memory before and after it.
     if projection.valid_from > projection.created:
         metadata[VALID_FROM_KEY] = format_instant(projection.valid_from)
     if projection.valid_to is not None:
         metadata[VALID_TO_KEY] = format_instant(projection.valid_to)
     metadata[NATIVE_KEY] = native.wrap(original)
-    parents = [each.target for each in projection.relations if each.type == DERIVED_FROM]
+    parents = [relation.target for relation in projection.relations if relation.type == DERIVED_FROM]
     memory: Memory = {
         "key": key_of(original),
         "namespace": namespace,
-        "value": _bearable(projection.text),
+        "value": _cut_text(projection.text),
         "tags": [tag[:MAX_TAG_CHARS] for tag in projection.tags[:MAX_TAGS]],
         "metadata": metadata,
         "created_at": format_instant(projection.created),
         "updated_at": format_instant(max(projection.created, projection.observed)),
-        "parent_id": _reference(parents[0]) if parents else None,
-        # Section 5: a memory SHOULD point to what it came from; this one came from its original.
-        "source_id": _reference(projection.source or original.name),
+        "parent_id": _cut_reference(parents[0]) if parents else None,
+        # Section 5: a memory SHOULD point to its source; the source of a view is its original.
+        "source_id": _cut_reference(projection.source or original.name),
     }
     return cast("Memory", {name: member for name, member in memory.items() if member not in (None, [])})
 
 
-def outside(document: Document, memory: Memory) -> Document:
-    """The document under the name it has in every store: a store's own name of a key is a keyed fingerprint."""
-    return replace(document, name=reference_text(memory["namespace"], memory["key"]))
+def with_portable_name(document: Document, memory: Memory) -> Document:
+    """Return the document under its portable name; the store's own name of a key is a keyed fingerprint."""
+    return replace(document, name=format_reference(memory["namespace"], memory["key"]))
 
 
 def unwrap(memory: Memory) -> Document | None:
-    """The original document that a foreign view carries, if the memory is one."""
+    """Return the original document in a view of another standard, or None."""
     return native.unwrap(memory.get("metadata"))
 
 
 def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
-    """Whether a memory says just what the view of this original says, but for its own key, times, source and marks."""
+    """Return True if a memory equals the view of this original, except for key, times, source and other metadata."""
     view = from_projection(projection, original, namespace=memory["namespace"])
-    shown = metadata_of(view)
-    said = {name: value for name, value in metadata_of(memory).items() if name in shown or _is_meant(name)}
-    return same_content({**memory, "metadata": said}, view, but_for=_OWN)
+    view_metadata = metadata_of(view)
+    comparable = {
+        name: value for name, value in metadata_of(memory).items() if name in view_metadata or _is_shared_metadata(name)
+    }
+    return same_content({**memory, "metadata": comparable}, view, ignored_fields=_PER_MEMORY_FIELDS)
 
 
-def _is_meant(name: str) -> bool:
-    return name in _MEANT or name.startswith("memoranda:")
+def _is_shared_metadata(name: str) -> bool:
+    """Return True if other standards or our keys give this metadata a meaning."""
+    return name in _SHARED_METADATA or name.startswith("memoranda:")
 
 
-def without_original(memory: Memory) -> Memory:
-    """A memory without the document it was the view of: what says something else is not that document any more."""
+def drop_original(memory: Memory) -> Memory:
+    """Return a memory without the original document, which an edited view no longer matches."""
     metadata = metadata_of(memory)
     if NATIVE_KEY not in metadata:
         return memory
-    kept = {name: member for name, member in metadata.items() if name != NATIVE_KEY}
+    own_metadata = {name: member for name, member in metadata.items() if name != NATIVE_KEY}
     bare = cast("Memory", {name: member for name, member in memory.items() if name != "metadata"})
-    return {**bare, "metadata": kept} if kept else bare
+    return {**bare, "metadata": own_metadata} if own_metadata else bare
 
 
 def key_of(original: Document) -> str:
-    """The key of a memory of another standard."""
+    """Return the key of a memory of another standard."""
     try:
         return check_key(original.name)
     except InvalidInput:
         return "sha256:" + hashlib.sha256(original.name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _reference(text: str) -> str:
+def _cut_reference(text: str) -> str:
+    """Cut a reference to its maximum length."""
     return text[:MAX_REFERENCE_CHARS]
 
 
-def _bearable(text: str) -> str:
-    """As much of a text as a memory may say; the original is inside."""
+def _cut_text(text: str) -> str:
+    """Cut a text to its maximum length; the original is complete."""
     if len(text) * 4 <= MAX_VALUE_BYTES:
         return text
     return text.encode("utf-8")[:MAX_VALUE_BYTES].decode("utf-8", "ignore")

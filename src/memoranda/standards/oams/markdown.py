@@ -1,4 +1,4 @@
-"""The Markdown serialization (section 7), both ways, without loss.
+"""The Markdown serialization (section 7), lossless in both directions.
 
     ## key: 01HX...
 
@@ -13,15 +13,14 @@
 
     ---
 
-The comment holds, as JSON, every field that the lines above it cannot say, or cannot say exactly; it is not there if
-there is none. A second comment restores the line of JSONL to the byte: `<!-- oams-order: [...] -->` names the fields in
-their order, `<!-- oams-line: ... -->` is the line itself in base64 where it is not what we would write. Both count only
-as long as the section says what they say.
+The comment contains, as JSON, every field that the lines above cannot express exactly; it is absent if there is none. A
+second comment restores the bytes of the JSONL line: `<!-- oams-order: [...] -->` lists the fields in their order, and
+`<!-- oams-line: ... -->` is the line itself in base64, if it differs from ours. Both are ignored if the section was
+edited since.
 
-A line of the value that looks like the frame (`---`, `## key:`) gets a backslash before it, which Markdown does not
-show. A section begins at a line `## key: ` and ends at the last `---` before the next one, so that a
-rule in the text of another vendor is no end. Only LF ends a line; a file in which every line ends in CR LF is read as
-if it had LF.
+A line of the value that resembles the frame (`---`, `## key:`) gets a backslash in front, which Markdown does not show.
+A section begins at a line `## key: ` and ends at the last `---` before the next section, so a rule in another vendor's
+text does not end it. Only LF ends a line. If every line of a file ends in CR LF, CR LF counts as LF.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.lines import Line, Readable
 from memoranda.standards.oams.memory import Memory, Unchecked
 
-# A memory with its original, and every character of its comment escaped.
+# Bytes: a memory with its original, and every character of its comment escaped.
 MAX_SECTION_BYTES: Final = 32 * 1_048_576
 
 _START: Final = "## key: "
 _END: Final = "---"
 _COMMENT: Final = re.compile(r"<!-- oams: (.*) -->")
 _LINE_COMMENT: Final = re.compile(r"<!-- oams-(order|line): (.*) -->")
-# What must not stand in a comment.
+# Character sequences that a comment must not contain.
 _UNSAFE: Final = re.compile(r"--|>")
 _FIELD: Final = re.compile(r"\*\*(namespace|created|updated|source|tags):\*\* (.*)", re.DOTALL)
-# The frame within a value, with any number of backslashes before it.
+# Lines of a value that resemble the frame, with any number of backslashes in front.
 _FRAME: Final = re.compile(r"\\*(?:---[ \t]*|## key:.*)", re.DOTALL)
 _ESCAPED_FRAME: Final = re.compile(r"\\+(?:---[ \t]*|## key:.*)", re.DOTALL)
 _SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
@@ -61,73 +60,85 @@ _LINES: Final = {"namespace": "namespace", "created": "created_at", "updated": "
 
 
 def render_one(memory: Memory, raw: bytes | None = None) -> str:
-    """A memory as a section, with an empty line after it; `raw` is its line, if that is to come back as it was."""
-    human = _human(memory)
-    said = _fields_of(human)
-    rest = {name: member for name, member in memory.items() if name != "value" and not _says(said, name, member)}
-    # A line that says what is not so would come back; none does, because lines only repeat fields.
-    head = [*human, *([_comment(rest)] if rest else []), *([_line_comment(memory, raw)] if raw is not None else [])]
-    body = [_escaped(line) for line in memory["value"].split("\n")]
+    """Render a memory as a section, with an empty line after it. `raw` is its JSONL line, if it must be restorable."""
+    visible_lines = _render_visible(memory)
+    visible_fields = _parse_fields(visible_lines)
+    other_fields = {
+        name: member
+        for name, member in memory.items()
+        if name != "value" and not _is_visible(visible_fields, name, member)
+    }
+    # Only correct lines are written: a wrong one would be read back as a field.
+    head = [*visible_lines]
+    if other_fields:
+        head.append(_render_comment(other_fields))
+    if raw is not None:
+        head.append(_render_line_comment(memory, raw))
+    body = [_escape_line(line) for line in memory["value"].split("\n")]
     return "\n".join([head[0], "", *head[1:], "", *body, "", _END, "", ""])
 
 
-def _human(memory: Memory) -> list[str]:
-    """The heading and the lines of the fields that fit on one."""
-    shown = [_START + _BREAKS.sub(" ", memory["key"])]
+def _render_visible(memory: Memory) -> list[str]:
+    """Render the heading and the one-line fields."""
+    rendered = [_START + _BREAKS.sub(" ", memory["key"])]
     for name, field in _LINES.items():
         text = memory.get(field)
         if isinstance(text, str) and text and not _BREAKS.search(text):
-            shown.append(f"**{name}:** {code_span(text) if name == 'namespace' else text}")
+            rendered.append(f"**{name}:** {code_span(text) if name == 'namespace' else text}")
     tags = memory.get("tags")
     if tags and not any(_BREAKS.search(tag) for tag in tags):
-        shown.append("**tags:** " + ", ".join(map(code_span, tags)))
-    return shown
+        rendered.append("**tags:** " + ", ".join(map(code_span, tags)))
+    return rendered
 
 
-def _says(said: dict[str, Any], name: str, member: object) -> bool:
-    return name in said and bool(said[name] == member)
+def _is_visible(visible_fields: dict[str, Any], name: str, member: object) -> bool:
+    """Return True if the visible fields contain exactly this member."""
+    return name in visible_fields and bool(visible_fields[name] == member)
 
 
-def _comment(fields: dict[str, Any]) -> str:
-    # Neither "-->" nor "--" may stand in a comment. Outside of strings JSON has no such thing.
+def _render_comment(fields: dict[str, Any]) -> str:
+    """Render the comment with fields."""
+    # A comment must contain neither "-->" nor "--". In JSON they can occur only inside strings, which are escaped.
     text = json_text.dump(fields).decode("utf-8").replace(">", "\\u003e").replace("--", "-\\u002d")
-    # Line separators are no line ends for us, but for some editors.
+    # Line separators do not end lines for us, but for some editors.
     return f"<!-- oams: {text.replace(chr(0x2028), chr(92) + 'u2028').replace(chr(0x2029), chr(92) + 'u2029')} -->"
 
 
-def _line_comment(memory: Memory, raw: bytes) -> str:
+def _render_line_comment(memory: Memory, raw: bytes) -> str:
+    """Render the comment that restores the bytes of the JSONL line."""
     names = list(memory)
     if json_text.dump(memory) == raw and not any(_UNSAFE.search(name) for name in names):
         return f"<!-- oams-order: {json_text.dump(names).decode()} -->"
     return f"<!-- oams-line: {base64_encode(raw)} -->"
 
 
-def _line_of(section: list[str], memory: Mapping[str, object]) -> bytes:
-    """The line of a memory: as its comment restores it, if that says just what the section says."""
-    for line in _split(section)[0][1:]:
+def _restore_line(section: list[str], memory: Mapping[str, object]) -> bytes:
+    """Return the JSONL line: from its comment if that matches the section, else rebuilt."""
+    for line in _split_section(section)[0][1:]:
         match = _LINE_COMMENT.fullmatch(line.strip())
         if match is None:
             continue
         try:
             if match[1] == "line":
                 raw = base64_decode(match[2])
-                told = json_text.parse(raw, max_bytes=MAX_SECTION_BYTES)
+                stored = json_text.parse(raw, max_bytes=MAX_SECTION_BYTES)
             else:
-                told = {name: memory[name] for name in json_text.parse(match[2])}
-                raw = json_text.dump(told)
-            if json_text.canonical(told) == json_text.canonical(memory):
+                stored = {name: memory[name] for name in json_text.parse(match[2])}
+                raw = json_text.dump(stored)
+            if json_text.canonical(stored) == json_text.canonical(memory):
                 return raw
         except (MemorandaError, ValueError, LookupError, TypeError):
             continue
     return json_text.dump(memory)
 
 
-def _escaped(line: str) -> str:
+def _escape_line(line: str) -> str:
+    """Put a backslash in front of a line that resembles the frame."""
     return "\\" + line if _FRAME.fullmatch(line) else line
 
 
 def code_span(text: str) -> str:
-    """A text as a code span (CommonMark 6.1): with a fence that it does not contain."""
+    """Return the text as a code span (CommonMark 6.1), fenced by backticks that it does not contain."""
     fence = "`"
     while fence in text:
         fence += "`"
@@ -136,6 +147,7 @@ def code_span(text: str) -> str:
 
 
 def _span_text(inner: str) -> str:
+    """Return the text of a code span without its padding."""
     is_padded = inner.startswith(" ") and inner.endswith(" ") and inner.strip(" ")
     return inner[1:-1] if is_padded else inner
 
@@ -143,9 +155,9 @@ def _span_text(inner: str) -> str:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def read(file: Readable, *, complete: bool = True) -> Iterator[Line]:
-    """The memories of a file, from where it stands; a bad section gives an error in its place."""
-    for number, section in _sections(_bounded(file)):
+def read_memories(file: Readable, *, complete: bool = True) -> Iterator[Line]:
+    """Yield the memories of a file from its current position; a bad section yields an error instead."""
+    for number, section in _split_sections(_read_bounded_lines(file)):
         try:
             if isinstance(section, MemorandaError):
                 raise section
@@ -156,20 +168,20 @@ def read(file: Readable, *, complete: bool = True) -> Iterator[Line]:
             error.args = (error.message,)
             yield Line(number=number, error=error)
         else:
-            raw = _line_of(section, memory)
+            raw = _restore_line(section, memory)
             yield Line(number=number, raw=raw, memory=memory, warnings=warnings, is_verbatim=True)
 
 
-def _bounded(file: Readable) -> Iterator[bytes]:
-    """Lines with their ends; of one that is too long for any section only the start."""
+def _read_bounded_lines(file: Readable) -> Iterator[bytes]:
+    """Yield lines with their ends; of a line too long for any section, only the beginning."""
     while data := file.readline(MAX_SECTION_BYTES + 1):
         yield data
         while len(data) > MAX_SECTION_BYTES and not data.endswith(b"\n"):
             data = file.readline(MAX_SECTION_BYTES + 1) or b"\n"
 
 
-def _sections(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str] | MemorandaError]]:
-    """Each section from its heading on, and the number of its first line. What stands before the first is skipped."""
+def _split_sections(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str] | MemorandaError]]:
+    """Yield each section from its heading on, with the number of its first line. Text before the first is skipped."""
     start, size_bytes = 0, 0
     section: list[bytes] = []
     ending = b"\n"
@@ -179,16 +191,17 @@ def _sections(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str] | Memoran
             ending = b"\r\n" if data.endswith(b"\r\n") else b"\n"
         if data.startswith(_START.encode("ascii")):
             if start:
-                yield start, _decoded(section, size_bytes)
+                yield start, _decode_section(section, size_bytes)
             start, size_bytes, section = number, 0, []
         size_bytes += len(data)
         if start and size_bytes <= MAX_SECTION_BYTES:
             section.append(data.removesuffix(b"\n") if not data.endswith(ending) else data.removesuffix(ending))
     if start:
-        yield start, _decoded(section, size_bytes)
+        yield start, _decode_section(section, size_bytes)
 
 
-def _decoded(section: list[bytes], size_bytes: int) -> list[str] | MemorandaError:
+def _decode_section(section: list[bytes], size_bytes: int) -> list[str] | MemorandaError:
+    """Decode the lines of a section; return an error if it is too long or not UTF-8."""
     if size_bytes > MAX_SECTION_BYTES:
         return TooLarge(f"a section may have at most {MAX_SECTION_BYTES} bytes")
     try:
@@ -198,43 +211,44 @@ def _decoded(section: list[bytes], size_bytes: int) -> list[str] | MemorandaErro
 
 
 def parse_one(section: list[str]) -> Unchecked:
-    """The memory of one section, unchecked. Raises InvalidInput."""
-    head, body = _split(section)
-    memory = _fields_of(head)
-    comments = [match[1] for line in head[1:] if (match := _COMMENT.fullmatch(line.strip()))]
+    """Parse the memory of one section, without validation. Raises InvalidInput."""
+    head, body = _split_section(section)
+    memory = _parse_fields(head)
+    matches = (_COMMENT.fullmatch(line.strip()) for line in head[1:])
+    comments = [match[1] for match in matches if match is not None]
     if len(comments) > 1:
         raise InvalidInput("a section may have one comment with fields")
     for text in comments:
         fields = json_text.parse(text, max_bytes=MAX_SECTION_BYTES)
         if not isinstance(fields, dict) or "value" in fields:
-            raise InvalidInput("the comment must hold an object of fields other than value")
+            raise InvalidInput("the comment must contain an object of fields other than value")
         memory |= fields
-    memory["value"] = "\n".join(_unescaped(line) for line in body)
+    memory["value"] = "\n".join(_unescape_line(line) for line in body)
     return memory
 
 
-def _split(section: list[str]) -> tuple[list[str], list[str]]:
-    """The heading with the lines of fields, and the lines of the value."""
-    at = 1
-    while at < len(section) and not section[at].strip():
-        at += 1
-    first = at
-    while at < len(section) and section[at].strip():
-        at += 1
-    head = [section[0], *section[first:at]]
-    body = section[at + 1 :]
+def _split_section(section: list[str]) -> tuple[list[str], list[str]]:
+    """Split a section into its heading with the field lines, and the lines of the value."""
+    index = 1
+    while index < len(section) and not section[index].strip():
+        index += 1
+    first = index
+    while index < len(section) and section[index].strip():
+        index += 1
+    head = [section[0], *section[first:index]]
+    body = section[index + 1 :]
     end = len(body)
     while end and not body[end - 1].strip():
         end -= 1
     if end and body[end - 1].rstrip() == _END:
-        # What we write has exactly one empty line before the end, after whatever lines the value has.
+        # Our own sections have exactly one empty line before the end, after any empty lines of the value.
         body = body[: end - 1]
         return head, body[:-1] if body and not body[-1].strip() else body
     return head, body[:end]
 
 
-def _fields_of(head: list[str]) -> Unchecked:
-    """What the heading and the lines below it say."""
+def _parse_fields(head: list[str]) -> Unchecked:
+    """Parse the fields in the heading and the lines below it."""
     fields: Unchecked = {"key": head[0].removeprefix(_START).strip()}
     for line in head[1:]:
         match = _FIELD.fullmatch(line.strip())
@@ -249,5 +263,6 @@ def _fields_of(head: list[str]) -> Unchecked:
     return fields
 
 
-def _unescaped(line: str) -> str:
+def _unescape_line(line: str) -> str:
+    """Remove the backslash from an escaped line."""
     return line[1:] if _ESCAPED_FRAME.fullmatch(line) else line

@@ -1,8 +1,8 @@
-"""The OAMS memory: its fields and limits, its times, and how the API shows it (sections 2, 3, 5 and 6).
+"""The OAMS memory: its fields and limits, its times, and its form in the API (sections 2, 3, 5 and 6).
 
-A memory is a typed dictionary, kept as it was sent. Fields that we do not know are kept too, with a warning: a later
-minor version may have added them (section 8). Two things are never kept: `metadata.score`, which an answer of RECALL
-adds, and `metadata["memoranda:tags"]`, under which an answer gives tags as they were spelt.
+A memory is a typed dictionary, stored as it was sent. Unknown fields are stored too, with a warning, because a later
+minor version may have added them (section 8). Two members are never stored: `metadata.score`, which a response to
+RECALL adds, and `metadata["memoranda:tags"]`, which gives the original spelling of tags in responses.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Strategy = Literal[
     "reflect",
 ]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
-# And ours: what people stated in conversations.
+# Our own strategy: facts that people stated in conversations.
 STATEMENTS: Final = "vendor:statements"
-Pass = Literal[Strategy, "vendor:statements"]
+RunStrategy = Literal[Strategy, "vendor:statements"]
 VENDOR_PREFIX: Final = "vendor:"
 SCORE_KEY: Final = "score"
 TAGS_KEY: Final = "memoranda:tags"
@@ -47,33 +47,35 @@ VISIBILITY_KEY: Final = "memoranda:visibility"
 EXPIRES_KEY: Final = "memoranda:expires_at"
 VALID_FROM_KEY: Final = "memoranda:valid_from"
 VALID_TO_KEY: Final = "memoranda:valid_to"
-# The conversation that it was said in.
+# The conversation of the memory.
 SESSION_KEY: Final = "memoranda:session"
-# Who wrote it, if that was not its owner; the store says so.
+# The writer, if not the owner; set by the store.
 ACTOR_KEY: Final = "memoranda:actor"
-# On what a pass made: a digest of what it read.
+# On the result of a consolidation run: a digest of the run's inputs.
 DREAM_KEY: Final = "memoranda:dream"
 
-# A memory is read whole into a model's context; a mebibyte is a thick book.
+# Bytes. A memory is read completely into a model's context, and a mebibyte is a thick book.
 MAX_VALUE_BYTES: Final = 1_048_576
-# One memory as compact JSON: its value, its longest embedding and plenty of metadata. Shown as a grain (base64 inside
-# four MiB) it still fits.
+# Bytes of one memory as compact JSON: its value, its longest embedding and plenty of metadata. It still fits in a
+# grain, which shows it in base64 within four MiB.
 MAX_MEMORY_BYTES: Final = 2 * 1_048_576
-# A memory of another standard carries its original in base64 beside its text.
+# Bytes. A memory of another standard contains its original in base64 next to its text.
 MAX_VIEW_BYTES: Final = 4 * 1_048_576
-# Keys are part of URLs and of index entries.
+# Characters. Keys are part of URLs and of index entries.
 MAX_KEY_CHARS: Final = 1024
-# Labels for filtering, each an index entry.
+# Tags per memory, and characters per tag; each tag is an index entry.
 MAX_TAGS: Final = 256
 MAX_TAG_CHARS: Final = 256
-# The longest embeddings in use have 4096 numbers.
+# Dimensions of an embedding. The longest embeddings in use have 4096.
 MAX_DIMENSIONS: Final = 8192
-# URLs of up to 8 KiB are what servers accept.
+# Characters. Servers accept URLs of up to 8 KiB.
 MAX_REFERENCE_CHARS: Final = 8192
+# Characters of a model's name.
 MAX_MODEL_CHARS: Final = 256
-# The longest RFC 3339 time, with nine decimals and an offset, has 35.
+# Characters. The longest RFC 3339 time, with nine decimals and an offset, has 35.
 _MAX_TIME_CHARS: Final = 40
-_SHOWN_CHARS: Final = 40
+# Characters of a client's value in a message.
+_QUOTED_CHARS: Final = 40
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UTC: Final = ("Z", "z", "+00:00", "-00:00")
@@ -81,15 +83,15 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 
 
 class Memory(TypedDict):
-    """A memory that was checked (section 2). What is null is as good as missing; fields of later versions are kept."""
+    """A checked memory (section 2). A null member counts as missing; fields of later versions are kept."""
 
     key: str
     namespace: str
     value: str
     tags: NotRequired[list[str]]
-    # Whatever a client keeps there, beside the reserved keys.
+    # Any JSON, except for the reserved keys.
     metadata: NotRequired[dict[str, Any]]
-    # The store's own memories have both.
+    # Both are present in memories of the store.
     created_at: NotRequired[str]
     updated_at: NotRequired[str]
     embedding_model: NotRequired[str | None]
@@ -98,7 +100,7 @@ class Memory(TypedDict):
     source_id: NotRequired[str | None]
 
 
-# What a file or a client says before anybody looked at it.
+# A memory as received, before validation.
 Unchecked = dict[str, Any]
 
 
@@ -106,14 +108,14 @@ Unchecked = dict[str, Any]
 
 
 def check(value: object, *, complete: bool) -> tuple[Memory, Warnings]:
-    """A memory from untrusted JSON, and what is odd about it. Raises InvalidInput that names the field.
+    """Check untrusted JSON; return the memory and warnings. Raises InvalidInput that names the field.
 
-    `complete` asks for both times, as in files; without it they may be missing, as in STORE. The memory is the very
-    object that was given if nothing had to be taken out of it.
+    `complete` requires both times, as in files; otherwise they may be missing, as in STORE. The result is the same
+    object unless members had to be removed.
     """
     if not isinstance(value, dict):
         raise InvalidInput("a memory must be an object")
-    memory = _received(cast("Memory", value))
+    memory = _strip_response_members(cast("Memory", value))
     warnings: list[str] = []
     for name in ("key", "namespace", "value"):
         # Section 2: a memory is valid if it has these.
@@ -123,24 +125,25 @@ def check(value: object, *, complete: bool) -> tuple[Memory, Warnings]:
         if memory.get(name) is None:
             raise InvalidInput(f"{name} is required")
     for name, member in memory.items():
-        checker = _CHECKERS.get(name)
-        if checker is None:
-            # Section 8: a minor version may add optional fields; existing implementations continue to interoperate.
-            warnings.append(f"the field {_quoted(name)} is not in OAMS 0.1; it is kept")
+        check_member = _CHECKERS.get(name)
+        if check_member is None:
+            # Section 8: a minor version may add optional fields, and existing implementations must continue to
+            # interoperate.
+            warnings.append(f"the field {_quote(name)} is not in OAMS 0.1; it is stored unchanged")
         elif member is not None:
-            checker(member, warnings)
+            check_member(member, warnings)
         elif name not in _NULLABLE:
-            warnings.append(f"{name} is null, which is read as not given")
+            warnings.append(f"{name} is null, which counts as missing")
     if memory.get("embedding") is not None and memory.get("embedding_model") is None:
         # Section 2: required if embedding is present.
-        raise InvalidInput("embedding_model is required when there is an embedding")
+        raise InvalidInput("embedding_model is required with an embedding")
     _check_relations(memory, warnings)
-    _check_whole(memory)
+    _check_size(memory)
     return memory, tuple(warnings)
 
 
 def check_key(value: object) -> str:
-    """A key: any characters but control characters."""
+    """Return the value if it is a valid key: any characters except control characters. Raises InvalidInput."""
     if not isinstance(value, str) or not 0 < len(value) <= MAX_KEY_CHARS:
         raise InvalidInput(f"key must be a string of 1 to {MAX_KEY_CHARS} characters")
     if _CONTROL.search(value) or not json_text.is_unicode(value):
@@ -148,42 +151,43 @@ def check_key(value: object) -> str:
     return value
 
 
-def utc_instant(value: object, where: str) -> Instant:
-    """A time of section 2: RFC 3339, in UTC."""
-    moment = instant(value, where)
+def parse_utc(value: object, location: str) -> Instant:
+    """Parse a time of section 2: RFC 3339, in UTC. `location` names the field in errors. Raises InvalidInput."""
+    time = parse_time(value, location)
     if not str(value).endswith(_UTC):
-        raise InvalidInput(f"{where} must be in UTC: end it with Z")
-    return moment
+        raise InvalidInput(f"{location} must be in UTC: end it with Z")
+    return time
 
 
-def instant(value: object, where: str) -> Instant:
-    """A time with any offset."""
+def parse_time(value: object, location: str) -> Instant:
+    """Parse an RFC 3339 time with any offset. `location` names the field in errors. Raises InvalidInput."""
     try:
         if isinstance(value, str) and len(value) <= _MAX_TIME_CHARS:
             return parse_instant(value)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(f"{where} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
+    raise InvalidInput(f"{location} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
 
 
-def _received(value: Memory) -> Memory:
-    """Without what only answers have, so that storing an answer stores what was stored before."""
+def _strip_response_members(value: Memory) -> Memory:
+    """Return the memory without the members that only responses have, so that a stored response changes nothing."""
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not (SCORE_KEY in metadata or TAGS_KEY in metadata):
         return value
-    kept = {name: member for name, member in metadata.items() if name != SCORE_KEY}
-    changed: dict[str, Any] = {**value, "metadata": kept}
-    spelt, tags = _strings(kept.get(TAGS_KEY)), _strings(value.get("tags"))
-    if spelt is not None and tags is not None and lowered(spelt) == lowered(tags):
-        del kept[TAGS_KEY]
-        changed["tags"] = spelt
-    if not kept:
-        # Where an answer added metadata to a memory without any, there is none again.
+    own_metadata = {name: member for name, member in metadata.items() if name != SCORE_KEY}
+    changed: dict[str, Any] = {**value, "metadata": own_metadata}
+    spelling, tags = _as_strings(own_metadata.get(TAGS_KEY)), _as_strings(value.get("tags"))
+    if spelling is not None and tags is not None and lower_tags(spelling) == lower_tags(tags):
+        del own_metadata[TAGS_KEY]
+        changed["tags"] = spelling
+    if not own_metadata:
+        # The response added metadata to a memory without any, so remove it.
         del changed["metadata"]
     return cast("Memory", changed)
 
 
-def _strings(value: object) -> list[str] | None:
+def _as_strings(value: object) -> list[str] | None:
+    """Return the value if it is a list of strings, else None."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
@@ -196,6 +200,7 @@ def _check_namespace(value: object, _: list[str]) -> None:
 
 
 def _check_value(value: object, _: list[str]) -> None:
+    """Check the value, a text of limited size. Raises InvalidInput or TooLarge."""
     if not isinstance(value, str):
         # Section 2: Markdown is permitted; binary is not.
         raise InvalidInput("value must be a string")
@@ -208,6 +213,7 @@ def _check_value(value: object, _: list[str]) -> None:
 
 
 def _check_tags(value: object, _: list[str]) -> None:
+    """Check the tags. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_TAGS:
         raise InvalidInput(f"tags must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
@@ -216,11 +222,11 @@ def _check_tags(value: object, _: list[str]) -> None:
 
 
 def _check_created(value: object, _: list[str]) -> None:
-    utc_instant(value, "created_at")
+    parse_utc(value, "created_at")
 
 
 def _check_updated(value: object, _: list[str]) -> None:
-    utc_instant(value, "updated_at")
+    parse_utc(value, "updated_at")
 
 
 def _check_model(value: object, _: list[str]) -> None:
@@ -229,18 +235,19 @@ def _check_model(value: object, _: list[str]) -> None:
 
 
 def _check_embedding(value: object, _: list[str]) -> None:
+    """Check the numbers of an embedding. Raises InvalidInput."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_DIMENSIONS:
         raise InvalidInput(f"embedding must be an array of 1 to {MAX_DIMENSIONS} numbers")
     for index, number in enumerate(value):
         if type(number) is not float and type(number) is not int:
             raise InvalidInput(f"embedding[{index}] must be a number")
     try:
-        packed_vector(value)
+        pack_vector(value)
         is_finite = all(map(math.isfinite, value))
     except (OverflowError, struct.error):
         is_finite = False
     if not is_finite:
-        raise InvalidInput("embedding must hold finite numbers that fit float32")
+        raise InvalidInput("embedding must contain finite numbers in the range of float32")
 
 
 def _check_parent(value: object, _: list[str]) -> None:
@@ -248,40 +255,47 @@ def _check_parent(value: object, _: list[str]) -> None:
 
 
 def _check_source(value: object, _: list[str]) -> None:
-    # Section 5: preserved as-is, even if it cannot be resolved; so nothing is asked of its form.
+    # Section 5: preserved as-is, even if it cannot be resolved. So any form is valid.
     _check_reference(value, "source_id")
 
 
-def _check_reference(value: object, where: str) -> None:
+def _check_reference(value: object, location: str) -> None:
+    """Check a reference of limited length. Raises InvalidInput."""
     if not isinstance(value, str) or len(value) > MAX_REFERENCE_CHARS:
-        raise InvalidInput(f"{where} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
+        raise InvalidInput(f"{location} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
 
 
 def _check_metadata(value: object, warnings: list[str]) -> None:
+    """Check the reserved keys of metadata and our own."""
     if not isinstance(value, dict):
         raise InvalidInput("metadata must be an object")
-    for name, (is_right, expected) in _RESERVED.items():
+    for name, (is_valid, expected) in _CHECKED_KEYS.items():
         member = value.get(name)
-        if member is not None and not is_right(member):
+        if member is not None and not is_valid(member):
             raise InvalidInput(f"metadata.{name} must be {expected}")
         if member is None and name in value:
-            warnings.append(f"metadata.{name} is null, which is read as not given")
-    if unknown := next((name for name in value if name.startswith(_PREFIX) and name not in _OURS), None):
-        # Misspelt, it would mean nothing, and what it was to say would not hold.
-        known = ", ".join(sorted(_OURS))
-        raise InvalidInput(f"metadata.{_quoted(unknown)} means nothing here; of names that begin so there are {known}")
+            warnings.append(f"metadata.{name} is null, which counts as missing")
+    unknown = next((name for name in value if name.startswith(_PREFIX) and name not in _OWN_KEYS), None)
+    if unknown:
+        # A misspelt key would have no effect, so refuse it.
+        known_names = ", ".join(sorted(_OWN_KEYS))
+        raise InvalidInput(
+            f"metadata.{_quote(unknown)} is not a known name; the names with this prefix are {known_names}"
+        )
     if value.get("last_used_at") is not None:
-        instant(value["last_used_at"], "metadata.last_used_at")
+        parse_time(value["last_used_at"], "metadata.last_used_at")
     _check_dream(value, warnings)
 
 
 def _check_dream(metadata: Mapping[str, Any], warnings: list[str]) -> None:
+    """Warn about values of a consolidation that are not those of OAMS."""
     # Section 8: warn (not error) on unknown enum values.
     strategy = metadata.get("dream_strategy")
     if strategy is not None and not is_strategy(strategy):
-        warnings.append(f"metadata.dream_strategy {_quoted(strategy)} is none of OAMS 0.1; it is kept")
+        warnings.append(f"metadata.dream_strategy {_quote(strategy)} is not in OAMS 0.1; it is stored unchanged")
     inputs = metadata.get("dream_inputs")
-    if inputs is not None and not (isinstance(inputs, list) and all(pair_of(item) is not None for item in inputs)):
+    has_pairs = isinstance(inputs, list) and all(parse_pair(item) is not None for item in inputs)
+    if inputs is not None and not has_pairs:
         warnings.append("metadata.dream_inputs should be an array of [namespace, key] pairs")
     run = metadata.get("dream_run_id")
     if run is not None and not (isinstance(run, str) and _UUID.fullmatch(run)):
@@ -294,7 +308,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_share(value: Any) -> bool:
+def _is_fraction(value: Any) -> bool:
+    """Return True for a number from 0 to 1."""
     return _is_number(value) and 0 <= value <= 1
 
 
@@ -302,29 +317,29 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-# Section 2: the reserved keys of metadata.
 def _is_instant(value: object) -> bool:
     try:
-        instant(value, EXPIRES_KEY)
+        parse_time(value, EXPIRES_KEY)
     except InvalidInput:
         return False
     return True
 
 
 _PREFIX: Final = "memoranda:"
-_OURS: Final = frozenset(
+_OWN_KEYS: Final = frozenset(
     (
         *(TAGS_KEY, KIND_KEY, VISIBILITY_KEY, EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY, ACTOR_KEY, DREAM_KEY),
         *(SESSION_KEY, NATIVE_KEY, CLAIMED_KEY),
     )
 )
-_RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+# Section 2: the reserved keys of metadata, with their checks.
+_CHECKED_KEYS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "value_type": (_is_text, "a string"),
-    "confidence": (_is_share, "a number from 0 to 1"),
+    "confidence": (_is_fraction, "a number from 0 to 1"),
     "decay_score": (_is_number, "a number"),
     "language": (_is_text, "a string"),
     "pii": (lambda value: isinstance(value, bool), "true or false"),
-    # Our own: a misspelt one would mean that it is kept for ever, or seen by nobody.
+    # Our own keys are checked: a misspelt value could keep a memory forever, or hide it from everybody.
     KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
     VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
     ACTOR_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
@@ -351,31 +366,33 @@ _NULLABLE: Final = ("parent_id", "source_id")
 
 
 def _check_relations(memory: Memory, warnings: list[str]) -> None:
-    """What two fields say together."""
+    """Warn about contradictions between fields."""
     created, updated = memory.get("created_at"), memory.get("updated_at")
     if created is not None and updated is not None and parse_instant(updated) < parse_instant(created):
         warnings.append("updated_at is before created_at")
     metadata = memory.get("metadata")
     if metadata and metadata.get("dream_strategy") is not None and memory.get("parent_id") is None:
-        # Section 5: consolidated memories MUST set parent_id; a reader cannot make up for one that did not.
+        # Section 5: consolidated memories MUST set parent_id. A reader cannot add a missing one.
         warnings.append("a consolidated memory should have a parent_id")
 
 
-def _check_whole(memory: Memory) -> None:
+def _check_size(memory: Memory) -> None:
+    """Check the size, depth and numbers of the complete memory."""
     data = json_text.dump(memory)
     metadata = memory.get("metadata")
     limit_bytes = MAX_VIEW_BYTES if metadata and NATIVE_KEY in metadata else MAX_MEMORY_BYTES
     if len(data) > limit_bytes:
         raise TooLarge(f"a memory of {len(data)} bytes is over the limit of {limit_bytes}")
     if data.count(b"{") + data.count(b"[") > json_text.MAX_DEPTH:
-        # What comes inside a batch or a call was read with a few levels more than a line of an export may have.
+        # A memory in a batch or a call was parsed with a few more levels than a line of an export may have.
         json_text.check_depth(data.decode("utf-8"))
-    # What is no JSON number is written as null; a value from Python may hold one.
+    # A number that JSON cannot represent is written as null. A value from Python may have one.
     if b"null" in data and not _is_finite(memory):
-        raise InvalidInput("a memory must hold no number that is not finite")
+        raise InvalidInput("a memory must contain finite numbers only")
 
 
 def _is_finite(value: Any) -> bool:
+    """Return True if all floats in the value are finite."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -388,23 +405,24 @@ def _is_finite(value: Any) -> bool:
     return True
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
+    """Return the value for a message: quoted, escaped and shortened."""
     text = value if isinstance(value, str) else type(value).__name__
-    return ascii(text[:_SHOWN_CHARS])
+    return ascii(text[:_QUOTED_CHARS])
 
 
 # --- parts -------------------------------------------------------------------------------------------
 
 
 def is_strategy(value: object) -> bool:
-    """Whether the value is one of the nine strategies or a vendor's own (section 6)."""
+    """Return True for the nine strategies and for a vendor's own (section 6)."""
     if not isinstance(value, str):
         return False
     return value in STRATEGIES or (value.startswith(VENDOR_PREFIX) and len(value) > len(VENDOR_PREFIX))
 
 
-def pair_of(value: object) -> tuple[str, str] | None:
-    """A `(namespace, key)` pair of `dream_inputs`: an array of two, or an object with these two names."""
+def parse_pair(value: object) -> tuple[str, str] | None:
+    """Parse a `(namespace, key)` pair of `dream_inputs`: an array of two, or an object with these names."""
     if isinstance(value, dict):
         value = [value.get("namespace"), value.get("key")]
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -415,39 +433,39 @@ def pair_of(value: object) -> tuple[str, str] | None:
 
 
 def embedding_of(memory: Mapping[str, Any]) -> Embedding | None:
-    """The embedding that a memory brought, if it did; which model's it is, decides who may use it."""
+    """Return the embedding of a memory, if it has one. Only queries by the same model can use it."""
     numbers = memory.get("embedding")
-    return Embedding(memory["embedding_model"], packed_vector(numbers)) if numbers else None
+    return Embedding(memory["embedding_model"], pack_vector(numbers)) if numbers else None
 
 
-def packed_vector(vector: Iterable[float]) -> bytes:
-    """An embedding as little-endian float32. Raises OverflowError for a number that does not fit."""
+def pack_vector(vector: Iterable[float]) -> bytes:
+    """Pack an embedding as little-endian float32. Raises OverflowError for a number that does not fit."""
     numbers = list(vector)
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-def lowered(tags: Iterable[str]) -> list[str]:
-    """Tags as they are matched: lower case (section 2), each once."""
+def lower_tags(tags: Iterable[str]) -> list[str]:
+    """Return the tags in lower case (section 2), for comparison, without duplicates."""
     return list(dict.fromkeys(tag.lower() for tag in tags))
 
 
 def tags_of(memory: Mapping[str, Any]) -> list[str]:
-    """The tags of a memory as they are matched."""
-    return lowered(memory.get("tags") or ())
+    """Return the tags of a memory in lower case."""
+    return lower_tags(memory.get("tags") or ())
 
 
 def metadata_of(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a memory; empty if it has none."""
+    """Return the metadata of a memory; empty if it has none."""
     return memory.get("metadata") or {}
 
 
 # --- times and versions ------------------------------------------------------------------------------
 
 
-def with_times(memory: Memory, now: int, previous: Memory | None) -> Memory:
-    """A checked memory with both times, as the server assigns them (section 3, STORE).
+def assign_times(memory: Memory, now: int, previous: Memory | None) -> Memory:
+    """Return a checked memory with both times as the server assigns them (section 3, STORE).
 
-    `created_at` stays what it was in the previous version. `updated_at` always moves: to what is given, if that is
+    `created_at` keeps its value of the previous version. `updated_at` always increases: to the given time, if it is
     later than the previous version's, else to now.
     """
     if previous is None:
@@ -461,63 +479,67 @@ def with_times(memory: Memory, now: int, previous: Memory | None) -> Memory:
 
 
 def _first_times(memory: Memory, now: int) -> tuple[str, str]:
+    """Return both times of a first version."""
     created, updated = memory.get("created_at"), memory.get("updated_at")
     if created is None:
-        # Nothing is written after its last write.
+        # The creation cannot be later than the last update.
         created = format_instant(now) if updated is None or parse_instant(updated) >= now else updated
     # Section 2: updated_at is equal to created_at if never updated.
     return created, created if updated is None else updated
 
 
 def _next_update(memory: Memory, now: int, last: Instant) -> str:
-    given = memory.get("updated_at")
-    if given is not None and parse_instant(given) > last:
-        return str(given)
-    # A previous version may come from the future; the order of versions still shows in their times.
+    """Return `updated_at` of a later version."""
+    requested = memory.get("updated_at")
+    if requested is not None and parse_instant(requested) > last:
+        return str(requested)
+    # A previous version may have a time in the future. Times still increase from version to version.
     return format_instant(min(max(now, last + 1), LATEST))
 
 
-def same_content(left: Memory, right: Memory, *, but_for: Collection[str] = ()) -> bool:
-    """Whether two memories differ in nothing but their times, in what is never stored, and in some fields."""
-    return _same_json(_content(left, but_for), _content(right, but_for))
+def same_content(first: Memory, second: Memory, *, ignored_fields: Collection[str] = ()) -> bool:
+    """Return True if two memories are equal except for times, response members and `ignored_fields`."""
+    return _same_json(_comparable_members(first, ignored_fields), _comparable_members(second, ignored_fields))
 
 
-def _content(memory: Memory, but_for: Collection[str]) -> dict[str, Any]:
-    left_out = {"created_at", "updated_at", *but_for}
-    content = {name: member for name, member in _received(memory).items() if name not in left_out}
+def _comparable_members(memory: Memory, ignored_fields: Collection[str]) -> dict[str, Any]:
+    """Return the members to compare."""
+    excluded = {"created_at", "updated_at", *ignored_fields}
+    content = {name: member for name, member in _strip_response_members(memory).items() if name not in excluded}
     if content.get("metadata") == {}:
         del content["metadata"]
     return content
 
 
-def _same_json(left: Any, right: Any) -> bool:
-    # Python holds True == 1; JSON does not.
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same_json(left[name], right[name]) for name in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same_json, left, right))
-    if isinstance(left, float) != isinstance(right, float) and _is_number(left) and _is_number(right):
-        # An integer of more than 64 bits is a double to some readers; ours keep its digits.
+def _same_json(first: Any, second: Any) -> bool:
+    """Return True if two JSON values are equal."""
+    # True == 1 in Python, but not in JSON.
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_same_json(first[name], second[name]) for name in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_same_json, first, second))
+    if isinstance(first, float) != isinstance(second, float) and _is_number(first) and _is_number(second):
+        # Some readers turn an integer of more than 64 bits into a double; ours keeps its digits.
         try:
-            return float(left) == float(right)
+            return float(first) == float(second)
         except OverflowError:
             return False
-    return bool(left == right)
+    return bool(first == second)
 
 
 # --- answers -----------------------------------------------------------------------------------------
 
 
-def shown(memory: Memory, *, score: float | None = None) -> Memory:
-    """The memory as the API answers it: tags in lower case, with their spelling and the score in its metadata."""
-    added: dict[str, Any] = {}
+def to_response(memory: Memory, *, score: float | None = None) -> Memory:
+    """Return the memory for a response: tags in lower case, their spelling and the score in its metadata."""
+    additions: dict[str, Any] = {}
     tags = memory.get("tags")
-    if tags and (lower := lowered(tags)) != tags:
+    if tags and (lower := lower_tags(tags)) != tags:
         memory = {**memory, "tags": lower}
-        added[TAGS_KEY] = tags
+        additions[TAGS_KEY] = tags
     if score is not None:
         # Section 3, RECALL: servers SHOULD include score in metadata of returned objects.
-        added[SCORE_KEY] = score
-    return {**memory, "metadata": {**metadata_of(memory), **added}} if added else memory
+        additions[SCORE_KEY] = score
+    return {**memory, "metadata": {**metadata_of(memory), **additions}} if additions else memory

@@ -1,8 +1,8 @@
-"""Namespaces `<owner-hash>:<scope>` (section 4), and how they are the spaces of a tenant.
+"""Namespaces `<owner-hash>:<scope>` (section 4), and their mapping to the spaces of a tenant.
 
-Under the tenant's own owner hash, scope `default` is the space without a name, and every other scope is the space of
-that name; what a scope may not hold is percent-encoded. A namespace of another owner, which the tenant's credential
-claims, is the space that is called like the whole namespace. Both directions together are a bijection.
+Under the tenant's own owner hash, scope `default` is the unnamed space. Every other scope is the space of that name;
+characters that a scope must not contain are percent-encoded. A namespace of another owner, which the tenant's
+credential claims, is the space named by the complete namespace. The mapping is a bijection.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.json_text import is_unicode
 from memoranda.errors import InvalidInput
 
-# A hash, a user name or a DID without its colons; 256 characters are four SHA-256 hashes in hex.
+# Characters of a hash, a user name or a DID without colons; four SHA-256 hashes in hexadecimal fit.
 MAX_OWNER_CHARS: Final = 256
-# The longest name that UMP gives a project, 1024 characters, each of them percent-encoded (at most six characters).
+# Characters of the longest UMP project name, 1024, each percent-encoded with at most six characters.
 MAX_SCOPE_CHARS: Final = 6144
 DEFAULT_SCOPE: Final = "default"
 
-# 100 bits: nobody finds a second tenant with the same hash, and it still fits into a line of a log.
+# Characters, 100 bits: nobody can find a second tenant with the same hash, and it fits into a line of a log.
 _HASH_CHARS: Final = 20
 _OWNER_HASH: Final = re.compile(rf"o-[a-z2-7]{{{_HASH_CHARS}}}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -33,7 +33,7 @@ _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-F]{2})")
 
 
 class Namespace(NamedTuple):
-    """Whose memories, and which of them."""
+    """The owner and the scope of memories."""
 
     owner: str
     scope: str
@@ -42,28 +42,30 @@ class Namespace(NamedTuple):
         return f"{self.owner}:{self.scope}"
 
     def to_json(self) -> str:
-        """As a request says it."""
+        """Return the namespace as text."""
         return str(self)
 
 
 def parse_namespace(text: object) -> Namespace:
-    """Read a namespace. Raises InvalidInput that says what is wrong with it."""
+    """Parse a namespace. Raises InvalidInput with the reason."""
     if not isinstance(text, str):
         raise InvalidInput("namespace must be a string such as user-x123ab:personal")
-    return _parsed(text)
+    return _parse_cached(text)
 
 
-# Many memories of few namespaces are read together.
+# Entries. Memories read together are in few namespaces.
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> Namespace:
+def _parse_cached(text: str) -> Namespace:
+    """Parse a namespace. Raises InvalidInput with the reason."""
     owner, colon, scope = text.partition(":")
-    reason = _problem(owner, colon, scope)
+    reason = _find_problem(owner, colon, scope)
     if reason:
         raise InvalidInput(f"namespace {reason}")
     return Namespace(owner, scope)
 
 
-def _problem(owner: str, colon: str, scope: str) -> str:
+def _find_problem(owner: str, colon: str, scope: str) -> str:
+    """Return the reason why a namespace is invalid, or an empty string."""
     if not colon:
         return "must have the form <owner-hash>:<scope>, with one colon"
     if not owner:
@@ -89,10 +91,10 @@ def _problem(owner: str, colon: str, scope: str) -> str:
     return ""
 
 
-# A process serves few tenants, and every memory asks.
+# Entries. A process serves few tenants, and every memory needs the hash.
 @lru_cache(maxsize=1024)
 def owner_hash(tenant: str) -> str:
-    """The owner hash of a tenant: `o-` and 20 base32 characters of SHA-256("memoranda owner" NUL tenant).
+    """Return the owner hash of a tenant: `o-` and 20 base32 characters of SHA-256("memoranda owner" NUL tenant).
 
     Section 4: implementations SHOULD use a hash so namespaces don't leak identifiers in logs.
     """
@@ -100,53 +102,54 @@ def owner_hash(tenant: str) -> str:
     return "o-" + base32_encode(digest)[:_HASH_CHARS]
 
 
-def is_of_another(namespace: Namespace, tenant: str) -> bool:
-    """Whether a namespace is under the owner hash of another tenant. Which of these exist is not told by that."""
+def is_foreign_namespace(namespace: Namespace, tenant: str) -> bool:
+    """Return True if the owner is the hash of another tenant. This does not reveal if that tenant exists."""
     return namespace.owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(namespace.owner) is not None
 
 
-def is_space_of_another(space: str, tenant: str) -> bool:
-    """The same of a space, whichever standard names it."""
+def is_foreign_space(space: str, tenant: str) -> bool:
+    """Return True if a space is named by the owner hash of another tenant, in any standard."""
     owner, colon, _ = space.partition(":")
     return bool(colon) and owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(owner) is not None
 
 
 def space_of(namespace: Namespace, tenant: str) -> str:
-    """The space of the tenant that a namespace names. Whether the tenant may use a foreign owner is not asked here."""
+    """Return the space of a namespace. The caller checks access to a foreign owner."""
     own = owner_hash(tenant)
     if namespace.owner == own:
-        space = _decoded(namespace.scope, own)
+        space = _decode_scope(namespace.scope, own)
         if space is not None:
             return space
     return str(namespace)
 
 
 def namespace_of(space: str, tenant: str) -> str:
-    """The namespace of a space of the tenant.
+    """Return the namespace of a space.
 
-    A space whose name is too long for a scope is shown under a digest of its name; that alone leads nowhere back.
+    If the name of a space is too long for a scope, the scope is a digest of it, which cannot be mapped back.
     """
     own = owner_hash(tenant)
-    if _stands_for_itself(space, own):
+    if _is_full_namespace(space, own):
         return space
-    scope = _encoded(space)
+    scope = _encode_scope(space)
     if len(scope) > MAX_SCOPE_CHARS:
-        # No encoding begins like that, so it can be taken for no other space.
+        # No encoding begins like this, so it cannot collide with another space.
         scope = "%~" + base32_encode(hashlib.sha256(space.encode("utf-8")).digest())
     return f"{own}:{scope}"
 
 
-def _stands_for_itself(space: str, own: str) -> bool:
-    """Whether the space is called like a whole namespace that no other space has."""
+def _is_full_namespace(space: str, own: str) -> bool:
+    """Return True if the space has the name of a complete namespace that no other space maps to."""
     if ":" not in space:
         return False
     owner, colon, scope = space.partition(":")
-    if _problem(owner, colon, scope):
+    if _find_problem(owner, colon, scope):
         return False
-    return owner != own or _decoded(scope, own) is None
+    return owner != own or _decode_scope(scope, own) is None
 
 
-def _encoded(space: str) -> str:
+def _encode_scope(space: str) -> str:
+    """Encode the name of a space as a scope, with percent-encoding."""
     if space == "":
         return DEFAULT_SCOPE
     if space == DEFAULT_SCOPE:
@@ -154,8 +157,8 @@ def _encoded(space: str) -> str:
     return _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8")), space)
 
 
-def _decoded(scope: str, own: str) -> str | None:
-    """The space that is written so under the tenant's own hash; None for a spelling that `namespace_of` never gives."""
+def _decode_scope(scope: str, own: str) -> str | None:
+    """Return the space of a scope under the tenant's own hash; None if `namespace_of` never returns this scope."""
     if scope == DEFAULT_SCOPE:
         return ""
     if "%" not in scope:
@@ -166,5 +169,5 @@ def _decoded(scope: str, own: str) -> str | None:
         space = unquote_to_bytes(scope).decode("utf-8")
     except UnicodeDecodeError:
         return None
-    is_spelt_so = _encoded(space) == scope and not _stands_for_itself(space, own)
-    return space if is_spelt_so else None
+    is_canonical = _encode_scope(space) == scope and not _is_full_namespace(space, own)
+    return space if is_canonical else None

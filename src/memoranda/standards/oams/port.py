@@ -43,7 +43,7 @@ class OamsPort(Port):
         memory = check_memory(parse(document.native, max_bytes=MAX_NATIVE_BYTES), complete=True)[0]
         # Documents stand one to a line, as they do in files.
         is_line = document.media_type == mapping.MEDIA_TYPE and b"\n" not in document.native
-        if not is_line or mapping.outside(document, memory) != document:
+        if not is_line or mapping.with_portable_name(document, memory) != document:
             raise InvalidInput("not the memory that it is named after")
 
     def verifies(self, document: Document) -> bool:
@@ -63,7 +63,7 @@ class OamsPort(Port):
         return original_of(load_memory(document.native), tenant, ump_version=ump_version)
 
     def exported(self, document: Document) -> Document:
-        return mapping.outside(document, load_memory(document.native))
+        return mapping.with_portable_name(document, load_memory(document.native))
 
     def reference(self, document: Document) -> tuple[str, str] | None:
         memory = load(document.native)

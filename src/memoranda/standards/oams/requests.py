@@ -1,7 +1,7 @@
-"""The parameters of the five operations, declared once; read from untrusted JSON and from query strings (section 3).
+"""The parameters of the OAMS operations, parsed from untrusted JSON and from query strings (section 3).
 
-Each is a shape: `parse` takes any JSON value and returns what needs no further checks, or raises InvalidInput that
-names the field and what was expected there. The same names are used in REST and in JSON-RPC.
+Each request is a shape. `parse` accepts any JSON value and returns a request that needs no further checks, or raises
+InvalidInput with the field and the expected value. REST and JSON-RPC use the same names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.encoding import json_text
-from memoranda.encoding.shapes import Custom, Schema, Shape, check_known, fields_of, read
+from memoranda.encoding.shapes import Custom, Schema, Shape, check_field_names, fields_of, parse_value
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Moment
 from memoranda.standards.oams import memory as memories
@@ -24,32 +24,33 @@ from memoranda.standards.oams.memory import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     Memory,
-    Pass,
-    lowered,
+    RunStrategy,
+    lower_tags,
 )
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 
-# Section 3, RECALL.
+# Section 3, RECALL: results by default.
 DEFAULT_K: Final = 8
-# More than a model reads; whoever wants everything lists it.
+# Results. More than a model reads; use LIST for everything.
 MAX_K: Final = 100
+# Results per page.
 DEFAULT_LIMIT: Final = 50
-# A page that is rendered in memory; memories may be large.
+# Results per page, which is rendered in memory; memories may be large.
 MAX_LIMIT: Final = 500
-# One transaction; with more the others wait too long.
+# Memories per batch, which is one transaction; a larger one would block others for too long.
 MAX_BATCH: Final = 10_000
-# Each namespace is a question of its own to the index.
+# Namespaces per request; each needs separate queries of the index.
 MAX_NAMESPACES: Final = 64
-# A question, not a document; longer ones cost the index more than they tell it.
+# Bytes. A query is a question, not a document; a longer one costs the index more than it contributes.
 MAX_QUERY_BYTES: Final = 8192
-# Ours are far shorter.
+# Characters; ours are far shorter.
 MAX_CURSOR_CHARS: Final = 1024
 MAX_ETAG_CHARS: Final = 256
 MAX_RUN_CHARS: Final = 64
-# More results of one pass than this nobody reads; and a compressed text is to be read at one go.
+# Results of one consolidation run, and tokens of a compressed text: as much as a person reads at once.
 DEFAULT_DREAMS: Final = 50
 DEFAULT_BUDGET: Final = 400
-# Of a number in a query string.
+# Digits of a number in a query string.
 MAX_DIGITS: Final = 18
 
 _CONTROL: Final = "\\u0000-\\u001f\\u007f-\\u009f"
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 else:
 
     class NamespaceName(Custom):
+        """A namespace in a request."""
+
         EXPECTED: ClassVar[str] = "a namespace such as user-x123ab:personal"
         SCHEMA: ClassVar[Schema] = {
             "type": "string",
@@ -76,6 +79,8 @@ else:
     NamespaceName.register(Namespace)
 
     class Key(str):
+        """A key in a request."""
+
         __slots__ = ()
         EXPECTED: ClassVar[str] = "a key"
         SCHEMA: ClassVar[Schema] = {
@@ -87,22 +92,24 @@ else:
 
         @classmethod
         def from_json(cls, value: object) -> Key:
+            """Check a key. Raises InvalidInput."""
             return cls(memories.check_key(value))
 
     class Tags(Custom):
-        """Lower case, and all must match."""
+        """Tags in lower case, all of which must match."""
 
         EXPECTED: ClassVar[str] = f"an array of at most {MAX_TAGS} strings"
         SCHEMA: ClassVar[Schema] = {"type": "array", "items": _TAG, "maxItems": MAX_TAGS}
 
         @classmethod
         def from_json(cls, value: object) -> tuple[str, ...]:
+            """Check an array of tags and convert them to lower case. Raises ValueError or InvalidInput."""
             if not isinstance(value, list) or len(value) > MAX_TAGS:
                 raise ValueError(f"must be {cls.EXPECTED}")
             for index, tag in enumerate(value):
                 if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS:
                     raise InvalidInput(f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
-            return tuple(lowered(value))
+            return tuple(lower_tags(value))
 
     Tags.register(tuple)
 
@@ -115,7 +122,7 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 class Metadata(Shape, forbid_unknown_fields=False):
-    """Whatever its author likes; these names mean the same to everyone (section 2)."""
+    """Any JSON members; these names are reserved (section 2)."""
 
     value_type: str | None = None
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -125,13 +132,13 @@ class Metadata(Shape, forbid_unknown_fields=False):
     pii: bool | None = None
 
 
-class Sent(Shape, forbid_unknown_fields=False):
-    """A memory to be stored (section 2); key and namespace may be left to the path, the times to the server."""
+class MemoryBody(Shape, forbid_unknown_fields=False):
+    """A memory to store (section 2). Key and namespace may be in the path; the server can assign the times."""
 
     value: Annotated[str, Meta(description="Text or Markdown; at most a mebibyte of UTF-8.")]
     key: Key | UnsetType = UNSET
     namespace: NamespaceName | UnsetType = UNSET
-    tags: Annotated[Tags, Meta(description="Given back in lower case.")] | None = None
+    tags: Annotated[Tags, Meta(description="Returned in lower case.")] | None = None
     metadata: Metadata | None = None
     created_at: Annotated[str, Meta(extra_json_schema=_MOMENT)] | None = None
     updated_at: Annotated[str, Meta(extra_json_schema=_MOMENT)] | None = None
@@ -147,15 +154,15 @@ class Sent(Shape, forbid_unknown_fields=False):
     source_id: Annotated[str, Meta(max_length=MAX_REFERENCE_CHARS)] | None = None
 
 
-class Whole(Sent):
-    """A memory to be stored, wherever it belongs."""
+class AddressedMemory(MemoryBody):
+    """A memory to store, with its namespace and key."""
 
     key: Key
     namespace: NamespaceName
 
 
-class MemoryShape(Whole):
-    """One memory (OAMS §2). Fields that OAMS does not have are kept."""
+class MemoryShape(AddressedMemory):
+    """A memory (OAMS §2). Fields that OAMS does not define are kept."""
 
     created_at: Annotated[str, Meta(extra_json_schema=_MOMENT)]
     updated_at: Annotated[str, Meta(extra_json_schema=_MOMENT)]
@@ -165,47 +172,54 @@ class MemoryShape(Whole):
 
 
 class RecallRequest(Shape):
-    """RECALL. Without any namespace the caller's own default is meant; an empty query asks for whatever is newest.
+    """RECALL. Without a namespace it searches the caller's default one. An empty query returns the newest memories.
 
-    `since` and `until` are about `updated_at`: since <= updated_at < until.
+    `since` and `until` apply to `updated_at`: since <= updated_at < until.
     """
 
     query: Annotated[
         str,
         Meta(
             max_length=MAX_QUERY_BYTES,
-            description=f"What to look for, in words. At most {MAX_QUERY_BYTES} bytes.",
+            description=f"The question or keywords; at most {MAX_QUERY_BYTES} bytes.",
             extra={"expected": f"a string of at most {MAX_QUERY_BYTES} bytes"},
         ),
     ]
     namespace: NamespaceName | None = None
-    several: Annotated[list[NamespaceName], Meta(min_length=1, max_length=MAX_NAMESPACES)] | None = field(
+    namespace_list: Annotated[list[NamespaceName], Meta(min_length=1, max_length=MAX_NAMESPACES)] | None = field(
         default=None, name="namespaces"
     )
-    asked_k: Annotated[Count, Meta(description=f"More than {MAX_K} is {MAX_K}.")] | None = field(default=None, name="k")
-    asked_tags: Annotated[Tags, Meta(description="All of them.")] | None = field(default=None, name="tags")
-    since: Annotated[Moment, Meta(description="Updated then or later.")] | None = None
-    until: Annotated[Moment, Meta(description="Updated before.")] | None = None
+    requested_k: Annotated[Count, Meta(description=f"Maximum number of results, at most {MAX_K}.")] | None = field(
+        default=None, name="k"
+    )
+    tag_filter: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None = field(
+        default=None, name="tags"
+    )
+    since: Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None = None
+    until: Annotated[Moment, Meta(description="Only memories updated before this time.")] | None = None
 
     def __post_init__(self) -> None:
-        if self.namespace is not None and self.several is not None:
+        if self.namespace is not None and self.namespace_list is not None:
             raise InvalidInput("give namespace or namespaces, not both")
         if len(self.query.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
             raise InvalidInput(f"query must be at most {MAX_QUERY_BYTES} bytes")
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        if self.several is None:
+        """The namespaces to search, without duplicates; empty for the default."""
+        if self.namespace_list is None:
             return () if self.namespace is None else (self.namespace,)
-        return tuple(dict.fromkeys(self.several))
+        return tuple(dict.fromkeys(self.namespace_list))
 
     @property
     def k(self) -> int:
-        return DEFAULT_K if self.asked_k is None else min(self.asked_k, MAX_K)
+        """The maximum number of results."""
+        return DEFAULT_K if self.requested_k is None else min(self.requested_k, MAX_K)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        return self.asked_tags or ()
+        """The required tags, in lower case."""
+        return self.tag_filter or ()
 
 
 class ConsentedRecall(RecallRequest):
@@ -216,7 +230,7 @@ class ConsentedRecall(RecallRequest):
             list[Annotated[str, Meta(extra_json_schema={"pattern": "^umpcap\\."})]],
             Meta(
                 max_length=MAX_NAMESPACES,
-                description="Capability tokens of every owner, for a query that spans owners.",
+                description="A capability token of every owner, for a query over several owners.",
                 extra={"expected": "an array of capability tokens"},
             ),
         ]
@@ -225,103 +239,111 @@ class ConsentedRecall(RecallRequest):
 
 
 class ListRequest(Shape):
-    """LIST. `since` is about `updated_at`, inclusive."""
+    """LIST. `since` applies to `updated_at`, inclusive."""
 
     namespace: NamespaceName
     cursor: (
-        Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR_CHARS, description="`next_cursor` of the page before.")]
+        Annotated[
+            str, Meta(min_length=1, max_length=MAX_CURSOR_CHARS, description="`next_cursor` of the previous page.")
+        ]
         | None
     ) = None
-    asked_limit: (
-        Annotated[Count, Meta(description=f"How many on a page; more than {MAX_LIMIT} is {MAX_LIMIT}.")] | None
-    ) = field(default=None, name="limit")
-    since: Annotated[Moment, Meta(description="Updated then or later.")] | None = None
-    asked_tags: Annotated[Tags, Meta(description="All of them.")] | None = field(default=None, name="tags")
+    requested_limit: Annotated[Count, Meta(description=f"Results per page, at most {MAX_LIMIT}.")] | None = field(
+        default=None, name="limit"
+    )
+    since: Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None = None
+    tag_filter: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None = field(
+        default=None, name="tags"
+    )
 
     @property
     def limit(self) -> int:
-        return DEFAULT_LIMIT if self.asked_limit is None else min(self.asked_limit, MAX_LIMIT)
+        """The number of results per page."""
+        return DEFAULT_LIMIT if self.requested_limit is None else min(self.requested_limit, MAX_LIMIT)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        return self.asked_tags or ()
+        """The required tags, in lower case."""
+        return self.tag_filter or ()
 
     @classmethod
     def parse_query(cls, namespace: str, pairs: Iterable[tuple[str, str]]) -> Self:
-        """Read it from a path and a decoded query string; an empty parameter is as good as none."""
+        """Parse a path and a decoded query string; an empty parameter counts as missing. Raises InvalidInput."""
         fields: dict[str, Any] = {"namespace": namespace}
         for name, text in pairs:
             if name == "namespace" or (name in fields and name != "tags"):
                 raise InvalidInput(f"{name} is given twice")
-            check_known({name: text}, fields_of(cls), "the query")
+            check_field_names({name: text}, fields_of(cls), "the query")
             if name == "tags" and text:
-                fields["tags"] = fields.get("tags", []) + _listed(text)
+                fields["tags"] = fields.get("tags", []) + _parse_tags(text)
             elif text:
-                fields[name] = _whole(text) if name == "limit" else text
+                fields[name] = _parse_limit(text) if name == "limit" else text
         return cls.parse(fields)
 
 
 class StoreRequest(Shape):
-    """STORE. `if_match` is the version that is to be replaced; `*` means that there must be one."""
+    """STORE. `if_match` is the version to replace; `*` stands for any existing version."""
 
-    memory: Annotated[Any, Meta(extra={"shape": Whole})]
+    memory: Annotated[Any, Meta(extra={"shape": AddressedMemory})]
     if_match: ETag | None = None
-    # Only if there is no such memory yet.
+    # Store the memory only if it does not exist.
     if_none_match: Literal["*"] | None = None
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read the request, and the memory by its own rules."""
-        found = read(value, cls)
-        memory, _ = memories.check(found.memory, complete=False)
-        return found.replaced(memory=memory)
+        """Parse the request, and its memory by the rules of memories. Raises InvalidInput."""
+        request = parse_value(value, cls)
+        memory, _ = memories.check(request.memory, complete=False)
+        return request.replace_fields(memory=memory)
 
     @classmethod
     def parse_body(
         cls, namespace: str, key: str, body: object, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> Self:
-        """Read it from a path and a body, which may leave out what the path says but not contradict it."""
+        """Parse a path and a body. The body may omit what is in the path, but must not contradict it."""
         if not isinstance(body, dict):
             raise InvalidInput("a memory must be an object")
-        for name, said in (("namespace", namespace), ("key", key)):
-            if body.get(name, said) != said:
-                raise InvalidInput(f"{name} in the body is another than in the path")
-        named = body if "key" in body and "namespace" in body else {"key": key, "namespace": namespace, **body}
-        return cls.parse({"memory": named, "if_match": if_match, "if_none_match": if_none_match})
+        for name, path_value in (("namespace", namespace), ("key", key)):
+            if body.get(name, path_value) != path_value:
+                raise InvalidInput(f"{name} in the body differs from the path")
+        addressed = body if "key" in body and "namespace" in body else {"key": key, "namespace": namespace, **body}
+        return cls.parse({"memory": addressed, "if_match": if_match, "if_none_match": if_none_match})
 
 
 class BatchRequest(Shape):
-    """BATCH_STORE: memories, each `(namespace, key)` once."""
+    """BATCH_STORE: memories with different `(namespace, key)` pairs."""
 
-    memories: Annotated[list[Annotated[Any, Meta(extra={"shape": Whole})]], Meta(min_length=1, max_length=MAX_BATCH)]
+    memories: Annotated[
+        list[Annotated[Any, Meta(extra={"shape": AddressedMemory})]], Meta(min_length=1, max_length=MAX_BATCH)
+    ]
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read the request; a complaint names the memory by its index."""
-        found: list[Memory] = []
+        """Parse the request; an error names the memory by its index. Raises InvalidInput."""
+        checked: list[Memory] = []
         seen: dict[tuple[str, str], int] = {}
-        for index, item in enumerate(read(value, cls).memories):
+        for index, item in enumerate(parse_value(value, cls).memories):
             try:
                 memory, _ = memories.check(item, complete=False)
             except MemorandaError as error:
                 raise type(error)(f"memories[{index}]: {error.message}") from None
-            # Section 2: the pair is unique; which of two would stay is not for us to guess.
+            # Section 2: the pair is unique, and choosing one of two would be a guess.
             first = seen.setdefault((memory["namespace"], memory["key"]), index)
             if first != index:
                 raise InvalidInput(f"memories[{index}] has the namespace and key of memories[{first}]")
-            found.append(memory)
-        return cls(memories=found)
+            checked.append(memory)
+        return cls(memories=checked)
 
 
 class GetRequest(Shape):
-    """Which memory."""
+    """A request for one memory."""
 
     namespace: NamespaceName
     key: Key
 
 
 class ForgetRequest(GetRequest):
-    """FORGET. `if_match` as in STORE."""
+    """FORGET. `if_match` works as in STORE."""
 
     if_match: ETag | None = None
 
@@ -330,59 +352,61 @@ DreamKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class DreamRequest(Shape):
-    """One pass of consolidation over a namespace (section 6). Without a namespace the caller's own default is meant."""
+    """A consolidation run over a namespace (section 6), by default the caller's own."""
 
-    strategy: Pass
+    strategy: RunStrategy
     namespace: NamespaceName | None = None
-    dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
-    only: Annotated[list[DreamKey], Meta(min_length=1, description="Write only what is under these keys.")] | None = (
-        None
-    )
+    dry_run: Annotated[bool, Meta(description="Report the results without writing them.")] = False
+    only: (
+        Annotated[list[DreamKey], Meta(min_length=1, description="Write only the results with these keys.")] | None
+    ) = None
     refuse: (
-        Annotated[list[DreamKey], Meta(min_length=1, description="Write nothing, and do not suggest these again.")]
+        Annotated[
+            list[DreamKey],
+            Meta(min_length=1, description="Write nothing, and never suggest the results with these keys again."),
+        ]
         | None
     ) = None
-    limit: Annotated[Count, Meta(description=f"At most so many results; {DEFAULT_DREAMS} unless said.")] = (
-        DEFAULT_DREAMS
+    limit: Annotated[Count, Meta(description=f"Maximum number of results; default: {DEFAULT_DREAMS}.")] = DEFAULT_DREAMS
+    budget: Annotated[Count, Meta(description=f"Maximum tokens of a compressed text; default: {DEFAULT_BUDGET}.")] = (
+        DEFAULT_BUDGET
     )
-    budget: Annotated[
-        Count, Meta(description=f"At most so many tokens in a compressed text; {DEFAULT_BUDGET} unless said.")
-    ] = DEFAULT_BUDGET
-    least: Annotated[int, Meta(ge=2, description="How often something must occur to be called recurring.")] = 3
-    likeness: Annotated[float, Meta(gt=0, le=1, description="How alike two memories must be to be linked.")] = 0.25
+    least: Annotated[int, Meta(ge=2, description="Minimum number of occurrences of a pattern.")] = 3
+    likeness: Annotated[float, Meta(gt=0, le=1, description="Minimum similarity of two memories to link them.")] = 0.25
 
 
 class ExportRequest(Shape):
-    """What leaves of a namespace, as it stands in a file."""
+    """A request to export a namespace in file form."""
 
     namespace: NamespaceName
     cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")] | None
     ) = None
 
 
 class NamespacesRequest(Shape):
-    """Which namespaces there are."""
+    """A request for the list of namespaces."""
 
 
 class DreamsRequest(Shape):
-    """Which passes can be undone."""
+    """A request for the consolidation runs that can be undone."""
 
 
 class UndoRequest(Shape):
-    """Which pass is to be undone."""
+    """A request to undo a consolidation run."""
 
-    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_CHARS, description="The id of the pass.")]
+    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_CHARS, description="The id of the run.")]
 
 
-def _whole(text: str) -> int:
+def _parse_limit(text: str) -> int:
+    """Parse the value of `limit`. Raises InvalidInput."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
         raise InvalidInput("limit must be a whole number of at least 1")
     return int(text)
 
 
-def _listed(text: str) -> list[Any]:
-    """Tags in a query string: separated by commas, or a JSON array where a tag itself has a comma."""
+def _parse_tags(text: str) -> list[Any]:
+    """Parse tags in a query string: separated by commas, or a JSON array if a tag contains a comma."""
     if text.startswith("["):
         value = json_text.parse(text)
         return value if isinstance(value, list) else [value]

@@ -1,9 +1,9 @@
-"""JSON-RPC 2.0: calls in, answers out (section 3). Which methods there are is not known here.
+"""JSON-RPC 2.0: parsing of calls and building of responses (section 3). The methods themselves are elsewhere.
 
-    single      one object, one answer; a notification (no id) has none
-    batch       an array of them, answered by an array in the same order; nothing at all if all were notifications
+    single      one object, one response; a notification (no id) has none
+    batch       an array of calls, an array of responses in the same order; nothing if all were notifications
 
-What cannot be read as a call becomes a call with a problem, so that in a batch the others still count.
+A malformed call becomes a call with a problem, so that the other calls of a batch still run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from memoranda.errors import MalformedJson, MemorandaError
 from memoranda.standards.oams import codes
 
 VERSION: Final = "2.0"
-# Each call is a transaction of its own; BATCH_STORE is the way to write many.
+# Calls per batch. Each is a transaction of its own; use BATCH_STORE to write many memories.
 MAX_BATCH: Final = 100
+# Characters of a method's name.
 MAX_METHOD_CHARS: Final = 128
-# Identifiers are repeated in the answer.
+# Characters of an id, which is repeated in the response.
 MAX_ID_CHARS: Final = 256
+# Bytes of a request's body.
 MAX_BODY_BYTES: Final = 64 * 1_048_576
 
 Id = str | int | float | None
@@ -30,14 +32,14 @@ _FIELDS: Final = ("jsonrpc", "method", "params", "id")
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why something is no call."""
+    """The error of a malformed call."""
 
     code: int
     message: str
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One call; if it has a problem, that is its answer."""
+    """A call. If it has a problem, the response is that error."""
 
     method: str = ""
     params: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -47,50 +49,54 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """A body that was read: its calls, and whether they came as a batch."""
+    """The calls of a body; `is_batch` if they came as a batch."""
 
     calls: tuple[Call, ...]
     is_batch: bool = False
 
 
-def read(body: bytes, *, max_bytes: int = MAX_BODY_BYTES) -> Envelope:
-    """The calls of a body. Never raises: what is wrong stands in the calls."""
+def parse_body(body: bytes, *, max_bytes: int = MAX_BODY_BYTES) -> Envelope:
+    """Parse the calls of a body. Never raises: errors are problems of the calls."""
     try:
-        # Four levels more than a memory: the batch, the call, its parameters, and the array of BATCH_STORE.
+        # Four levels more than in a memory: the batch, the call, its parameters, and the array of BATCH_STORE.
         value = json_text.parse(body, max_bytes=max_bytes, max_depth=json_text.MAX_DEPTH + 4)
     except MemorandaError as error:
         code = codes.PARSE_ERROR if isinstance(error, MalformedJson) else codes.INVALID_REQUEST
-        return Envelope(calls=(_refused(code, error.message),))
-    return envelope_of(value)
+        return Envelope(calls=(_problem_call(code, error.message),))
+    return parse_envelope(value)
 
 
-def envelope_of(value: object) -> Envelope:
-    """The calls in a JSON value."""
+def parse_envelope(value: object) -> Envelope:
+    """Parse the calls in a JSON value."""
     if not isinstance(value, list):
-        return Envelope(calls=(_call(value),))
+        return Envelope(calls=(_parse_call(value),))
     if not 0 < len(value) <= MAX_BATCH:
         # JSON-RPC 2.0, section 6: an empty batch is answered by one error, not by an array.
-        return Envelope(calls=(_refused(codes.INVALID_REQUEST, f"a batch must have 1 to {MAX_BATCH} calls"),))
-    return Envelope(calls=tuple(map(_call, value)), is_batch=True)
+        return Envelope(calls=(_problem_call(codes.INVALID_REQUEST, f"a batch must have 1 to {MAX_BATCH} calls"),))
+    return Envelope(calls=tuple(map(_parse_call, value)), is_batch=True)
 
 
-def _call(value: object) -> Call:
+def _parse_call(value: object) -> Call:
+    """Parse one call."""
     if not isinstance(value, dict):
-        return _refused(codes.INVALID_REQUEST, "a call must be an object")
-    given = value.get("id")
-    if not _is_id(given):
+        return _problem_call(codes.INVALID_REQUEST, "a call must be an object")
+    call_id = value.get("id")
+    if not _is_id(call_id):
         expected = f"null, a number or a string of at most {MAX_ID_CHARS} characters"
-        return _refused(codes.INVALID_REQUEST, f"id must be {expected}")
+        return _problem_call(codes.INVALID_REQUEST, f"id must be {expected}")
     is_notification = "id" not in value
-    problem = _problem(value)
+    problem = _find_problem(value)
     if problem is not None:
-        # Section 5: the id is repeated if it could be detected; what is no valid call is no notification either.
-        return Call(id=given, problem=problem, is_notification=is_notification and problem.code == codes.INVALID_PARAMS)
-    # An empty array gives as many parameters as an empty object.
-    return Call(method=value["method"], params=value.get("params") or {}, id=given, is_notification=is_notification)
+        # Section 5: the id is repeated if it could be detected; an invalid call is not a notification either.
+        return Call(
+            id=call_id, problem=problem, is_notification=is_notification and problem.code == codes.INVALID_PARAMS
+        )
+    # An empty array is the same as no parameters.
+    return Call(method=value["method"], params=value.get("params") or {}, id=call_id, is_notification=is_notification)
 
 
-def _problem(value: dict[str, Any]) -> Problem | None:
+def _find_problem(value: dict[str, Any]) -> Problem | None:
+    """Return the problem of a call, or None."""
     if value.get("jsonrpc") != VERSION:
         return Problem(code=codes.INVALID_REQUEST, message='jsonrpc must be "2.0"')
     method = value.get("method")
@@ -110,45 +116,47 @@ def _problem(value: dict[str, Any]) -> Problem | None:
 
 
 def _is_id(value: object) -> bool:
+    """Return True if the value is a valid id of a call."""
     if isinstance(value, str):
         return len(value) <= MAX_ID_CHARS
-    # An integer of more than 64 bits would come back as another number from many readers.
+    # Many readers would change an integer of more than 64 bits.
     if isinstance(value, bool) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         return False
     return value is None or isinstance(value, int | float)
 
 
-def _refused(code: int, message: str) -> Call:
+def _problem_call(code: int, message: str) -> Call:
+    """Return a call that consists of a problem."""
     return Call(problem=Problem(code=code, message=message))
 
 
-def answer(call: Call, result: object) -> dict[str, Any]:
-    """The answer to a call that went well."""
+def build_result(call: Call, result: object) -> dict[str, Any]:
+    """Build the response to a successful call."""
     return {"jsonrpc": VERSION, "result": result, "id": call.id}
 
 
-def failure(call: Call, code: int, message: str, data: object = None) -> dict[str, Any]:
-    """The answer to a call that did not."""
-    return {"jsonrpc": VERSION, "error": error_object(code, message, data), "id": call.id}
+def build_failure(call: Call, code: int, message: str, data: object = None) -> dict[str, Any]:
+    """Build the response to a failed call."""
+    return {"jsonrpc": VERSION, "error": build_error(code, message, data), "id": call.id}
 
 
-def error_object(code: int, message: str, data: object = None) -> dict[str, Any]:
-    """The error shape of section 3, which REST uses too (as `{"error": …}`)."""
+def build_error(code: int, message: str, data: object = None) -> dict[str, Any]:
+    """Build the error object of section 3, which REST uses too (as `{"error": …}`)."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
     return error
 
 
-def refusal(call: Call) -> dict[str, Any]:
-    """The answer to a call that has a problem."""
+def build_refusal(call: Call) -> dict[str, Any]:
+    """Build the response to a call that has a problem."""
     assert call.problem is not None
-    return failure(call, call.problem.code, call.problem.message)
+    return build_failure(call, call.problem.code, call.problem.message)
 
 
-def closed(envelope: Envelope, answers: Iterable[dict[str, Any]]) -> object:
-    """What goes back for a body: one answer, an array of them, or None if nothing may be answered."""
-    found = list(answers)
-    if not found:
+def build_response(envelope: Envelope, answers: Iterable[dict[str, Any]]) -> object:
+    """Return the response to a body: one response, an array of them, or None if nothing must be sent."""
+    responses = list(answers)
+    if not responses:
         return None
-    return found if envelope.is_batch else found[0]
+    return responses if envelope.is_batch else responses[0]

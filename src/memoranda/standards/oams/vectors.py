@@ -1,13 +1,13 @@
 """embeddings.bin: packed float32 vectors, keyed by line offset (section 7).
 
-The specification says no more than that. Ours is a sequence of records, without header, little-endian, in the order of
-the lines:
+The specification says no more. Our file is a sequence of records without header, little-endian, in the order of the
+lines:
 
-    8 bytes   where the line begins in memories.jsonl, in bytes
-    4 bytes   n, how many numbers
+    8 bytes   the offset of the line in memories.jsonl, in bytes
+    4 bytes   n, the count of numbers
     4n bytes  the numbers, float32
 
-Both files are read side by side, so neither writing nor reading keeps more than one vector.
+Both files are read in parallel, so reading and writing hold one vector at a time.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.oams.lines import Readable, Writable
 from memoranda.standards.oams.memory import MAX_DIMENSIONS
 
-# What a manifest calls this layout.
+# The name of this layout in a manifest.
 LAYOUT: Final = "u64 line offset, u32 count, float32[count]; little-endian"
 
 _HEAD: Final = struct.Struct("<QI")
+# Bytes of a float32.
 _FLOAT_BYTES: Final = 4
 
 
 def write_vector(file: Writable, offset: int, packed: bytes) -> int:
-    """Add the vector of the line at an offset; how many bytes that took."""
+    """Append the vector of the line at an offset; return the number of bytes written."""
     file.write(_HEAD.pack(offset, len(packed) // _FLOAT_BYTES) + packed)
     return _HEAD.size + len(packed)
 
 
 def read_vectors(file: Readable) -> Iterator[tuple[int, bytes]]:
-    """Line offsets and packed vectors, from the start. Raises InvalidInput for what has not this layout."""
+    """Yield line offsets and packed vectors from the start. Raises InvalidInput for another layout."""
     file.seek(0)
     last = -1
     while head := file.read(_HEAD.size):
@@ -50,6 +51,6 @@ def read_vectors(file: Readable) -> Iterator[tuple[int, bytes]]:
         yield offset, packed
 
 
-def unpacked(packed: bytes) -> list[float]:
-    """The numbers of a packed vector."""
+def unpack_vector(packed: bytes) -> list[float]:
+    """Return the numbers of a packed vector."""
     return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))

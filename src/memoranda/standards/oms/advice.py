@@ -1,4 +1,4 @@
-"""What a valid grain SHOULD do better: warnings that never refuse it (sections 6.11, 17.2, 23, 24 to 27)."""
+"""Warnings about valid grains that do not follow a recommendation (SHOULD) of sections 6.11, 17.2, 23, 24 to 27."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ Fields = Mapping[str, Any]
 
 
 def warnings_for(fields: Fields) -> tuple[str, ...]:
-    """One sentence for each recommendation that the fields, under their full names, do not follow."""
-    found = list(_common(fields))
+    """Return one sentence for each recommendation that the fields, under their full names, do not follow."""
+    warnings = list(_check_common(fields))
     name = fields.get("type")
-    kind = registry.BY_NAME.get(name) if isinstance(name, str) else None
-    if kind is not None and kind.byte in _BY_TYPE:
-        found.extend(_BY_TYPE[kind.byte](fields))
-    return tuple(found)
+    grain_type = registry.BY_NAME.get(name) if isinstance(name, str) else None
+    if grain_type is not None and grain_type.byte in _BY_TYPE:
+        warnings.extend(_BY_TYPE[grain_type.byte](fields))
+    return tuple(warnings)
 
 
-def _common(fields: Fields) -> Iterator[str]:
+def _check_common(fields: Fields) -> Iterator[str]:
+    """Yield the warnings for grains of any type."""
     for name in sorted((INDEX_FIELDS | REMOVED_FIELDS) & fields.keys()):
-        # Section 5.6: writers MUST NOT embed these; a reader cannot undo that.
+        # Section 5.6: writers MUST NOT embed these; a reader can only ignore them.
         yield f"{name} belongs to the store's index and is ignored inside a grain"
     relation = fields.get("relation")
     if isinstance(relation, str) and relation.startswith("mg:") and relation not in registry.MG_RELATIONS:
@@ -33,12 +34,13 @@ def _common(fields: Fields) -> Iterator[str]:
         # Section 23.9: the tag MUST NOT be the sole enforcement mechanism.
         yield "the tag mg:protected protects nothing without an invalidation_policy"
     if fields.get("source_type") in registry.TIMELESS_SOURCES:
-        yield from _timeless(fields)
+        yield from _check_timeless(fields)
     if relation == "mg:delegates_to":
-        yield from _delegation(fields)
+        yield from _check_delegation(fields)
 
 
-def _timeless(fields: Fields) -> Iterator[str]:
+def _check_timeless(fields: Fields) -> Iterator[str]:
+    """Yield the warnings for knowledge that has no time or user."""
     # Section 27.3.
     source = fields["source_type"]
     for name in ("user_id", "valid_to"):
@@ -51,7 +53,8 @@ def _timeless(fields: Fields) -> Iterator[str]:
         yield f"invalidation_policy should be locked when source_type is {source}"
 
 
-def _delegation(fields: Fields) -> Iterator[str]:
+def _check_delegation(fields: Fields) -> Iterator[str]:
+    """Yield the warnings for a delegation of authority."""
     # Section 6.11.
     namespaces = fields.get("authorized_namespaces")
     if isinstance(namespaces, list) and "*" in namespaces:
@@ -78,7 +81,8 @@ _OMITTED: Final[Mapping[str | None, tuple[str, ...]]] = {
 }
 
 
-def _action(fields: Fields) -> Iterator[str]:
+def _check_action(fields: Fields) -> Iterator[str]:
+    """Yield the warnings for an Action."""
     phase = fields.get("action_phase")
     if not (phase is None or isinstance(phase, str)):
         return
@@ -89,7 +93,8 @@ def _action(fields: Fields) -> Iterator[str]:
         yield "tool_call_id is recommended on a call, so that its result can be matched"
 
 
-def _observation(fields: Fields) -> Iterator[str]:
+def _check_observation(fields: Fields) -> Iterator[str]:
+    """Yield the warnings for an Observation."""
     observer = fields.get("observer_type")
     if not isinstance(observer, str):
         return
@@ -105,15 +110,16 @@ def _observation(fields: Fields) -> Iterator[str]:
     context = fields.get("context")
     if mode == "active" and not (isinstance(context, dict) and "probe" in context):
         yield "context.probe should record what an active observation asked"
-    source = _source_of(observer)
+    source = _expected_source(observer)
     if source is not None and fields.get("source_type", source) != source:
         yield f"source_type should be {source} when the observer is {observer}"
-    registered = observer in registry.PHYSICAL_OBSERVERS or observer in registry.COGNITIVE_OBSERVERS
-    if observer and not registered and ":" not in observer:
+    is_registered = observer in registry.PHYSICAL_OBSERVERS or observer in registry.COGNITIVE_OBSERVERS
+    if observer and not is_registered and ":" not in observer:
         yield "a custom observer_type should have a prefix, as in acme:thermal"
 
 
-def _source_of(observer: str) -> str | None:
+def _expected_source(observer: str) -> str | None:
+    """Return the source type that fits an observer, or None if several do."""
     if observer in registry.PHYSICAL_OBSERVERS:
         return "sensor"
     if observer in registry.MODEL_OBSERVERS:
@@ -121,4 +127,4 @@ def _source_of(observer: str) -> str | None:
     return "user_explicit" if observer == "human" else None
 
 
-_BY_TYPE: Final = {registry.ACTION_BYTE: _action, 0x06: _observation}
+_BY_TYPE: Final = {registry.ACTION_BYTE: _check_action, 0x06: _check_observation}

@@ -1,9 +1,9 @@
-"""Canonical MessagePack (section 4): one value, one spelling.
+"""Canonical MessagePack (section 4): one spelling per value.
 
-Map keys in the order of their UTF-8 bytes, the smallest integer and length headers, the unsigned family for what is
-not negative, every float in 64 bits, no extension types. Because the spelling is unique, a reader need not look for
-each offence: what reads as a value that writes back to other bytes was not canonical. That takes two passes of a
-library in native code; the reader in Python below runs only when they disagree, to say what was wrong and where.
+Map keys in the order of their UTF-8 bytes, the smallest integer and length headers, the unsigned family for
+non-negative integers, 64-bit floats, no extension types. Because the spelling is unique, reading needs no check of each
+rule: the data is canonical if encoding the decoded value gives the same bytes. That takes two passes of a native
+library. The Python reader below runs only if they differ, and reports the error and its location.
 """
 
 from __future__ import annotations
@@ -13,62 +13,65 @@ from typing import Any, Final
 
 import ormsgpack
 
-from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalised
+from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalise
 from memoranda.standards.oms.reader import ValueReader
 
 _SORTED: Final = ormsgpack.OPT_SORT_KEYS
 
 
 def encode_value(value: Any, *, max_depth: int = MAX_DEPTH) -> bytes:
-    """The canonical MessagePack of any value, brought to normal form first. Raises GrainError."""
-    return pack(value if is_normal(value, max_depth) else normalised(value, max_depth=max_depth))
+    """Encode any value, brought to normal form first, as canonical MessagePack. Raises GrainError."""
+    return pack(value if is_normal(value, max_depth) else normalise(value, max_depth=max_depth))
 
 
 def decode_value(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
-    """Read canonical MessagePack and nothing else. Raises GrainError, mostly with ERR_CORRUPT."""
-    return read(data, max_depth)[0]
+    """Decode canonical MessagePack and nothing else. Raises GrainError, mostly with ERR_CORRUPT."""
+    return decode_canonical(data, max_depth)[0]
 
 
-def read(data: bytes, max_depth: int) -> tuple[Any, bool]:
-    """The same, with whether there may be byte strings in the value."""
+def decode_canonical(data: bytes, max_depth: int) -> tuple[Any, bool]:
+    """Decode canonical MessagePack; return the value, and False if it certainly has no byte strings.
+
+    Raises GrainError.
+    """
     try:
         value = ormsgpack.unpackb(data)
         if is_normal(value, max_depth) and ormsgpack.packb(value, option=_SORTED) == data:
             return value, False
     except (ValueError, TypeError):
-        # Malformed, or a map with keys that are not text: the slow reader names the place.
+        # Malformed, or a map with keys that are not text: the slow reader reports the location.
         pass
-    return _MsgpackReader(data, max_depth).whole(), True
+    return _MsgpackReader(data, max_depth).read_all(), True
 
 
 def unpack(data: bytes) -> Any:
-    """The value of bytes that are known to be canonical. Raises GrainError all the same if they are not MessagePack."""
+    """Decode bytes that are known to be canonical. Raises GrainError if they are not MessagePack."""
     try:
         return ormsgpack.unpackb(data)
     except (ValueError, TypeError):
-        # Byte strings are legal in places, and the library has another opinion of them.
-        return _MsgpackReader(data, MAX_DEPTH).whole()
+        # The library refuses byte strings as map keys and elsewhere; our reader accepts them where OMS does.
+        return _MsgpackReader(data, MAX_DEPTH).read_all()
 
 
 def pack(normal: Any) -> bytes:
-    """The canonical MessagePack of a value that is already in normal form."""
+    """Encode a value in normal form as canonical MessagePack."""
     return ormsgpack.packb(normal, option=_SORTED)
 
 
 _CONSTANTS: Final = {0xC0: None, 0xC2: False, 0xC3: True}
 _FLOAT32: Final = 0xCA
 _FLOAT64: Final = 0xCB
-# Lead byte → size of the big-endian number that follows it, for each family of section 4.2 and the lengths.
+# Lead byte → bytes of the big-endian number that follows it, for each family of section 4.2 and for lengths.
 _UNSIGNED: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 _SIGNED: Final = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _TEXT: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BINARY: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _ARRAY: Final = {0xDC: 2, 0xDD: 4}
 _MAP: Final = {0xDE: 2, 0xDF: 4}
-# What a map may begin with.
+# Lead bytes of maps.
 MAP_LEADS: Final = frozenset((*range(0x80, 0x90), *_MAP))
 _NUMBERS: Final = frozenset((_FLOAT64, *_UNSIGNED, *_SIGNED))
-# By size in bytes: the last value for which a smaller spelling exists, the `fix` form included.
+# By size in bytes: the last value that has a smaller spelling, including the `fix` form.
 _SMALLER_UNSIGNED: Final = {1: 0x7F, 2: 0xFF, 4: 0xFFFF, 8: 0xFFFFFFFF}
 _SMALLER_SIGNED: Final = {1: -0x20, 2: -0x80, 4: -0x8000, 8: -0x80000000}
 _SMALLER_TEXT: Final = {1: 0x1F, 2: 0xFF, 4: 0xFFFF}
@@ -77,58 +80,64 @@ _SMALLER_CONTAINER: Final = {2: 0x0F, 4: 0xFFFF}
 
 
 class _MsgpackReader(ValueReader):
-    """Accepts exactly what `encode_value` writes."""
+    """A reader that accepts exactly what `encode_value` writes."""
 
-    form = "canonical MessagePack"
-    # Section 4.1: lexicographic, whatever the length.
-    orders_encoded = False
+    encoding = "canonical MessagePack"
+    # Section 4.1: keys are sorted lexicographically, whatever their length.
+    sorts_by_encoding = False
 
-    def value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> Any:
         lead = self.take(1)[0]
         if lead <= 0x7F:
             return lead
         if lead >= 0xE0:
             return lead - 0x100
         if lead <= 0x8F:
-            return self.map(lead & 0x0F, depth)
+            return self.read_map(lead & 0x0F, depth)
         if lead <= 0x9F:
-            return self.array(lead & 0x0F, depth)
+            return self.read_array(lead & 0x0F, depth)
         if lead <= 0xBF:
-            return self.text(lead & 0x1F)
+            return self.read_text(lead & 0x1F)
         if lead in _CONSTANTS:
             return _CONSTANTS[lead]
-        return self._number(lead) if lead in _NUMBERS else self._long_form(lead, depth)
+        return self._read_number(lead) if lead in _NUMBERS else self._read_long_form(lead, depth)
 
-    def _number(self, lead: int) -> int | float:
+    def _read_number(self, lead: int) -> int | float:
+        """Read a number after its lead byte."""
         if lead == _FLOAT64:
             (number,) = struct.unpack(">d", self.take(8))
             check_float(number, f"byte {self.position - 8}")
             return float(number)
         if lead in _SIGNED:
-            return self._negative(_SIGNED[lead])
-        return self._count(_UNSIGNED[lead], _SMALLER_UNSIGNED, "integer")
+            return self._read_negative(_SIGNED[lead])
+        return self._read_unsigned(_UNSIGNED[lead], _SMALLER_UNSIGNED, "integer")
 
-    def _long_form(self, lead: int, depth: int) -> Any:
+    def _read_long_form(self, lead: int, depth: int) -> Any:
+        """Read a string, byte string, array or map whose length follows its lead byte."""
         if lead in _TEXT:
-            return self.text(self._count(_TEXT[lead], _SMALLER_TEXT, "string length"))
+            return self.read_text(self._read_unsigned(_TEXT[lead], _SMALLER_TEXT, "string length"))
         if lead in _BINARY:
-            return self.take(self._count(_BINARY[lead], _SMALLER_BINARY, "binary length"))
+            return self.take(self._read_unsigned(_BINARY[lead], _SMALLER_BINARY, "binary length"))
         if lead in _ARRAY:
-            return self.array(self._count(_ARRAY[lead], _SMALLER_CONTAINER, "array length"), depth)
+            return self.read_array(self._read_unsigned(_ARRAY[lead], _SMALLER_CONTAINER, "array length"), depth)
         if lead in _MAP:
-            return self.map(self._count(_MAP[lead], _SMALLER_CONTAINER, "map length"), depth)
+            return self.read_map(self._read_unsigned(_MAP[lead], _SMALLER_CONTAINER, "map length"), depth)
         # Section 4.3: single precision MUST NOT be used.
-        return self.refuse("a float of 32 bits" if lead == _FLOAT32 else f"type 0x{lead:02x}, which no grain holds")
+        return self.refuse(
+            "a float of 32 bits" if lead == _FLOAT32 else f"type 0x{lead:02x}, which a grain cannot contain"
+        )
 
-    def _count(self, size: int, smaller: dict[int, int], what: str) -> int:
+    def _read_unsigned(self, size: int, smaller: dict[int, int], kind: str) -> int:
+        """Read an unsigned number and refuse it if a smaller form exists."""
         number = int.from_bytes(self.take(size), "big")
         if number <= smaller[size]:
             # Section 4.2: the smallest representation.
-            self.refuse(f"{what} {number} in more bytes than it needs")
+            self.refuse(f"{kind} {number} in more bytes than it needs")
         return number
 
-    def _negative(self, size: int) -> int:
+    def _read_negative(self, size: int) -> int:
+        """Read a negative number and refuse it if a smaller form exists."""
         number = int.from_bytes(self.take(size), "big", signed=True)
         if number >= _SMALLER_SIGNED[size]:
-            self.refuse(f"integer {number} in another form than its smallest")
+            self.refuse(f"integer {number} in more bytes than it needs")
         return number

@@ -1,8 +1,8 @@
-"""The CBOR variant of a payload (section 16.2; RFC 8949 section 4.2.1), under flag bit 5.
+"""The CBOR encoding of a payload (section 16.2; RFC 8949 section 4.2.1), under flag bit 5.
 
-Keys in the order of their encoded bytes, the smallest integers and lengths, the shortest float that keeps the value,
-no indefinite lengths, no tags. Sections 4.1 and 4.3 ask for another key order and for 64-bit floats; section 16.2,
-which is about CBOR and cites the RFC, wins.
+Keys in the order of their encoded bytes, the smallest integers and lengths, the shortest float that keeps the value, no
+indefinite lengths, no tags. Sections 4.1 and 4.3 demand another key order and 64-bit floats. We follow section 16.2,
+because it is about CBOR and cites the RFC.
 """
 
 from __future__ import annotations
@@ -12,61 +12,62 @@ from typing import Any, Final
 
 import cbor2
 
-from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalised
+from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalise
 from memoranda.standards.oms.reader import ValueReader
 
 
 def encode_value(value: Any, *, max_depth: int = MAX_DEPTH) -> bytes:
-    """The deterministic CBOR of any value, brought to normal form first. Raises GrainError."""
-    return pack(value if is_normal(value, max_depth) else normalised(value, max_depth=max_depth))
+    """Encode any value, brought to normal form first, as deterministic CBOR. Raises GrainError."""
+    return pack(value if is_normal(value, max_depth) else normalise(value, max_depth=max_depth))
 
 
 def pack(normal: Any) -> bytes:
-    """The deterministic CBOR of a value that is already in normal form."""
+    """Encode a value in normal form as deterministic CBOR."""
     return cbor2.dumps(normal, canonical=True)
 
 
 def decode_value(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
-    """Read deterministic CBOR and nothing else. Raises GrainError, mostly with ERR_CORRUPT.
+    """Decode deterministic CBOR and nothing else. Raises GrainError, mostly with ERR_CORRUPT.
 
-    No library reads it: they expand tags, accept other spellings and keep the last of duplicate keys.
+    Libraries are too lenient: they expand tags, accept other spellings and keep the last of duplicate keys.
     """
-    return _CborReader(data, max_depth).whole()
+    return _CborReader(data, max_depth).read_all()
 
 
 _UNSIGNED, _NEGATIVE, _BINARY, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
-# Additional information → bytes of the argument, and the largest argument that a smaller form holds.
+# Additional information → bytes of the argument, and the largest argument that fits a smaller form.
 _ARGUMENTS: Final = {24: (1, 23), 25: (2, 0xFF), 26: (4, 0xFFFF), 27: (8, 0xFFFFFFFF)}
 _FLOATS: Final = {25: ">e", 26: ">f", 27: ">d"}
 _CONSTANTS: Final = {20: False, 21: True, 22: None}
 
 
 class _CborReader(ValueReader):
-    """Accepts exactly what `encode_value` writes."""
+    """A reader that accepts exactly what `encode_value` writes."""
 
-    form = "deterministic CBOR"
+    encoding = "deterministic CBOR"
     # RFC 8949 section 4.2.1: shorter keys first.
-    orders_encoded = True
+    sorts_by_encoding = True
 
-    def value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> Any:
         lead = self.take(1)[0]
         major, info = lead >> 5, lead & 0x1F
         if major == _SIMPLE:
-            return self._simple(info)
-        argument = self._argument(info)
+            return self._read_simple(info)
+        argument = self._read_argument(info)
         if major == _UNSIGNED:
             return argument
         if major == _NEGATIVE:
-            return self._negative(argument)
+            return self._as_negative(argument)
         if major == _TEXT:
-            return self.text(argument)
+            return self.read_text(argument)
         if major == _BINARY:
             return self.take(argument)
         if major == _TAG:
             self.refuse(f"the tag {argument}")
-        return self.map(argument, depth) if major == _MAP else self.array(argument, depth)
+        return self.read_map(argument, depth) if major == _MAP else self.read_array(argument, depth)
 
-    def _argument(self, info: int) -> int:
+    def _read_argument(self, info: int) -> int:
+        """Read the argument of a head and refuse it if a smaller form exists."""
         if info < 24:
             return info
         if info not in _ARGUMENTS:
@@ -77,12 +78,14 @@ class _CborReader(ValueReader):
             self.refuse(f"the number {number} in more bytes than it needs")
         return number
 
-    def _negative(self, argument: int) -> int:
+    def _as_negative(self, argument: int) -> int:
+        """Return the negative integer of an argument. Raises GrainError beyond 64 bits."""
         if argument >= 2**63:
-            self.refuse("an integer below what 64 bits hold")
+            self.refuse("an integer of more than 64 bits")
         return -1 - argument
 
-    def _simple(self, info: int) -> bool | float | None:
+    def _read_simple(self, info: int) -> bool | float | None:
+        """Read a constant or a float."""
         if info in _CONSTANTS:
             return _CONSTANTS[info]
         if info not in _FLOATS:
@@ -97,6 +100,7 @@ class _CborReader(ValueReader):
 
 
 def _fits(number: float, layout: str) -> bool:
+    """Return True if the smaller format holds the number exactly."""
     try:
         (smaller,) = struct.unpack(layout, struct.pack(layout, number))
     except OverflowError:

@@ -1,7 +1,7 @@
-"""Who a DID is: the public keys behind did:key and did:web names (OMS section 12.2).
+"""The public keys of did:key and did:web names (OMS section 12.2).
 
-A did:key carries its key. A did:web names a document on the web: this module never fetches it, the
-caller hands over the documents it trusts, as parsed JSON, by DID. Everything in them is taken as hostile.
+A did:key contains its key. A did:web names a document on the web. This module never fetches it: the caller passes the
+documents it trusts, as parsed JSON, by DID. The content of a document is not trusted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ Documents = Mapping[str, object]
 """DID documents as parsed JSON, by the DID they describe."""
 
 NO_DOCUMENTS: Final[Documents] = {}
+# Bytes of an Ed25519 signature, and of r and s of an ES256 signature.
 SIGNATURE_BYTES: Final = 64
-# A document that lists more keys than this is an attack on the verifier, who tries them one by one.
+# Keys in one document. The verifier tries them one by one, so more would be an attack on it.
 MAX_METHODS: Final = 32
+# Characters.
 MAX_DID_CHARS: Final = 2048
 
 _KEY_PREFIX = "did:key:z"
@@ -36,7 +38,7 @@ _MULTICODECS: Final[tuple[tuple[bytes, Literal["ed25519", "p256"]], ...]] = (
     (b"\xed\x01", "ed25519"),
     (b"\x80\x24", "p256"),
 )
-# publicKeyBase58 says nothing of its kind, and an X25519 key has 32 bytes as well: the method's type decides.
+# publicKeyBase58 does not encode the kind of key, and an X25519 key has 32 bytes too: the method's type decides.
 _BASE58_TYPES: Final[dict[str, Literal["ed25519", "p256"]]] = {
     "Ed25519VerificationKey2018": "ed25519",
     "EcdsaSecp256r1VerificationKey2019": "p256",
@@ -48,7 +50,7 @@ _P256_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """An Ed25519 key (32 bytes) or a compressed P-256 point (33 bytes) that lies on its curve. Raises ValueError."""
+    """An Ed25519 key (32 bytes) or a compressed P-256 point (33 bytes) on its curve. Raises ValueError."""
 
     kind: Literal["ed25519", "p256"]
     raw: bytes
@@ -57,51 +59,55 @@ class PublicKey(msgspec.Struct, frozen=True):
         if self.kind == "ed25519":
             if len(self.raw) != 32:
                 raise ValueError("an Ed25519 key has 32 bytes")
-        elif len(self.raw) != 33 or self.raw[0] not in (2, 3) or not _is_abscissa(int.from_bytes(self.raw[1:], "big")):
+            return
+        x_number = int.from_bytes(self.raw[1:], "big")
+        if len(self.raw) != 33 or self.raw[0] not in (2, 3) or not _has_point_at(x_number):
             raise ValueError("not a compressed point of P-256")
 
 
 def public_key_of(did: str) -> PublicKey:
-    """The key that a did:key carries. Raises SignatureInvalid."""
+    """Return the key in a did:key. Raises SignatureInvalid."""
     if len(did) > MAX_DID_CHARS or not did.startswith(_KEY_PREFIX):
         raise SignatureInvalid("the signer is not a did:key")
     try:
-        return _multikey(did[len(_KEY_PREFIX) :])
+        return _decode_multikey(did[len(_KEY_PREFIX) :])
     except ValueError as error:
         raise SignatureInvalid(f"the signer's did:key holds no Ed25519 or P-256 key: {error}") from None
 
 
 def resolve(did: str, documents: Documents = NO_DOCUMENTS) -> tuple[PublicKey, ...]:
-    """The keys that may sign for a DID, one or more. Raises SignatureInvalid."""
+    """Return the keys that may sign for a DID, at least one. Raises SignatureInvalid."""
     if not did.startswith(_WEB_PREFIX):
         return (public_key_of(did),)
-    place = document_url(did)
+    url = document_url(did)
     document = documents.get(did)
     if document is None:
-        raise SignatureInvalid(f"the signer's DID document is not at hand; it is published at {place}")
+        raise SignatureInvalid(f"the signer's DID document was not provided; it is published at {url}")
     if not isinstance(document, Mapping) or document.get("id") != did:
-        raise SignatureInvalid("the DID document does not describe the signer: its id is another")
-    keys = tuple(dict.fromkeys(_assertion_keys(did, document)))
+        raise SignatureInvalid("the id of the DID document is not the signer's DID")
+    keys = tuple(dict.fromkeys(_read_assertion_keys(did, document)))
     if not keys:
         raise SignatureInvalid("the signer's DID document has no Ed25519 or P-256 key for assertions")
     return keys
 
 
 def document_url(did: str) -> str:
-    """Where a did:web keeps its document. Raises SignatureInvalid.
+    """Return the URL of the document of a did:web. Raises SignatureInvalid.
 
     did:web:example.com → https://example.com/.well-known/did.json; did:web:example.com%3A8443:a:b →
     https://example.com:8443/a/b/did.json.
     """
-    host, *path = did.removeprefix(_WEB_PREFIX).split(":") if len(did) <= MAX_DID_CHARS else ("",)
-    if not did.startswith(_WEB_PREFIX) or not _WEB_HOST.fullmatch(host) or not all(map(_WEB_SEGMENT.fullmatch, path)):
+    if len(did) > MAX_DID_CHARS or not did.startswith(_WEB_PREFIX):
+        raise SignatureInvalid("the signer is not a well-formed did:web")
+    host, *path = did.removeprefix(_WEB_PREFIX).split(":")
+    if not _WEB_HOST.fullmatch(host) or not all(map(_WEB_SEGMENT.fullmatch, path)):
         raise SignatureInvalid("the signer is not a well-formed did:web")
     host = host.replace("%3A", ":").replace("%3a", ":")
     return f"https://{host}/{'/'.join(path) or '.well-known'}/did.json"
 
 
 def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
-    """Whether the key signed the message: Ed25519, or ES256 as the 64 bytes r || s. False for any junk."""
+    """Return True if the key signed the message: Ed25519, or ES256 as the 64 bytes r || s. Never raises."""
     if len(signature) != SIGNATURE_BYTES:
         return False
     if public_key.kind == "ed25519":
@@ -110,12 +116,14 @@ def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
 
 
 def _verify_es256(point: bytes, message: bytes, signature: bytes) -> bool:
+    """Return True if the ECDSA signature over SHA-256 is valid for a compressed P-256 point."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-    # RFC 9053 section 2.1: r and s, each 32 bytes; a high s is as good as a low one.
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    # RFC 9053 section 2.1: r and s, 32 bytes each. A high s is accepted like a low one.
+    r = int.from_bytes(signature[:32], "big")
+    s = int.from_bytes(signature[32:], "big")
     try:
         key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
         key.verify(utils.encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
@@ -124,38 +132,41 @@ def _verify_es256(point: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def _assertion_keys(did: str, document: Mapping[Any, Any]) -> Iterator[PublicKey]:
-    """The keys of the methods that may assert; without `assertionMethod`, of all methods."""
+def _read_assertion_keys(did: str, document: Mapping[Any, Any]) -> Iterator[PublicKey]:
+    """Yield the keys of the methods that may assert; without `assertionMethod`, of all methods."""
     declared = document.get("verificationMethod", [])
-    methods = [m for m in declared[:MAX_METHODS] if isinstance(m, Mapping)] if isinstance(declared, list) else []
+    if not isinstance(declared, list):
+        declared = []
+    methods = [method for method in declared[:MAX_METHODS] if isinstance(method, Mapping)]
     chosen = methods
     if "assertionMethod" in document:
         allowed = document["assertionMethod"]
-        # A relation we cannot read grants nothing.
+        # A malformed relation allows no method.
         allowed = allowed[:MAX_METHODS] if isinstance(allowed, list) else []
-        names = {_absolute(did, name) for name in allowed if isinstance(name, str)}
-        chosen = [m for m in methods if _absolute(did, m.get("id")) in names]
-        chosen += [m for m in allowed if isinstance(m, Mapping)]
+        ids = {_absolute_id(did, reference) for reference in allowed if isinstance(reference, str)}
+        chosen = [method for method in methods if _absolute_id(did, method.get("id")) in ids]
+        chosen += [method for method in allowed if isinstance(method, Mapping)]
     for method in chosen:
-        key = _method_key(method)
+        key = _read_method_key(method)
         if key is not None:
             yield key
 
 
-def _absolute(did: str, name: object) -> str | None:
+def _absolute_id(did: str, name: object) -> str | None:
+    """Return the absolute form of a method id, which may be a fragment of the DID."""
     if not isinstance(name, str):
         return None
     return did + name if name.startswith("#") else name
 
 
-def _method_key(method: Mapping[Any, Any]) -> PublicKey | None:
-    """The key of one verification method, or None for a kind we do not know."""
+def _read_method_key(method: Mapping[Any, Any]) -> PublicKey | None:
+    """Return the key of a verification method, or None for an unknown kind."""
     jwk, multibase, base58 = (method.get(f"publicKey{form}") for form in ("Jwk", "Multibase", "Base58"))
     try:
         if isinstance(jwk, Mapping):
-            return _jwk_key(jwk)
+            return _read_jwk(jwk)
         if isinstance(multibase, str) and multibase.startswith("z"):
-            return _multikey(multibase[1:])
+            return _decode_multikey(multibase[1:])
         kind = method.get("type")
         if isinstance(base58, str) and isinstance(kind, str) and kind in _BASE58_TYPES:
             return PublicKey(_BASE58_TYPES[kind], base58_decode(base58))
@@ -164,26 +175,29 @@ def _method_key(method: Mapping[Any, Any]) -> PublicKey | None:
     return None
 
 
-def _jwk_key(jwk: Mapping[Any, Any]) -> PublicKey | None:
-    shape, x, y = (jwk.get("kty"), jwk.get("crv")), jwk.get("x"), jwk.get("y")
-    # A document that publishes the private part has lost the key to everybody.
+def _read_jwk(jwk: Mapping[Any, Any]) -> PublicKey | None:
+    """Return the key of a JWK, or None for an unknown kind. Raises ValueError for a point off the curve."""
+    key_type = (jwk.get("kty"), jwk.get("crv"))
+    x, y = jwk.get("x"), jwk.get("y")
+    # A document that publishes the private part has disclosed the key; do not trust it.
     if not isinstance(x, str) or "d" in jwk:
         return None
-    if shape == ("OKP", "Ed25519"):
+    if key_type == ("OKP", "Ed25519"):
         return PublicKey("ed25519", base64url_decode(x))
-    if shape == ("EC", "P-256") and isinstance(y, str):
+    if key_type == ("EC", "P-256") and isinstance(y, str):
         raw_x, raw_y = base64url_decode(x), base64url_decode(y)
-        ordinate = int.from_bytes(raw_y, "big")
-        if len(raw_x) != 32 or len(raw_y) != 32 or ordinate >= _P256_P:
+        y_number = int.from_bytes(raw_y, "big")
+        if len(raw_x) != 32 or len(raw_y) != 32 or y_number >= _P256_P:
             raise ValueError("P-256 coordinates have 32 bytes each")
-        if pow(ordinate, 2, _P256_P) != _right_side(int.from_bytes(raw_x, "big")):
+        if pow(y_number, 2, _P256_P) != _evaluate_curve(int.from_bytes(raw_x, "big")):
             raise ValueError("not a point of P-256")
-        return PublicKey("p256", bytes((2 + ordinate % 2,)) + raw_x)
+        return PublicKey("p256", bytes((2 + y_number % 2,)) + raw_x)
     return None
 
 
 @lru_cache(maxsize=1024)
-def _multikey(text: str) -> PublicKey:
+def _decode_multikey(text: str) -> PublicKey:
+    """Decode a base58 multikey. Raises ValueError."""
     data = base58_decode(text)
     for prefix, kind in _MULTICODECS:
         if data.startswith(prefix):
@@ -191,11 +205,14 @@ def _multikey(text: str) -> PublicKey:
     raise ValueError("unknown multicodec")
 
 
-def _right_side(x: int) -> int:
+def _evaluate_curve(x: int) -> int:
+    """Evaluate the right side of the curve's equation for x."""
     return (x**3 - 3 * x + _P256_B) % _P256_P
 
 
-def _is_abscissa(x: int) -> bool:
-    # p ≡ 3 (mod 4), so that a square's root is its power (p+1)/4.
-    square = _right_side(x)
-    return x < _P256_P and pow(pow(square, (_P256_P + 1) // 4, _P256_P), 2, _P256_P) == square
+def _has_point_at(x: int) -> bool:
+    """Return True if the curve has a point with this x coordinate."""
+    # Because p ≡ 3 (mod 4), the square root of a number is its power (p+1)/4.
+    square = _evaluate_curve(x)
+    root = pow(square, (_P256_P + 1) // 4, _P256_P)
+    return x < _P256_P and pow(root, 2, _P256_P) == square

@@ -1,10 +1,11 @@
-"""Field names: long ones for people, short ones on the wire (sections 6, 7.1, 7.2 and 14.2).
+"""Field names: full names for people, short keys on the wire (sections 6, 7.1, 7.2 and 14.2).
 
-The tables are normative. One map serves every type, except that `content` is `cnt` on an Action and stays `content`
-everywhere else. Names that are not in the tables are kept as they are, both ways; so a field of an application may not
-be called like a short key, and a payload may not carry a long name: each would come back as something else.
-Only `content_refs`, `embedding_refs` and `related_to` have their entries renamed too (section 4.7); section 4.9
-forgets the third.
+The tables are normative. One table serves every type, except that `content` is `cnt` on an Action and stays `content`
+everywhere else. Names outside the tables are kept unchanged in both directions. Therefore an application must not name
+a field like a short key, and a payload must not contain a full name: both would be read back as another field.
+
+Only `content_refs`, `embedding_refs` and `related_to` have their entries renamed too (section 4.7); section 4.9 omits
+the third.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from memoranda.errors import GrainError
-from memoranda.standards.oms.normal import shown
+from memoranda.standards.oms.normal import quote_key
 from memoranda.standards.oms.registry import ACTION_BYTE
 
 # Section 6.1.
@@ -234,40 +235,42 @@ NESTED: Final[Mapping[str, Mapping[str, str]]] = {
     "related_to": RELATED_TO,
 }
 
-# Section 5.6: the store keeps these beside the blob; writers MUST NOT embed them.
+# Section 5.6: the store keeps these outside the blob; writers MUST NOT embed them.
 INDEX_FIELDS: Final = frozenset(
     ("superseded_by", "system_valid_to", "verification_status", "access_count", "last_accessed_at")
 )
-# Removed in 1.2, still in the tables: read, never written.
+# Removed in 1.2 but still in the tables: accepted on reading, never written.
 REMOVED_FIELDS: Final = frozenset(("contradicted",))
 
 
 class _Table:
-    """One renaming, both ways."""
+    """A mapping between full names and short keys, in both directions."""
 
     def __init__(self, *maps: Mapping[str, str]) -> None:
-        self.short = {long: short for each in maps for long, short in each.items()}
+        self.short = {long: short for names in maps for long, short in names.items()}
         self.long = {short: long for long, short in self.short.items()}
-        # A name that would change its meaning on the way there and back.
+        # Short keys that are not full names: as a field name they would be read back as another field.
         self.reserved = frozenset(self.long) - frozenset(self.short)
         self.misspelt = frozenset(self.short) - frozenset(self.long)
 
-    def compact(self, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def compact(self, fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+        """Rename the fields to their short keys. `prefix` precedes names in errors. Raises GrainError."""
         if not self.reserved.isdisjoint(fields):
             name = min(self.reserved.intersection(fields))
             raise GrainError(
-                f"{where}{name} is the short key of {self.long[name]} and cannot name a field of its own",
+                f"{prefix}{name} is the short key of {self.long[name]} and cannot name a field of its own",
                 oms_code="ERR_SCHEMA",
             )
         short = self.short
         return {short.get(name, name): value for name, value in fields.items()}
 
-    def expand(self, payload: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def expand(self, payload: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+        """Rename the keys to their full names. `prefix` precedes names in errors. Raises GrainError."""
         if not self.misspelt.isdisjoint(payload):
             name = min(self.misspelt.intersection(payload))
             # Section 6.12: serializers MUST replace full field names; one grain has one spelling.
             raise GrainError(
-                f"{where}{shown(name)} is written in full instead of {self.short[name]}", oms_code="ERR_CORRUPT"
+                f"{prefix}{quote_key(name)} is written in full instead of {self.short[name]}", oms_code="ERR_CORRUPT"
             )
         long = self.long
         return {long.get(key, key): value for key, value in payload.items()}
@@ -283,41 +286,44 @@ _NESTED_KEYS = {CORE[name]: table for name, table in _NESTED_TABLES.items()}
 
 
 def compact(fields: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
-    """The fields under their short keys. Raises GrainError for names that cannot be written."""
+    """Return the fields under their short keys. Raises GrainError for names that cannot be written."""
     table = _ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE
     payload = table.compact(fields, "")
     for key in _NESTED_KEYS.keys() & payload.keys():
-        payload[key] = _renamed(payload[key], _NESTED_KEYS[key].compact, table.long[key])
+        payload[key] = _rename_entries(payload[key], _NESTED_KEYS[key].compact, table.long[key])
     return payload
 
 
 def expand(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
-    """The fields under their full names. Raises GrainError for a payload that was not compacted."""
+    """Return the fields under their full names. Raises GrainError if the payload has full names already."""
     table = _ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE
     fields = table.expand(payload, "")
     for name in _NESTED_TABLES.keys() & fields.keys():
-        fields[name] = _renamed(fields[name], _NESTED_TABLES[name].expand, name)
+        fields[name] = _rename_entries(fields[name], _NESTED_TABLES[name].expand, name)
     return fields
 
 
-def accepted(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
-    """The same for a payload that is known to be compacted."""
+def expand_accepted(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
+    """Return the fields under their full names, for a payload that was verified when it was stored."""
     long = (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long
     fields = {long.get(key, key): value for key, value in payload.items()}
     if not _NESTED_NAMES.isdisjoint(fields):
         for name in _NESTED_NAMES & fields.keys():
-            fields[name] = _renamed(fields[name], _NESTED_TABLES[name].expand, name)
+            fields[name] = _rename_entries(fields[name], _NESTED_TABLES[name].expand, name)
     return fields
 
 
 def full_name(key: str, type_byte: int) -> str:
-    """The full name behind a short key, or the key itself when it is none."""
+    """Return the full name of a short key, or the key itself if it has none."""
     return (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long.get(key, key)
 
 
-def _renamed(entries: Any, rename: Any, name: str) -> Any:
+def _rename_entries(entries: Any, rename: Any, name: str) -> Any:
+    """Rename the fields of each entry in a list of maps; return anything else unchanged."""
     if not isinstance(entries, list):
         return entries
-    return [
-        rename(entry, f"{name}[{index}].") if isinstance(entry, dict) else entry for index, entry in enumerate(entries)
-    ]
+    renamed = list(entries)
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            renamed[index] = rename(entry, f"{name}[{index}].")
+    return renamed

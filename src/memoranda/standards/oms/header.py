@@ -2,11 +2,11 @@
 
     0     version           0x01
     1     flags             see the masks below
-    2     type              what kind of grain
+    2     type              the type byte of the grain
     3-4   namespace hash    the first two bytes of SHA-256(namespace): a routing hint, never a permission
-    5-8   created_at        whole seconds since 1970: a routing hint, the payload's milliseconds are the truth
+    5-8   created_at        whole seconds since 1970: a routing hint; the payload has the exact milliseconds
 
-All numbers are big-endian. Everything here is O(1): the payload is never looked at.
+All numbers are big-endian. All functions here run in constant time: they never read the payload.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import msgspec
 from memoranda.errors import GrainError
 
 VERSION: Final = 1
+# Bytes of the header.
 HEADER_BYTES: Final = 9
-# Section 3.3: the header and at least one byte of payload.
+# Bytes. Section 3.3: the header and at least one byte of payload.
 MIN_BLOB_BYTES: Final = HEADER_BYTES + 1
 
 SIGNED: Final = 0x01
@@ -33,12 +34,13 @@ EMBEDDING_REFS: Final = 0x10
 CBOR: Final = 0x20
 SENSITIVITY_SHIFT: Final = 6
 
-# By the value of flag bits 6 and 7.
+# Indexed by the value of flag bits 6 and 7.
 SENSITIVITIES: Final = ("public", "internal", "pii", "phi")
+# Seconds since 1970: the header has 32 bits for them, which last until 2106.
 MAX_CREATED_AT_SEC: Final = 2**32 - 1
 
 _LAYOUT = struct.Struct(">BBBHI")
-# Namespaces of one store; an entry is a hundred bytes.
+# Entries: namespaces of one store, about a hundred bytes each.
 _CACHED_NAMESPACES: Final = 4096
 
 
@@ -53,58 +55,59 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def parse(cls, blob: bytes) -> Header:
-        """Read the header of a blob. Raises GrainError: ERR_TOO_SHORT or ERR_VERSION."""
+        """Parse the header of a blob. Raises GrainError: ERR_TOO_SHORT or ERR_VERSION."""
         _check_start(blob)
         return cls(*_LAYOUT.unpack_from(blob))
 
     def pack(self) -> bytes:
-        """The nine bytes."""
+        """Encode the header as nine bytes."""
         return _LAYOUT.pack(self.version, self.flags, self.type_byte, self.ns_hash, self.created_at_sec)
 
     @property
     def is_signed(self) -> bool:
-        """Whether the grain travels inside a COSE_Sign1 wrapper."""
+        """True if the grain is delivered in a COSE_Sign1 envelope."""
         return bool(self.flags & SIGNED)
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the payload is ciphertext."""
+        """True if the payload is ciphertext."""
         return bool(self.flags & ENCRYPTED)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the payload is compressed."""
+        """True if the payload is compressed."""
         return bool(self.flags & COMPRESSED)
 
     @property
     def is_cbor(self) -> bool:
-        """Whether the payload is CBOR rather than MessagePack."""
+        """True if the payload is CBOR rather than MessagePack."""
         return bool(self.flags & CBOR)
 
     @property
     def sensitivity(self) -> int:
-        """0 public, 1 internal, 2 pii, 3 phi."""
+        """The sensitivity: 0 public, 1 internal, 2 pii, 3 phi."""
         return self.flags >> SENSITIVITY_SHIFT
 
     @property
     def sensitivity_name(self) -> str:
-        """One of SENSITIVITIES."""
+        """The name of the sensitivity, one of SENSITIVITIES."""
         return SENSITIVITIES[self.sensitivity]
 
 
-def type_byte(blob: bytes) -> int:
-    """The type of a grain, read from its bytes."""
+def read_type_byte(blob: bytes) -> int:
+    """Return the type byte of an encoded grain. Raises GrainError."""
     _check_start(blob)
     return blob[2]
 
 
 @lru_cache(maxsize=_CACHED_NAMESPACES)
 def namespace_hash(namespace: str) -> int:
-    """The first two bytes of SHA-256(namespace) as a number. The namespace is NFC text."""
+    """Return the first two bytes of SHA-256(namespace) as a number. The namespace must be NFC."""
     return int.from_bytes(hashlib.sha256(namespace.encode("utf-8")).digest()[:2], "big")
 
 
 def _check_start(blob: bytes) -> None:
+    """Raise GrainError if the blob is too short for a grain or has another version."""
     if len(blob) < MIN_BLOB_BYTES:
         raise GrainError(
             f"a grain has at least {MIN_BLOB_BYTES} bytes (9-byte header and payload), not {len(blob)}",

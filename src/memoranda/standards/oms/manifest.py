@@ -1,7 +1,8 @@
-"""What a store knows about a grain beside its bytes, and how a `.mg` file carries it (OMS sections 5.6 and 11.7).
+"""The index state of a grain, which a store keeps outside its bytes, and its form in `.mg` files (OMS sections 5.6 and
+11.7).
 
-The portable fields mean the same everywhere: superseded by what, until when, and how verified. The local ones are
-one store's statistics. None of them is part of a grain, its address or its signature.
+The portable fields mean the same everywhere: successor, end of validity and verification status. The local fields are
+the statistics of one store. None of them is part of a grain, its address or its signature.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from memoranda.standards.oms.normal import MAX_INTEGER
 from memoranda.standards.oms.scan import Scanner
 
 UNVERIFIED: Final = "unverified"
-# From careless to careful: where two stores disagree, the more careful word stands.
+# From careless to careful: if two stores disagree, the more careful status wins.
 STATUSES: Final = (UNVERIFIED, "verified", "contested", "retracted")
 
 _RECORD_NAME: Final = re.compile(r"urn:ump:[a-z2-7]{1,128}")
 
-# A signature, times and names: a thousand of them.
+# Characters. Such a record has a signature, times and names, about a thousand characters.
 _MAX_RECORD_CHARS: Final = 65_536
 
 _MSGPACK_MAP_16, _MSGPACK_MAP_32 = 0xDE, 0xDF
@@ -32,23 +33,27 @@ _CBOR_MAP = 5
 
 
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
-    """The index-layer fields of one grain; times are milliseconds."""
+    """The index fields of one grain; times are milliseconds."""
 
     superseded_by: str | None = None
     system_valid_to: int | None = None
     verification_status: str = UNVERIFIED
     access_count: int = 0
     last_accessed_at: int | None = None
-    # What UMP calls the successor; ours, and passed over by other readers.
+    # The UMP name of the successor. Ours; other readers skip it.
     successor_name: str | None = None
-    # What the record that it came as said beside its document, as JSON; ours, too.
+    # The members that its UMP record had outside the document, as JSON. Ours as well.
     record: str | None = None
 
     def __post_init__(self) -> None:
         if self.record is not None and not (type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS):
-            raise GrainError("memoranda:record is not what a record says", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                f"memoranda:record must be text of at most {_MAX_RECORD_CHARS} characters", oms_code="ERR_SCHEMA"
+            )
         if self.successor_name is not None and not _RECORD_NAME.fullmatch(str(self.successor_name)):
-            raise GrainError("memoranda:successor is not the name of a record", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                "memoranda:successor must be the name of a UMP record, such as urn:ump:…", oms_code="ERR_SCHEMA"
+            )
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
                 raise GrainError("superseded_by is not an address", oms_code="ERR_SCHEMA")
@@ -57,16 +62,17 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
             raise GrainError("verification_status is not one of " + "|".join(STATUSES), oms_code="ERR_SCHEMA")
         for number in (self.system_valid_to, self.access_count, self.last_accessed_at):
             if number is not None and not (type(number) is int and 0 <= number <= MAX_INTEGER):
-                raise GrainError("an index field is not a number from zero up", oms_code="ERR_RANGE")
+                raise GrainError("an index field must be a non-negative integer", oms_code="ERR_RANGE")
 
-    def known(self) -> dict[str, Any]:
-        """What of it travels to another store, by its names here."""
-        carried = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
-        return {name: value for name in carried if (value := getattr(self, name)) is not None}
+    def portable_fields(self) -> dict[str, Any]:
+        """Return the fields that are transferred to another store."""
+        portable = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
+        values = {name: getattr(self, name) for name in portable}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 DEFAULT: Final = IndexState()
-# Section 6.1: the short key of each.
+# Section 6.1: the short key of each field.
 _KEYS: Final = {
     "sb": "superseded_by",
     "svt": "system_valid_to",
@@ -79,38 +85,43 @@ _KEYS: Final = {
 
 
 def merge(ours: IndexState, theirs: IndexState) -> IndexState:
-    """Section 11.7, import: portable fields are united, ours and theirs in either order; the local ones stay ours.
+    """Merge the portable fields of an import (section 11.7), symmetrically; the local fields stay ours.
 
-    The supersession that came first stands, because a closed grain cannot be superseded again; one with a time goes
-    before one without. Of two verdicts the more careful one stands.
+    The earlier supersession wins, because a closed grain cannot be superseded again; one with a time wins over one
+    without. The more careful of two verification statuses wins.
     """
-    superseded_by, system_valid_to = min(_closing(ours), _closing(theirs), key=_closing_order)
+    superseded_by, system_valid_to = min(_supersession_of(ours), _supersession_of(theirs), key=_supersession_order)
+    successor_name = None
+    if ours.superseded_by == superseded_by:
+        successor_name = ours.successor_name
+    elif theirs.superseded_by == superseded_by:
+        successor_name = theirs.successor_name
     return IndexState(
         superseded_by=superseded_by,
         system_valid_to=system_valid_to,
         verification_status=max(ours.verification_status, theirs.verification_status, key=STATUSES.index),
         access_count=ours.access_count,
         last_accessed_at=ours.last_accessed_at,
-        successor_name=next(
-            (each.successor_name for each in (ours, theirs) if each.superseded_by == superseded_by), None
-        ),
+        successor_name=successor_name,
         record=ours.record or theirs.record,
     )
 
 
-def _closing(state: IndexState) -> tuple[str | None, int | None]:
+def _supersession_of(state: IndexState) -> tuple[str | None, int | None]:
+    """Return the successor and the end of a state."""
     return state.superseded_by, state.system_valid_to
 
 
-def _closing_order(closing: tuple[str | None, int | None]) -> tuple[bool, int, bool, str]:
-    superseded_by, system_valid_to = closing
+def _supersession_order(supersession: tuple[str | None, int | None]) -> tuple[bool, int, bool, str]:
+    """Return the sort key of a supersession: earlier ones first, those without a time last."""
+    superseded_by, system_valid_to = supersession
     return (system_valid_to is None, system_valid_to or 0, superseded_by is None, superseded_by or "")
 
 
-def head(count: int, *, is_cbor: bool) -> bytes:
-    """How a manifest of so many entries begins."""
+def encode_head(count: int, *, is_cbor: bool) -> bytes:
+    """Encode the head of a manifest with this many entries."""
     if is_cbor:
-        return cbor_map_head(count)
+        return encode_cbor_map_head(count)
     if count < 16:
         return bytes((0x80 | count,))
     if count < 1 << 16:
@@ -118,8 +129,8 @@ def head(count: int, *, is_cbor: bool) -> bytes:
     return bytes((_MSGPACK_MAP_32,)) + count.to_bytes(4, "big")
 
 
-def cbor_map_head(count: int) -> bytes:
-    """The head of a CBOR map of so many entries."""
+def encode_cbor_map_head(count: int) -> bytes:
+    """Encode the head of a CBOR map with this many entries."""
     if count < 24:
         return bytes((_CBOR_MAP << 5 | count,))
     for code, size in ((24, 1), (25, 2), (26, 4)):
@@ -128,57 +139,64 @@ def cbor_map_head(count: int) -> bytes:
     raise ValueError("more entries than a file has grains")
 
 
-def entry(address: str, state: IndexState, *, is_cbor: bool) -> bytes:
-    """One entry, with what differs from the defaults; entries follow one another in the order of their addresses."""
-    wire = {key: getattr(state, name) for key, name in _KEYS.items() if getattr(state, name) != getattr(DEFAULT, name)}
+def encode_entry(address: str, state: IndexState, *, is_cbor: bool) -> bytes:
+    """Encode one entry: the fields that differ from the defaults. Write entries in the order of their addresses."""
+    wire = {}
+    for key, name in _KEYS.items():
+        value = getattr(state, name)
+        if value != getattr(DEFAULT, name):
+            wire[key] = value
     encode = cbor.encode_value if is_cbor else canonical.encode_value
     return encode(address) + encode(wire)
 
 
-def read(scanner: Scanner) -> Iterator[tuple[str, IndexState]]:
-    """The entries of a manifest, one at a time. Raises GrainError.
+def read_entries(scanner: Scanner) -> Iterator[tuple[str, IndexState]]:
+    """Yield the entries of a manifest. Raises GrainError.
 
-    Fields we do not know are passed over: later versions have more of them.
+    Unknown fields are skipped: later versions of OMS have more.
     """
     lead = scanner.peek()
     is_cbor = lead >> 5 == _CBOR_MAP
     decode = cbor.decode_value if is_cbor else canonical.decode_value
     previous = ""
-    for _ in range(_count(scanner, is_cbor=is_cbor)):
-        address = decode(scanner.value(cbor=is_cbor))
+    for _ in range(_read_count(scanner, is_cbor=is_cbor)):
+        address = decode(scanner.read_value(cbor=is_cbor))
         if not isinstance(address, str):
-            raise _corrupt("a key is not an address")
+            raise _corrupt_error("a key is not an address")
         if check_address(address) <= previous:
-            raise _corrupt("its addresses are not in order, or one stands twice")
+            raise _corrupt_error("its addresses are not in order, or one occurs twice")
         previous = address
-        yield address, _state(decode(scanner.value(cbor=is_cbor)))
+        yield address, _parse_state(decode(scanner.read_value(cbor=is_cbor)))
     if not scanner.is_at_end():
-        raise _corrupt("something follows its end")
+        raise _corrupt_error("data follows its end")
 
 
-def _count(scanner: Scanner, *, is_cbor: bool) -> int:
-    lead = scanner.read(1)[0]
+def _read_count(scanner: Scanner, *, is_cbor: bool) -> int:
+    """Read the head of the map and return its number of entries."""
+    lead = scanner.read_bytes(1)[0]
     if is_cbor:
         low = lead & 0x1F
         if low > 26:
-            raise _corrupt("it does not begin as a map")
-        count = low if low < 24 else int.from_bytes(scanner.read(1 << low - 24), "big")
+            raise _corrupt_error("it does not begin as a map")
+        count = low if low < 24 else int.from_bytes(scanner.read_bytes(1 << low - 24), "big")
     elif lead >> 4 == 0x8:
         count = lead & 0x0F
     elif lead in (_MSGPACK_MAP_16, _MSGPACK_MAP_32):
-        count = int.from_bytes(scanner.read(2 if lead == _MSGPACK_MAP_16 else 4), "big")
+        count = int.from_bytes(scanner.read_bytes(2 if lead == _MSGPACK_MAP_16 else 4), "big")
     else:
-        raise _corrupt("it does not begin as a map")
-    if lead != head(count, is_cbor=is_cbor)[0]:
-        raise _corrupt("its length is not in the shortest form")
+        raise _corrupt_error("it does not begin as a map")
+    if lead != encode_head(count, is_cbor=is_cbor)[0]:
+        raise _corrupt_error("its length is not in the shortest form")
     return count
 
 
-def _state(wire: Any) -> IndexState:
+def _parse_state(wire: Any) -> IndexState:
+    """Build the state of one entry. Raises GrainError."""
     if not isinstance(wire, dict):
-        raise _corrupt("an entry is not a map")
+        raise _corrupt_error("an entry is not a map")
     return IndexState(**{_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
 
 
-def _corrupt(why: str) -> GrainError:
+def _corrupt_error(why: str) -> GrainError:
+    """Return the error of a malformed manifest."""
     return GrainError(f"the index manifest is malformed: {why}", oms_code="ERR_CORRUPT")

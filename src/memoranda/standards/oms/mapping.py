@@ -1,8 +1,9 @@
 """Grains to and from the neutral model.
 
-Towards the model: what the store filters, ranks and links by, for all ten types. From the model: how a memory written
-through another standard looks as a grain. Such a grain carries the original under `context["memoranda:native"]`, so
-that taking it back restores the original byte for byte; nothing in it depends on state, so its address is stable.
+`project` maps a grain of any of the ten types to the fields that the store filters, ranks and links by.
+`from_projection` shows a memory of another standard as a grain. Such a view contains the original under
+`context["memoranda:native"]`, so that importing it restores the original byte for byte. It does not depend on mutable
+state, so its address is stable.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
-from memoranda.standards.oms.grains import MARKS, Grain, encode, encode_plain
+from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage
 from memoranda.standards.oms.profile import SizeProfile
@@ -28,17 +29,17 @@ MEDIA_TYPE: Final = "application/vnd.oms.grain"
 SIGNED_MEDIA_TYPE: Final = "application/vnd.oms.grain+cose"
 IDENTITY_TAG: Final = "identity"
 GOAL_BYTE: Final = 0x07
-# Before what is not text: a map is never equal to the text that spells it.
+# Prefix of an object that is not text, so that a map never equals the text of its JSON.
 NOT_TEXT: Final = "\x00"
-# OMS has no word for it, so a tag says who may see a grain; without one it is private.
+# OMS has no visibility, so a tag expresses it; without one a grain is private.
 VISIBILITY_TAG: Final = "visibility:"
 
-# A foreign view holds its original in base64 beside its text: more than what is recommended for a grain itself.
+# A view contains its original in base64 next to its text, so it needs more than the recommended size of a grain.
 VIEWS: Final = SizeProfile(name="view", max_bytes=4 * 1_048_576, max_depth=32)
 
 Fields = Mapping[str, Any]
 
-# Some writers say so before an address; the name itself is without.
+# Some writers put this prefix in front of an address.
 ADDRESS_PREFIX: Final = "sha256:"
 
 _KINDS: Final[dict[int, Kind]] = {
@@ -61,9 +62,9 @@ def owns(document: Document) -> bool:
 
 
 def project(grain: Grain, tenant: str) -> Projection:
-    """Read a grain without OMS's words."""
+    """Map a grain to the neutral model."""
     fields = grain.fields
-    created = _instant(fields["created_at"])
+    created = _to_instant(fields["created_at"])
     tags = tuple(tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str))
     subject, relation, object_ = triple_of(grain)
     valid_to = fields.get("valid_to")
@@ -73,107 +74,118 @@ def project(grain: Grain, tenant: str) -> Projection:
         scope=Scope(
             tenant=tenant,
             space="" if grain.namespace == DEFAULT_NAMESPACE else grain.namespace,
-            user=_text(fields.get("user_id")),
-            session=_text(fields.get("session_id")),
-            visibility=_visibility(tags),
+            user=_as_text(fields.get("user_id")),
+            session=_as_text(fields.get("session_id")),
+            visibility=_read_visibility(tags),
         ),
         created=created,
-        observed=_instant(fields.get("timestamp_ms", created)),
-        valid_from=_instant(fields.get("valid_from", created)),
-        # OMS counts the last instant in (section 15), the store does not.
-        valid_to=None if valid_to is None else _instant(valid_to + 1),
+        observed=_to_instant(fields.get("timestamp_ms", created)),
+        valid_from=_to_instant(fields.get("valid_from", created)),
+        # OMS includes the last instant (section 15); the store excludes it.
+        valid_to=None if valid_to is None else _to_instant(valid_to + 1),
         confidence=fields.get("confidence"),
         salience=fields.get("importance"),
         evidence_count=len(fields.get("provenance_chain", ())),
         tags=tags,
-        relations=tuple(_relations(fields)),
-        source=_text(fields.get("source_type")),
-        actor=_text(fields.get("author_did")),
+        relations=tuple(_read_relations(fields)),
+        source=_as_text(fields.get("source_type")),
+        actor=_as_text(fields.get("author_did")),
         subject=subject,
         relation=relation,
         object=object_,
-        basis=_address(fields.get("processing_basis")),
-        withdraws=_address(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
+        basis=_strip_prefix(fields.get("processing_basis")),
+        withdraws=_strip_prefix(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
         may_protect=protects_lineage(fields),
     )
 
 
 def triple_of(grain: Grain) -> tuple[str, str, str]:
-    """Subject, relation and object; a consent is a triple too: who permits (or revokes) whom."""
+    """Return subject, relation and object. A consent is a triple too: the grantor permits (or revokes) the grantee."""
     fields = grain.fields
     if grain.type_byte == 0x0A:
         relation = "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
-        return _text(fields.get("subject_did")), relation, _text(fields.get("grantee_did"))
+        return _as_text(fields.get("subject_did")), relation, _as_text(fields.get("grantee_did"))
     object_ = fields.get("object")
     if object_ in (None, "") and grain.type_byte == GOAL_BYTE:
         object_ = fields.get("description")
-    said = _text(object_) if isinstance(object_, str) or object_ is None else NOT_TEXT + _text(object_)
-    return _text(fields.get("subject")), _text(fields.get("relation")), said
+    object_text = _as_text(object_) if isinstance(object_, str) or object_ is None else NOT_TEXT + _as_text(object_)
+    return _as_text(fields.get("subject")), _as_text(fields.get("relation")), object_text
 
 
 def text_of(grain: Grain) -> str:
-    """What a grain says, as prose; never empty."""
-    said = _TEXTS.get(grain.type_byte, _any_text)(grain.fields)
-    return said or _any_text(grain.fields) or grain.type_name
+    """Return the content of a grain as text; never empty."""
+    text = _TEXTS.get(grain.type_byte, _common_text)(grain.fields)
+    return text or _common_text(grain.fields) or grain.type_name
 
 
-def _any_text(fields: Fields) -> str:
-    return _joined(fields, "subject", "relation", "object", "content", "description", "conclusion")
+def _common_text(fields: Fields) -> str:
+    """Return the text of common fields, for any type."""
+    return _join_texts(fields, "subject", "relation", "object", "content", "description", "conclusion")
 
 
 def _triple_text(fields: Fields) -> str:
-    return _joined(fields, "subject", "relation", "object", "content")
+    """Return the text of a belief: its triple and content."""
+    return _join_texts(fields, "subject", "relation", "object", "content")
 
 
 def _event_text(fields: Fields) -> str:
-    blocks = [
-        _text(b.get("text") or b.get("thinking")) for b in fields.get("content_blocks", ()) if isinstance(b, dict)
-    ]
-    return " ".join(filter(None, [_text(fields.get("content")), *blocks])) or _triple_text(fields)
+    """Return the content and the texts of all blocks."""
+    blocks = [block for block in fields.get("content_blocks", ()) if isinstance(block, dict)]
+    texts = [_as_text(block.get("text") or block.get("thinking")) for block in blocks]
+    return " ".join(filter(None, [_as_text(fields.get("content")), *texts])) or _triple_text(fields)
 
 
 def _state_text(fields: Fields) -> str:
+    """Return the text of a view, or the plan, the triple and the context."""
     context = fields.get("context", {})
     if NATIVE_KEY in context and isinstance(context.get("text"), str):
         return cast(str, context["text"])
-    return " ".join(filter(None, [*map(_text, fields.get("plan", ())), _triple_text(fields), _text(context)]))
+    plan = map(_as_text, fields.get("plan", ()))
+    return " ".join(filter(None, [*plan, _triple_text(fields), _as_text(context)]))
 
 
 def _workflow_text(fields: Fields) -> str:
+    """Return the only step, or the trigger with numbered steps."""
     steps = fields.get("steps", ())
     if len(steps) == 1:
-        return _text(steps[0])
-    listed = "  ".join(f"{number}. {_text(step)}" for number, step in enumerate(steps, start=1))
-    return f"{_text(fields.get('trigger'))}: {listed}"
+        return _as_text(steps[0])
+    numbered = "  ".join(f"{number}. {_as_text(step)}" for number, step in enumerate(steps, start=1))
+    return f"{_as_text(fields.get('trigger'))}: {numbered}"
 
 
 def _action_text(fields: Fields) -> str:
+    """Return the tool, its input and its outcome."""
     names = ("tool_name", "tool_description", "input", "content", "code", "stdout", "error", "object")
-    return _joined(fields, *names)
+    return _join_texts(fields, *names)
 
 
 def _observation_text(fields: Fields) -> str:
-    return _joined(fields, "subject", "relation", "object", "content") or _joined(
+    """Return the text of an observation: its triple and content, or else its observer."""
+    return _join_texts(fields, "subject", "relation", "object", "content") or _join_texts(
         fields, "observer_id", "observer_type"
     )
 
 
 def _goal_text(fields: Fields) -> str:
-    return _joined(fields, "description", "object", "criteria")
+    """Return the description, object and criteria of a goal."""
+    return _join_texts(fields, "description", "object", "criteria")
 
 
 def _reasoning_text(fields: Fields) -> str:
-    return _joined(fields, "conclusion", "content", "premises", "thinking_content", "subject", "relation", "object")
+    """Return the conclusion of a reasoning, its premises and thoughts."""
+    return _join_texts(fields, "conclusion", "content", "premises", "thinking_content", "subject", "relation", "object")
 
 
 def _consensus_text(fields: Fields) -> str:
-    return _joined(fields, "agreed_content", "subject", "relation", "object")
+    """Return the agreed content and the triple of a consensus."""
+    return _join_texts(fields, "agreed_content", "subject", "relation", "object")
 
 
 def _consent_text(fields: Fields) -> str:
+    """Return a sentence that names the grantor, the grantee and the scope of a consent."""
     verb = "revokes from" if fields.get("is_withdrawal") else "permits"
-    scope = ", ".join(map(_text, fields.get("scope", ())))
-    return f"{_text(fields.get('subject_did'))} {verb} {_text(fields.get('grantee_did'))}: {scope}"
+    scope = ", ".join(map(_as_text, fields.get("scope", ())))
+    return f"{_as_text(fields.get('subject_did'))} {verb} {_as_text(fields.get('grantee_did'))}: {scope}"
 
 
 _TEXTS: Final[dict[int, Callable[[Fields], str]]] = {
@@ -191,7 +203,7 @@ _TEXTS: Final[dict[int, Callable[[Fields], str]]] = {
 
 
 def from_projection(projection: Projection, original: Document) -> Grain:
-    """A memory of another standard as a grain (DESIGN: kinds across the standards)."""
+    """Return a memory of another standard as a grain (DESIGN: kinds across the standards)."""
     scope = projection.scope
     tags = [*projection.tags]
     if projection.kind == "identity" and IDENTITY_TAG not in tags:
@@ -199,7 +211,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     if scope.visibility != "private":
         tags.append(VISIBILITY_TAG + scope.visibility)
     fields: dict[str, Any] = {
-        **_said(projection),
+        **_content_fields(projection),
         "subject": projection.subject or scope.user or scope.tenant,
         "relation": projection.relation or projection.kind,
         "created_at": projection.created,
@@ -220,42 +232,42 @@ def from_projection(projection: Projection, original: Document) -> Grain:
         del fields["valid_to"]
     fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
     if _is_plain(projection, original, fields, tags):
-        return encode_plain(fields, BY_NAME[fields["type"]].byte, VIEWS)
+        return encode_unchecked(fields, BY_NAME[fields["type"]].byte, VIEWS)
     try:
         return encode(fields, profile=VIEWS)
     except GrainError:
-        bare = _without_marks(fields)
-        # Nothing may be left of a name.
-        named = {"subject": bare["subject"] or scope.tenant, "relation": bare["relation"] or projection.kind}
-        return encode({**bare, **named}, profile=VIEWS)
+        bare = _strip_byte_order_marks(fields)
+        # A name may consist of byte order marks only, so it needs a default again.
+        names = {"subject": bare["subject"] or scope.tenant, "relation": bare["relation"] or projection.kind}
+        return encode({**bare, **names}, profile=VIEWS)
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
-    """Whether the fields of a view are plainly those of a grain, as nearly all are: then nothing of it is checked."""
+    """Return True if the fields are certainly valid in a grain, so that checks can be skipped; nearly all views are."""
     if not (projection.text and 0 <= projection.created // 1000 <= MAX_CREATED_AT_SEC):
         return False
-    named = (fields["subject"], fields["relation"], fields["namespace"], *tags)
-    beside = (original.standard, original.name, original.media_type, projection.actor)
+    names = (fields["subject"], fields["relation"], fields["namespace"], *tags)
+    original_names = (original.standard, original.name, original.media_type, projection.actor)
     scope = projection.scope
-    if not "".join((projection.text, *named, *beside, scope.user, scope.session)).isascii():
+    if not "".join((projection.text, *names, *original_names, scope.user, scope.session)).isascii():
         return False
     shares = [share for share in (fields.get("confidence"), projection.salience) if share is not None]
     if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
         return False
-    return not any(tag.startswith(MARKS) for tag in tags)
+    return not any(tag.startswith(SIGNIFICANT_PREFIXES) for tag in tags)
 
 
-def _without_marks(value: Any) -> Any:
-    """The same without byte order marks, which no string of a grain may hold; the original keeps them."""
+def _strip_byte_order_marks(value: Any) -> Any:
+    """Return the value without byte order marks, which grains must not contain; the original keeps them."""
     if isinstance(value, str):
         return value.replace("\ufeff", "")
     if isinstance(value, dict):
-        return {key: _without_marks(item) for key, item in value.items()}
-    return [_without_marks(item) for item in value] if isinstance(value, list) else value
+        return {key: _strip_byte_order_marks(item) for key, item in value.items()}
+    return [_strip_byte_order_marks(item) for item in value] if isinstance(value, list) else value
 
 
-def _said(projection: Projection) -> dict[str, Any]:
-    """The fields of a type that hold what is said."""
+def _content_fields(projection: Projection) -> dict[str, Any]:
+    """Return the fields that hold the content, by kind."""
     text, confidence = projection.text, projection.confidence
     if projection.kind == "episodic":
         return {"type": "event", "content": text, "timestamp_ms": projection.observed}
@@ -267,37 +279,42 @@ def _said(projection: Projection) -> dict[str, Any]:
 
 
 def unwrap(grain: Grain) -> Document | None:
-    """The original document that a foreign view carries, if the grain is one."""
+    """Return the original document in a view of another standard, or None."""
     return native.unwrap(grain.fields.get("context"))
 
 
-def _relations(fields: Fields) -> list[Relation]:
-    found = [
-        Relation(type=_text(link.get("relation_type")), target=_text(link.get("hash")))
+def _read_relations(fields: Fields) -> list[Relation]:
+    """Return the links and sources of a grain."""
+    relations = [
+        Relation(type=_as_text(link.get("relation_type")), target=_as_text(link.get("hash")))
         for link in fields.get("related_to", ())
         if isinstance(link, dict)
     ]
-    found += [Relation(type=DERIVED_FROM, target=_text(source)) for source in fields.get("derived_from", ())]
-    return [relation for relation in found if relation.type and relation.target]
+    relations += [Relation(type=DERIVED_FROM, target=_as_text(source)) for source in fields.get("derived_from", ())]
+    return [relation for relation in relations if relation.type and relation.target]
 
 
-def _visibility(tags: tuple[str, ...]) -> Visibility:
-    said = [tag.removeprefix(VISIBILITY_TAG) for tag in tags if tag.startswith(VISIBILITY_TAG)]
-    # Of several the narrowest: VISIBILITIES begins with it.
-    return next((visibility for visibility in VISIBILITIES if visibility in said), "private")
+def _read_visibility(tags: tuple[str, ...]) -> Visibility:
+    """Return the visibility that the tags express."""
+    values = [tag.removeprefix(VISIBILITY_TAG) for tag in tags if tag.startswith(VISIBILITY_TAG)]
+    # The narrowest of several: VISIBILITIES is sorted from narrow to wide.
+    return next((visibility for visibility in VISIBILITIES if visibility in values), "private")
 
 
-def _address(value: Any) -> str:
-    return _text(value).removeprefix(ADDRESS_PREFIX)
+def _strip_prefix(value: Any) -> str:
+    """Return an address without its optional prefix."""
+    return _as_text(value).removeprefix(ADDRESS_PREFIX)
 
 
-def _joined(fields: Fields, *names: str) -> str:
-    # The same twice says no more: a goal's object is often its description.
-    return " ".join(dict.fromkeys(filter(None, (_text(fields.get(name)) for name in names))))
+def _join_texts(fields: Fields, *names: str) -> str:
+    """Join the texts of these fields."""
+    # Skip repeated texts: the object of a goal is often its description.
+    texts = (_as_text(fields.get(name)) for name in names)
+    return " ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _text(value: Any) -> str:
-    """Any value as words: maps and lists as canonical JSON, so that they can be searched and compared."""
+def _as_text(value: Any) -> str:
+    """Return any value as text; maps and lists as canonical JSON, so that they can be searched and compared."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bytes):
@@ -310,6 +327,7 @@ def _text(value: Any) -> str:
         return str(value)
 
 
-def _instant(value: Any) -> Instant:
-    # A grain may name any instant of 64 bits; beyond what a date can write, "for ever" begins.
+def _to_instant(value: Any) -> Instant:
+    """Limit an instant to the range of dates."""
+    # A grain may have any instant of 64 bits; limit it to those that a date can express.
     return max(EARLIEST, min(LATEST, Instant(int(value))))

@@ -1,15 +1,15 @@
-"""The normal form that every payload value has before it becomes bytes (sections 4.3 to 4.6, 4.10).
+"""The normal form of every payload value before it is encoded (sections 4.3 to 4.6, 4.10).
 
     strings   NFC, no byte order mark, no lone surrogate
-    maps      string keys, unique also after NFC; entries that are null are left out
-    arrays    as they are; a null inside keeps its place, for dropping it would move its neighbours
+    maps      string keys, unique also after NFC; null entries are left out
+    arrays    unchanged; a null item stays, because dropping it would shift the other items
     floats    finite
-    integers  what 64 bits hold
-    bytes     allowed by the encodings; which fields may hold them is the grain's business
-    depth     a limited number of maps and arrays inside one another
+    integers  at most 64 bits
+    bytes     allowed by the encodings; grains.py restricts the fields that may contain them
+    depth     a limited number of nested maps and arrays
 
-`is_normal` answers for the common case without allocating anything; `normalised` is the precise, slower road that
-also says what is wrong and where.
+`is_normal` handles the common case without allocating anything. `normalise` is the slower, complete path; it also
+reports the error and its location.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from typing import Any, Final
 
 from memoranda.errors import GrainError
 
-# Section 4.10, extended profile.
+# Levels of nested maps and arrays; section 4.10, extended profile.
 MAX_DEPTH: Final = 32
 MIN_INTEGER: Final = -(2**63)
+# Values of signed (negative) and unsigned (positive) integers of 64 bits.
 MAX_INTEGER: Final = 2**64 - 1
 
 BOM: Final = "\ufeff"
-_SHOWN_KEY_CHARS: Final = 40
+# Characters of a key in an error message.
+_QUOTED_KEY_CHARS: Final = 40
 
 
 def is_normal(value: Any, max_depth: int = MAX_DEPTH) -> bool:
-    """Whether the value is plainly in normal form; False also for what only `normalised` can judge."""
+    """Return True if the value is certainly in normal form; False also if only `normalise` can decide."""
     kind = type(value)
     if kind is str:
         return is_normal_text(value)
@@ -41,7 +43,7 @@ def is_normal(value: Any, max_depth: int = MAX_DEPTH) -> bool:
         for key, item in value.items():
             if type(key) is not str or not is_normal_text(key):
                 return False
-            # Most values are short texts: no call for those.
+            # Most values are short ASCII texts; checking them inline saves a call.
             if type(item) is str and item.isascii():
                 continue
             if item is None or not is_normal(item, max_depth - 1):
@@ -57,96 +59,109 @@ def is_normal(value: Any, max_depth: int = MAX_DEPTH) -> bool:
 
 
 def is_normal_text(text: str) -> bool:
-    """Whether the text is NFC, without byte order mark and without lone surrogate."""
+    """Return True if the text is NFC, without byte order mark and without lone surrogate."""
     return text.isascii() or (unicodedata.is_normalized("NFC", text) and BOM not in text and not _has_surrogate(text))
 
 
-def normalised(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
-    """The value in normal form, as new plain dicts, lists, str, int, float, bool, bytes and None. Raises GrainError."""
+def normalise(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
+    """Return the value in normal form, as new dicts, lists, str, int, float, bool, bytes and None.
+
+    Raises GrainError.
+    """
     match value:
         case None | bool():
             return value
         case str():
-            return _text(value, path)
+            return _normalise_text(value, path)
         case int():
-            return _integer(int(value), path)
+            return _check_integer(int(value), path)
         case float():
-            return _float(float(value), path)
+            return _checked_float(float(value), path)
         case bytes() | bytearray():
             return bytes(value)
         case Mapping():
             _check_depth(max_depth, path)
-            return _map(value, max_depth - 1, path)
+            return _normalise_map(value, max_depth - 1, path)
         case list() | tuple():
             _check_depth(max_depth, path)
             return [
-                normalised(item, max_depth=max_depth - 1, path=f"{path}[{index}]") for index, item in enumerate(value)
+                normalise(item, max_depth=max_depth - 1, path=f"{path}[{index}]") for index, item in enumerate(value)
             ]
     raise GrainError(
-        f"{_place(path)} has the type {type(value).__name__}, which no grain can hold", oms_code="ERR_SCHEMA"
+        f"{_describe_path(path)} has the type {type(value).__name__}, which a grain cannot contain",
+        oms_code="ERR_SCHEMA",
     )
 
 
 def refuse_bytes(fields: Mapping[str, Any], allowed: frozenset[str]) -> None:
-    """Raise if a map in normal form has byte strings beneath any key but the allowed ones."""
+    """Raise GrainError if a map in normal form has byte strings under any but the allowed keys."""
     for key, value in fields.items():
         if key not in allowed and _has_bytes(value):
-            # Appendix B knows no binary; section 6.1 needs it in a few places.
-            raise GrainError(f"{shown(key)} holds binary data, which only {_list(allowed)} may", oms_code="ERR_CORRUPT")
+            # Appendix B defines no binary data; section 6.1 needs it in a few fields.
+            raise GrainError(
+                f"{quote_key(key)} contains binary data, which only {_join_names(allowed)} may contain",
+                oms_code="ERR_CORRUPT",
+            )
 
 
-def shown(key: str) -> str:
-    """A key as an error message may show it: quoted, escaped and short."""
-    return ascii(key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…")
+def quote_key(key: str) -> str:
+    """Return a key for an error message: quoted, escaped and shortened."""
+    return ascii(key if len(key) <= _QUOTED_KEY_CHARS else key[:_QUOTED_KEY_CHARS] + "…")
 
 
 def check_float(number: float, path: str) -> None:
-    """Section 4.3: float64 values MUST NOT be NaN or Infinity."""
+    """Raise GrainError for NaN and infinity, which section 4.3 forbids."""
     if not math.isfinite(number):
-        raise GrainError(f"{_place(path)} is not a finite number", oms_code="ERR_FLOAT_INVALID")
+        raise GrainError(f"{_describe_path(path)} is not a finite number", oms_code="ERR_FLOAT_INVALID")
 
 
-def _text(text: str, path: str) -> str:
+def _normalise_text(text: str, path: str) -> str:
+    """Return the text in NFC. Raises GrainError for a lone surrogate or a byte order mark."""
     if _has_surrogate(text):
-        raise GrainError(f"{_place(path)} has a lone surrogate", oms_code="ERR_CORRUPT")
+        raise GrainError(f"{_describe_path(path)} has a lone surrogate", oms_code="ERR_CORRUPT")
     if BOM in text:
         # Sections 4.4 and 19.3: strings MUST NOT contain a byte order mark.
-        raise GrainError(f"{_place(path)} contains a byte order mark", oms_code="ERR_CORRUPT")
+        raise GrainError(f"{_describe_path(path)} contains a byte order mark", oms_code="ERR_CORRUPT")
     return unicodedata.normalize("NFC", text)
 
 
-def _integer(number: int, path: str) -> int:
+def _check_integer(number: int, path: str) -> int:
+    """Return the integer if it fits in 64 bits. Raises GrainError."""
     if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise GrainError(f"{_place(path)} is an integer beyond 64 bits", oms_code="ERR_RANGE")
+        raise GrainError(f"{_describe_path(path)} is an integer beyond 64 bits", oms_code="ERR_RANGE")
     return number
 
 
-def _float(number: float, path: str) -> float:
+def _checked_float(number: float, path: str) -> float:
+    """Return the float if it is finite. Raises GrainError."""
     check_float(number, path)
     return number
 
 
-def _map(value: Mapping[Any, Any], max_depth: int, path: str) -> dict[str, Any]:
+def _normalise_map(value: Mapping[Any, Any], max_depth: int, path: str) -> dict[str, Any]:
+    """Return the map in normal form. Raises GrainError for keys that are not text or occur twice."""
     normal: dict[str, Any] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise GrainError(f"{_place(path)} has a key that is not text", oms_code="ERR_CORRUPT")
-        name = _text(key, path)
+            raise GrainError(f"{_describe_path(path)} has a key that is not text", oms_code="ERR_CORRUPT")
+        name = _normalise_text(key, path)
         if name in normal:
-            # Section 4.1: duplicate keys MUST be rejected; normalisation can make two keys one.
-            raise GrainError(f"{_place(path)} has the key {shown(name)} twice", oms_code="ERR_CORRUPT")
+            # Section 4.1: duplicate keys MUST be rejected; NFC can make two different keys equal.
+            raise GrainError(f"{_describe_path(path)} has the key {quote_key(name)} twice", oms_code="ERR_CORRUPT")
         # Section 4.5: null entries MUST be omitted.
         if item is not None:
-            normal[name] = normalised(item, max_depth=max_depth, path=f"{path}.{name}" if path else name)
+            normal[name] = normalise(item, max_depth=max_depth, path=f"{path}.{name}" if path else name)
     return normal
 
 
 def _check_depth(max_depth: int, path: str) -> None:
+    """Raise GrainError if no further level of nesting is allowed."""
     if max_depth < 1:
-        raise GrainError(f"{_place(path)} is nested too deeply", oms_code="ERR_CORRUPT")
+        raise GrainError(f"{_describe_path(path)} is nested too deeply", oms_code="ERR_CORRUPT")
 
 
 def _has_bytes(value: Any) -> bool:
+    """Return True if the value contains byte strings at any depth."""
     if isinstance(value, dict):
         return any(_has_bytes(item) for item in value.values())
     if isinstance(value, list):
@@ -155,6 +170,7 @@ def _has_bytes(value: Any) -> bool:
 
 
 def _has_surrogate(text: str) -> bool:
+    """Return True if the text has a lone surrogate."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -162,9 +178,10 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-def _place(path: str) -> str:
-    return shown(path) if path else "the value"
+def _describe_path(path: str) -> str:
+    """Return the location of a value for an error message."""
+    return quote_key(path) if path else "the value"
 
 
-def _list(names: frozenset[str]) -> str:
+def _join_names(names: frozenset[str]) -> str:
     return " and ".join(sorted(names))

@@ -10,7 +10,7 @@ from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
 from memoranda.model.memory import Document, Projection
 from memoranda.model.standard import OMS
 from memoranda.standards.oms import mapping, signature
-from memoranda.standards.oms.grains import Grain, accepted_grain, decode
+from memoranda.standards.oms.grains import Grain, decode, read_accepted_grain
 from memoranda.standards.oms.signature import SignedGrain
 from memoranda.standards.port import Fields, Port
 
@@ -73,7 +73,7 @@ def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:
     """Return a stored grain, its address checked unless its seal was. Raises StoreCorrupt."""
     try:
         if is_sealed:
-            return accepted_grain(signature.blob_of(document.native), document.name)
+            return read_accepted_grain(signature.blob_of(document.native), document.name)
         return _decoded(document.name, document.native)
     except MemorandaError as error:
         raise StoreCorrupt("a stored grain does not match its address; run 'memoranda verify'") from error

@@ -1,4 +1,4 @@
-"""What the two precise readers share: bytes taken in order, limits, texts, and maps whose keys come in one order."""
+"""The common part of the strict MessagePack and CBOR readers: positions, limits, texts and sorted maps."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NoReturn
 
 from memoranda.errors import GrainError
-from memoranda.standards.oms.normal import BOM, shown
+from memoranda.standards.oms.normal import BOM, quote_key
 
 
 class ValueReader(ABC):
-    """Reads one value that fills the data; raises GrainError for the first thing that is not in its one spelling."""
+    """A strict reader of one value. Raises GrainError at the first deviation from the one valid spelling."""
 
-    # What the data is not, in messages.
-    form: ClassVar[str]
-    # Whether keys are ordered by their bytes as encoded, length first, or by those of their text.
-    orders_encoded: ClassVar[bool]
+    # The name of the encoding, for messages.
+    encoding: ClassVar[str]
+    # True if keys are sorted by their encoded bytes, which puts shorter keys first; False if by their UTF-8 text.
+    sorts_by_encoding: ClassVar[bool]
 
     def __init__(self, data: bytes, max_depth: int) -> None:
         self._data = data
         self._at = 0
         self._max_depth = max_depth
 
-    def whole(self) -> Any:
-        """The value, when nothing follows it."""
-        value = self.value(self._max_depth)
+    def read_all(self) -> Any:
+        """Return the value, which must fill the data."""
+        value = self.read_value(self._max_depth)
         if self._at != len(self._data):
             self.refuse(f"{len(self._data) - self._at} stray bytes after the value")
         return value
 
     @abstractmethod
-    def value(self, depth: int) -> Any:
-        """Read the next value, which may hold so many levels of maps and arrays."""
+    def read_value(self, depth: int) -> Any:
+        """Read the next value, which may have `depth` levels of maps and arrays."""
 
-    def text(self, length: int) -> str:
+    def read_text(self, length: int) -> str:
+        """Read a string of this many bytes: UTF-8, NFC and without a byte order mark."""
         start = self._at
         try:
             text = self.take(length).decode("utf-8")
@@ -49,51 +50,56 @@ class ValueReader(ABC):
             self.refuse("a string that is not NFC", start)
         return text
 
-    def array(self, length: int, depth: int) -> list[Any]:
-        self._enter(length, depth)
-        return [self.value(depth - 1) for _ in range(length)]
+    def read_array(self, length: int, depth: int) -> list[Any]:
+        """Read this many values of an array."""
+        self._check_nesting(length, depth)
+        return [self.read_value(depth - 1) for _ in range(length)]
 
-    def map(self, length: int, depth: int) -> dict[str, Any]:
-        self._enter(2 * length, depth)
+    def read_map(self, length: int, depth: int) -> dict[str, Any]:
+        """Read this many entries of a map: sorted text keys, no duplicates, no null."""
+        self._check_nesting(2 * length, depth)
         entries: dict[str, Any] = {}
         previous: bytes | None = None
         for _ in range(length):
             start = self._at
-            key = self.value(0)
+            key = self.read_value(0)
             if not isinstance(key, str):
                 self.refuse("a map key that is not a string", start)
-            place = self._data[start : self._at] if self.orders_encoded else key.encode("utf-8")
-            if previous is not None and place <= previous:
+            sort_key = self._data[start : self._at] if self.sorts_by_encoding else key.encode("utf-8")
+            if previous is not None and sort_key <= previous:
                 # Section 4.1: keys are sorted, and duplicates MUST be rejected.
-                self.refuse(f"the map key {shown(key)} {'twice' if key in entries else 'out of order'}", start)
-            previous = place
+                self.refuse(f"the map key {quote_key(key)} {'twice' if key in entries else 'out of order'}", start)
+            previous = sort_key
             start = self._at
-            entries[key] = self.value(depth - 1)
+            entries[key] = self.read_value(depth - 1)
             if entries[key] is None:
                 # Section 4.5: entries that are null MUST be omitted.
-                self.refuse(f"null as the value of {shown(key)}", start)
+                self.refuse(f"null as the value of {quote_key(key)}", start)
         return entries
 
     def take(self, length: int) -> bytes:
-        taken = self._data[self._at : self._at + length]
-        if len(taken) != length:
+        """Return the next bytes and advance. Raises GrainError if there are fewer."""
+        data = self._data[self._at : self._at + length]
+        if len(data) != length:
             self.refuse("the end in the middle of a value")
         self._at += length
-        return taken
+        return data
 
-    def refuse(self, what: str, at: int | None = None) -> NoReturn:
-        place = self._at if at is None else at
-        raise GrainError(f"not {self.form}: {what} at byte {place} of the payload", oms_code="ERR_CORRUPT")
+    def refuse(self, violation: str, at: int | None = None) -> NoReturn:
+        """Raise GrainError for a violation at this byte of the payload, by default the current one."""
+        position = self._at if at is None else at
+        raise GrainError(f"not {self.encoding}: {violation} at byte {position} of the payload", oms_code="ERR_CORRUPT")
 
     @property
     def position(self) -> int:
-        """How many bytes have been read."""
+        """The number of bytes read."""
         return self._at
 
-    def _enter(self, elements: int, depth: int) -> None:
+    def _check_nesting(self, elements: int, depth: int) -> None:
+        """Check the limits of a map or an array. Raises GrainError."""
         if depth < 1:
             # Section 4.10: parsers MAY reject payloads exceeding their profile's limit with ERR_CORRUPT.
             self.refuse("maps and arrays nested too deeply, or as a map key")
         if elements > len(self._data) - self._at:
-            # Every element takes a byte or more.
+            # Every element takes at least one byte.
             self.refuse("a length beyond the end")

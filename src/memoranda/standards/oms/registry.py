@@ -8,54 +8,56 @@ import msgspec
 
 
 class GrainType(msgspec.Struct, frozen=True):
-    """A standard type: its byte, the strings that name it in a payload, and what it requires."""
+    """A standard type: its byte, its names in a payload, and its required fields."""
 
     byte: int
-    # The first is what 1.3 writes; the others are what 1.4 and the published vectors write (section 21).
+    # OMS 1.3 writes the first name; 1.4 and the published vectors write the others (section 21).
     names: tuple[str, ...]
-    # Beyond `type` and `created_at`, which every type requires.
+    # Required fields beyond `type` and `created_at`, which every type requires.
     required: tuple[str, ...] = ()
-    # Those of the required fields that must not be empty.
-    filled: frozenset[str] = frozenset()
+    # The required fields that must not be empty.
+    non_empty: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
-        """The name writers use."""
+        """The name that writers use."""
         return self.names[0]
 
 
-def _type(byte: int, names: str, required: str = "", may_be_empty: str = "") -> GrainType:
+def _grain_type(byte: int, names: str, required: str = "", may_be_empty: str = "") -> GrainType:
+    """Build a type from lists of names separated by spaces."""
     fields = tuple(required.split())
-    return GrainType(byte, tuple(names.split()), fields, frozenset(fields) - frozenset(may_be_empty.split()))
+    non_empty = frozenset(fields) - frozenset(may_be_empty.split())
+    return GrainType(byte, tuple(names.split()), fields, non_empty)
 
 
 ACTION_BYTE: Final = 0x05
-# Event and Action have alternatives that a list cannot say: see schema.py.
+# Event and Action have alternative requirements that a list cannot express; see schema.py.
 TYPES: Final = (
-    _type(0x01, "belief fact", "subject relation object confidence", may_be_empty="object"),
-    _type(0x02, "event"),
-    _type(0x03, "state", "context", may_be_empty="context"),
-    _type(0x04, "workflow", "steps trigger"),
-    _type(ACTION_BYTE, "action tool"),
-    _type(0x06, "observation", "observer_id observer_type"),
-    _type(0x07, "goal", "description goal_state"),
-    _type(0x08, "reasoning"),
-    _type(0x09, "consensus", "participating_observers threshold agreement_count dissent_count"),
-    _type(0x0A, "consent", "subject_did grantee_did scope is_withdrawal", may_be_empty="scope"),
+    _grain_type(0x01, "belief fact", "subject relation object confidence", may_be_empty="object"),
+    _grain_type(0x02, "event"),
+    _grain_type(0x03, "state", "context", may_be_empty="context"),
+    _grain_type(0x04, "workflow", "steps trigger"),
+    _grain_type(ACTION_BYTE, "action tool"),
+    _grain_type(0x06, "observation", "observer_id observer_type"),
+    _grain_type(0x07, "goal", "description goal_state"),
+    _grain_type(0x08, "reasoning"),
+    _grain_type(0x09, "consensus", "participating_observers threshold agreement_count dissent_count"),
+    _grain_type(0x0A, "consent", "subject_did grantee_did scope is_withdrawal", may_be_empty="scope"),
 )
-BY_BYTE: Final = {each.byte: each for each in TYPES}
-BY_NAME: Final = {name: each for each in TYPES for name in each.names}
+BY_BYTE: Final = {grain_type.byte: grain_type for grain_type in TYPES}
+BY_NAME: Final = {name: grain_type for grain_type in TYPES for name in grain_type.names}
 
 FIRST_DOMAIN_BYTE: Final = 0xF0
 LAST_DOMAIN_BYTE: Final = 0xFF
 
 
 def is_domain_byte(byte: int) -> bool:
-    """Whether the type byte belongs to applications and domain profiles."""
+    """Return True if the type byte belongs to applications and domain profiles."""
     return FIRST_DOMAIN_BYTE <= byte <= LAST_DOMAIN_BYTE
 
 
-# Section 28: the namespace of grains that name none.
+# Section 28: the namespace of grains without one.
 DEFAULT_NAMESPACE: Final = "shared"
 
 ERROR_CODES: Final = frozenset(
@@ -83,12 +85,12 @@ PHYSICAL_OBSERVERS: Final = frozenset(
 )
 MODEL_OBSERVERS: Final = frozenset("llm reflector classifier detector".split())
 COGNITIVE_OBSERVERS: Final = MODEL_OBSERVERS | {"human", "hybrid"}
-# Section 27.6: triggers are observations whose mode and scope are outside the closed sets.
+# Section 27.6: triggers are observations; their mode and scope may be outside the closed sets.
 TRIGGER_PREFIX: Final = "trigger:"
 
 TIMELESS_SOURCES: Final = frozenset(("established_knowledge", "axiomatic"))
 
-# Fields whose values are a closed set. Open enumerations are not checked (sections 6 and 24).
+# Fields with a closed set of values. Open enumerations are not checked (sections 6 and 24).
 CLOSED: Final = {
     name: tuple(values.split())
     for name, values in {
@@ -104,12 +106,12 @@ CLOSED: Final = {
         "tool_type": "client server builtin",
     }.items()
 }
-# Closed for goals. The README of OMS gives workflows a state of their own, such as "open".
+# Closed for goals only: the README of OMS gives workflows states of their own, such as "open".
 GOAL_STATES: Final = ("active", "satisfied", "failed", "suspended")
 OBSERVATION_MODES: Final = ("passive", "active", "reflective", "real_time")
 OBSERVATION_SCOPES: Final = ("point", "interval", "session", "longitudinal")
 
-# Section 10.2: what a disclosed view cannot leave out.
+# Section 10.2: fields that a disclosed view must show.
 NOT_ELIDABLE: Final = frozenset(
     """type relation confidence created_at goal_state source_type priority observer_type observation_mode
     observation_scope compression_ratio""".split()

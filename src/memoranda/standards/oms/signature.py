@@ -1,10 +1,13 @@
-"""Who vouches for these exact bytes: grains in COSE_Sign1 envelopes (OMS section 9), and endorsements.
+"""Signed grains in COSE_Sign1 envelopes (OMS section 9), and endorsements of a supersession.
 
-What OMS leaves open (docs/standards/oms.md says why): the envelope is written with tag 18 and read with or without;
-the signer's DID is written as a byte string, as RFC 9052 has it, and read as text too; the time of signing
-stands where OMS puts it, unprotected, and once more under the signature (RFC 9597), so that nobody can move it.
+OMS leaves these points open (docs/standards/oms.md gives the reasons):
 
-A signature proves who signed, not that the signer is the author or may say so: that is the caller's question.
+- The envelope is written with tag 18, and read with or without it.
+- The signer's DID is written as a byte string, following RFC 9052, and also read as text.
+- The time of signing is in the unprotected header, following OMS, and also in the protected header (RFC 9597), so that
+  nobody can change it.
+
+A signature proves who signed. It does not prove that the signer is the author or has any right; callers check that.
 """
 
 from __future__ import annotations
@@ -23,23 +26,23 @@ from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.header import Header
 
 CONTENT_TYPE: Final = "application/vnd.mg+msgpack"
-# OMS names no type for CBOR grains; this follows its pattern.
+# OMS defines no content type for CBOR grains; this one follows its pattern.
 CONTENT_TYPE_CBOR: Final = "application/vnd.mg+cbor"
 EDDSA: Final = -8
 # Section 9.1: verifiers MUST accept both -8 and -19 for Ed25519; ES256 (ECDSA P-256) is the alternative.
 KEY_KINDS: Final[Mapping[int, str]] = {EDDSA: "ed25519", -19: "ed25519", -7: "p256"}
-# A quorum is a handful of people; each entry costs a signature check.
+# Entries. A quorum is a handful of people, and each entry costs a signature verification.
 MAX_ENDORSEMENTS: Final = 64
-# An endorsement is a grain at most, and a header.
+# Bytes that an endorsement may have in addition to the grain.
 _ENVELOPE_OVERHEAD_BYTES = 8192
 
-_ENVELOPE_STARTS = frozenset((b"\xd2", b"\x84"))
+_ENVELOPE_LEADS = frozenset((b"\xd2", b"\x84"))
 _IAT = "iat"
 _CLAIM_IAT = 6
 
 
 class SignedGrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain whose signature held. `issued_at` (seconds) is only the carrier's word unless `issued_at_is_signed`."""
+    """A grain with a verified signature. `issued_at` (seconds) is signed only if `issued_at_is_signed`."""
 
     grain: Grain
     signer: str
@@ -49,27 +52,27 @@ class SignedGrain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sign(grain: Grain | Mapping[str, Any], key: SigningKey, *, issued_at: int) -> bytes:
-    """The envelope of a grain that has its `signed` bit, or of fields that are still to become one."""
+    """Return the signed envelope of a grain encoded with its `signed` bit, or of fields. Raises GrainError."""
     signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
     if not signed.header.is_signed:
         # Section 9.2: if signed = 0, the grain MUST NOT be wrapped. The bit is part of the address.
-        raise _mismatch("the grain was encoded as unsigned; encode it with its signed bit to sign it")
-    return _envelope(signed.blob, key, issued_at=issued_at, detached=False)
+        raise _mismatch_error("the grain was encoded as unsigned; encode it with its signed bit to sign it")
+    return _build_envelope(signed.blob, key, issued_at=issued_at, detached=False)
 
 
 def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGrain:
-    """Open an envelope whose signature holds.
+    """Verify an envelope and return its grain.
 
-    Raises SignatureInvalid, or GrainError for bytes that are no envelope or hold no grain.
+    Raises SignatureInvalid, or GrainError for bytes that are not an envelope or contain no grain.
     """
     message = cose.parse(data)
     if message.payload is None:
-        raise GrainError("the envelope holds no grain: its payload is detached", oms_code="ERR_CORRUPT")
+        raise GrainError("the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT")
     _check_content_type(message)
-    issued_at, issued_at_is_signed = _issued_at(message)
-    signer = _verified_signer(message, message.payload, documents)
+    issued_at, issued_at_is_signed = _read_issued_at(message)
+    signer = _verify_signer(message, message.payload, documents)
     if not Header.parse(message.payload).is_signed:
-        raise _mismatch("the envelope holds a grain that says it is not signed")
+        raise _mismatch_error("the envelope contains a grain whose signed bit is not set")
     return SignedGrain(
         grain=grains.decode(message.payload),
         signer=signer,
@@ -80,48 +83,48 @@ def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGra
 
 
 def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | SignedGrain:
-    """Open a grain as it travels: bare if it is unsigned, in its envelope if it is signed."""
+    """Read a grain as delivered: bare if it is unsigned, in its envelope if it is signed."""
     if is_envelope(data):
         return open_envelope(data, documents)
     grain = grains.decode(data)
     if grain.header.is_signed:
         # Section 9.2: parsers MUST reject if the flag is 1 but no wrapper is present.
-        raise _mismatch("the grain says it is signed but comes without its envelope")
+        raise _mismatch_error("the grain's signed bit is set, but it comes without its envelope")
     return grain
 
 
 def is_envelope(data: bytes) -> bool:
-    """Whether the bytes begin as an envelope does; a bare grain begins with its version."""
-    return data[:1] in _ENVELOPE_STARTS
+    """Return True if the first byte is that of an envelope; a bare grain begins with its version."""
+    return data[:1] in _ENVELOPE_LEADS
 
 
 def delivery_of(grain: Grain | SignedGrain) -> bytes:
-    """The bytes in which a grain travels: its own if it is unsigned, its envelope if it is signed."""
+    """Return the bytes to deliver: the envelope of a signed grain, otherwise the grain's own bytes."""
     if isinstance(grain, SignedGrain):
         return grain.envelope
     if grain.header.is_signed:
         # Section 9.2: if signed = 1, the grain MUST be delivered wrapped.
-        raise _mismatch("the grain says it is signed; it travels only in its envelope")
+        raise _mismatch_error("the grain's signed bit is set, so it can only be delivered in its envelope")
     return grain.blob
 
 
 def blob_of(delivery: bytes) -> bytes:
-    """The bare grain inside a delivery, which its address is the hash of; nothing is verified."""
+    """Return the bare grain in a delivery, whose hash is the address. Verifies nothing."""
     if not is_envelope(delivery):
         return delivery
     payload = cose.parse(delivery).payload
     if payload is None:
-        raise GrainError("the envelope holds no grain: its payload is detached", oms_code="ERR_CORRUPT")
+        raise GrainError("the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT")
     return payload
 
 
 def signer_of(envelope: bytes) -> str:
-    """The DID that an envelope names as its signer; nothing is verified."""
-    return _signer(cose.parse(envelope))
+    """Return the DID that an envelope names as its signer. Verifies nothing."""
+    return _read_signer(cose.parse(envelope))
 
 
 def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
-    """Whether the bytes are a signed grain whose signature holds. Never raises."""
+    """Return True if the bytes are a signed grain with a valid signature. Never raises."""
     try:
         open_envelope(data, documents)
     except MemorandaError:
@@ -130,18 +133,18 @@ def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
 
 
 def endorsement_payload(fields: Mapping[str, Any], *, cbor: bool = False, type_byte: int | None = None) -> bytes:
-    """What endorsers of a superseding grain sign: the grain without `supersession_auth`, which is to hold their word.
+    """Return the bytes that endorsers of a superseding grain sign: the grain without `supersession_auth`.
 
-    It has no `signed` bit, so that an endorsement can never pass for the delivery of a signed grain. It names what it
-    supersedes only if the grain does (`derived_from`): the caller checks that.
+    The payload has no `signed` bit, so that an endorsement cannot be mistaken for the delivery of a signed grain. It
+    names the superseded grain only if the grain does (`derived_from`); the caller checks that.
     """
     bare = {name: value for name, value in fields.items() if name != "supersession_auth"}
     return grains.encode(bare, cbor=cbor, type_byte=type_byte).blob
 
 
 def endorse(payload: bytes, key: SigningKey, *, issued_at: int) -> bytes:
-    """A COSE_Sign1 over a superseding grain, with the payload left out."""
-    return _envelope(payload, key, issued_at=issued_at, detached=True)
+    """Return a detached COSE_Sign1 signature over a superseding grain."""
+    return _build_envelope(payload, key, issued_at=issued_at, detached=True)
 
 
 def quorum_signers(
@@ -150,25 +153,26 @@ def quorum_signers(
     authorized: Collection[str],
     documents: Documents = NO_DOCUMENTS,
 ) -> frozenset[str]:
-    """The authorised DIDs that endorsed the payload, each counted once (section 23, mode quorum). Never raises.
+    """Return the authorized DIDs that endorsed the payload, each once (section 23, mode quorum). Never raises.
 
-    Entries are COSE_Sign1 bytes or their base64, with the payload or detached; those that do not hold, and all
-    beyond MAX_ENDORSEMENTS, count for nothing.
+    Entries are COSE_Sign1 bytes or their base64, with the payload or detached. Invalid entries and those beyond
+    MAX_ENDORSEMENTS are ignored.
     """
     signers = set()
     for entry in auth[:MAX_ENDORSEMENTS]:
         try:
-            message = cose.parse(_endorsement_bytes(entry, len(payload)))
-            # No key work for strangers.
-            if _signer(message) not in authorized or message.payload not in (None, payload):
+            message = cose.parse(_decode_endorsement(entry, len(payload)))
+            # Verify signatures of authorized signers only: verification is expensive.
+            if _read_signer(message) not in authorized or message.payload not in (None, payload):
                 continue
-            signers.add(_verified_signer(message, payload, documents))
+            signers.add(_verify_signer(message, payload, documents))
         except (MemorandaError, ValueError):
             continue
     return frozenset(signers)
 
 
-def _endorsement_bytes(entry: object, payload_bytes: int) -> bytes:
+def _decode_endorsement(entry: object, payload_bytes: int) -> bytes:
+    """Return the bytes of an endorsement, decoded from base64 if needed. Raises ValueError."""
     limit = payload_bytes + _ENVELOPE_OVERHEAD_BYTES
     if isinstance(entry, str) and len(entry) <= 2 * limit:
         entry = base64_decode(entry)
@@ -177,7 +181,8 @@ def _endorsement_bytes(entry: object, payload_bytes: int) -> bytes:
     return entry
 
 
-def _envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: bool) -> bytes:
+def _build_envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: bool) -> bytes:
+    """Sign the bytes and return the envelope, without the payload if `detached`."""
     if not 0 <= issued_at < 2**64:
         raise ValueError("issued_at is a time in seconds since 1970")
     content_type = CONTENT_TYPE_CBOR if Header.parse(blob).is_cbor else CONTENT_TYPE
@@ -194,25 +199,25 @@ def _envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: bool) -
     return cose.build(protected=protected, unprotected={_IAT: issued_at}, payload=payload, signature=signature)
 
 
-def _verified_signer(message: cose.Sign1, payload: bytes, documents: Documents) -> str:
-    """The DID whose key made the signature. Raises SignatureInvalid."""
+def _verify_signer(message: cose.Sign1, payload: bytes, documents: Documents) -> str:
+    """Return the DID whose key made the signature. Raises SignatureInvalid."""
     if cose.CRITICAL in message.headers or cose.CRITICAL in message.unprotected:
-        # RFC 9052 section 3.1: a critical header that is not understood is an error, and we know of none.
+        # RFC 9052 section 3.1: a critical header that is not understood is an error. We support none.
         raise SignatureInvalid("the envelope has critical headers that are not understood")
     algorithm = message.headers.get(cose.ALGORITHM)
     kind = KEY_KINDS.get(algorithm) if isinstance(algorithm, int) else None
     if kind is None:
         raise SignatureInvalid("the signature algorithm is not one of EdDSA (-8), Ed25519 (-19) and ES256 (-7)")
-    signer = _signer(message)
+    signer = _read_signer(message)
     signed = cose.to_be_signed(message.protected, payload)
     keys = did.resolve(signer, documents)
     if not any(key.kind == kind and did.verify(key, signed, message.signature) for key in keys):
-        raise SignatureInvalid("the signature is not the signer's over these bytes")
+        raise SignatureInvalid("the signature does not match the signer's key and these bytes")
     return signer
 
 
-def _signer(message: cose.Sign1) -> str:
-    """Section 9.3: the signer's DID is the `kid` of the protected header."""
+def _read_signer(message: cose.Sign1) -> str:
+    """Return the signer's DID, which section 9.3 puts in `kid` of the protected header."""
     key_id = message.headers.get(cose.KEY_ID)
     try:
         signer = key_id.decode("utf-8") if isinstance(key_id, bytes) else key_id
@@ -224,13 +229,14 @@ def _signer(message: cose.Sign1) -> str:
 
 
 def _check_content_type(message: cose.Sign1) -> None:
-    # A signature made for something else must not vouch for a grain.
+    """Raise GrainError if the envelope declares content other than a grain."""
+    # A signature made for another purpose must not be valid for a grain.
     if message.headers.get(cose.CONTENT_TYPE, CONTENT_TYPE) not in (CONTENT_TYPE, CONTENT_TYPE_CBOR):
-        raise GrainError("the envelope says that it holds something other than a grain", oms_code="ERR_CORRUPT")
+        raise GrainError("the content type of the envelope is not that of a grain", oms_code="ERR_CORRUPT")
 
 
-def _issued_at(message: cose.Sign1) -> tuple[int | None, bool]:
-    """The time of signing and whether the signature covers it; where it stands twice it is the same."""
+def _read_issued_at(message: cose.Sign1) -> tuple[int | None, bool]:
+    """Return the time of signing, and True if the signature covers it. Raises if the two headers differ."""
     stated = message.unprotected.get(_IAT)
     claims = message.headers.get(cose.CLAIMS)
     signed = claims.get(_CLAIM_IAT) if isinstance(claims, Mapping) else None
@@ -247,5 +253,6 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _mismatch(why: str) -> GrainError:
+def _mismatch_error(why: str) -> GrainError:
+    """Return the error of a grain whose signed bit does not fit its delivery."""
     return GrainError(why, oms_code="ERR_SIGNED_MISMATCH")

@@ -1,19 +1,21 @@
-"""openwop agent memory 1.1: what a workflow host and its memory say to each other.
+"""openwop agent memory 1.1: the interface between a workflow host and its memory.
 
     entry         MemoryEntry, drafts of one, MemoryListOptions
-    refs          memoryRef: which are well-formed, and the spaces they name
+    refs          memoryRef: its form, and the spaces of refs
     mapping       entries to and from the neutral model
     redaction     SR-1: the secrets of a run, and markers
-    events        RunEventDoc and the payloads of everything that is about memory
+    events        RunEventDoc and the payloads of memory events
     runs          snapshots of runs, requests to start and to fork one
-    proposals     Proposal: shape, moves, safety
-    artifacts     what a proposal would install, kind by kind
+    proposals     Proposal: shape, transitions, safety
+    artifacts     the artifacts of proposals, by kind
     workspace     workspace files: paths, versions, ETags
     capabilities  the discovery document, and the eight dimensions of memory
-    inventory     the agents, and which of them get less memory than they ask for
+    inventory     the agents, and those with less memory than they require
     problem       the error envelope
+    requests      the HTTP requests
+    answers       the responses, as JSON Schema
     fields        checks of single fields
 
-Values in, values out: no clock, no randomness, no files. "RFC" are openwop's; docs/standards/openwop.md says how all
-of it was read.
+The modules map values to values: no clock, no randomness, no files. "RFC" stands for openwop's RFCs;
+docs/standards/openwop.md explains our reading of them.
 """

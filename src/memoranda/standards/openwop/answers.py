@@ -1,10 +1,22 @@
-"""What a host answers, as JSON Schema, for the OpenAPI document."""
+"""The responses of a host as JSON Schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from memoranda.encoding.shapes import COUNT, FLAG, MOMENT, OBJECT, TEXT, Schema, closed, one_of, opened, ref, some
+from memoranda.encoding.shapes import (
+    COUNT,
+    FLAG,
+    MOMENT,
+    OBJECT,
+    TEXT,
+    Schema,
+    array_of,
+    closed_object,
+    one_of,
+    open_object,
+    ref,
+)
 from memoranda.standards.openwop.capabilities import DIMENSIONS
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS
 from memoranda.standards.openwop.events import CONDITIONS, PROPOSAL_KINDS
@@ -14,23 +26,23 @@ from memoranda.standards.openwop.runs import MODES, STATUSES
 
 _NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
 _REF: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_REF_CHARS}
-_TAGS: Final = some({"type": "string", "maxLength": MAX_TAG_CHARS})
-_ENTRY: Final = closed(
+_TAGS: Final = array_of({"type": "string", "maxLength": MAX_TAG_CHARS})
+_ENTRY: Final = closed_object(
     "id content tags createdAt", id=TEXT, content=TEXT, tags=_TAGS, createdAt=MOMENT, expiresAt=MOMENT
 )
-_AGENT: Final = opened("agentId", agentId={"type": "string", "minLength": 3}, memoryRef=_REF)
+_AGENT: Final = open_object("agentId", agentId={"type": "string", "minLength": 3}, memoryRef=_REF)
 _RUN: Final[dict[str, Schema]] = {
     "runId": _NAME,
     "workflowId": TEXT,
     "status": one_of(STATUSES),
-    "owner": opened("tenant", tenant=TEXT),
+    "owner": open_object("tenant", tenant=TEXT),
     "startedAt": MOMENT,
     "agent": _AGENT,
-    "error": opened("code message", code=TEXT, message=TEXT),
-    "tags": some(TEXT),
+    "error": open_object("code message", code=TEXT, message=TEXT),
+    "tags": array_of(TEXT),
     "sourceRunId": _NAME,
 }
-_COMMITMENT: Final = closed(
+_COMMITMENT: Final = closed_object(
     "commitmentId memoryRef memoryId condition dueAt repeats state fired",
     commitmentId=TEXT,
     memoryRef=_REF,
@@ -49,14 +61,14 @@ _FILE: Final[dict[str, Schema]] = {
     "contentType": TEXT,
     "etag": TEXT,
 }
-_PROPOSAL: Final = closed(
+_PROPOSAL: Final = closed_object(
     "id kind state artifact provenance owner createdAt",
     id=TEXT,
     kind=one_of(PROPOSAL_KINDS),
     state=one_of(STATES),
     artifact=OBJECT,
-    provenance=closed("sourceRunIds", sourceRunIds=some(TEXT), synthesizerModel=TEXT),
-    owner=opened("tenant", tenant=TEXT),
+    provenance=closed_object("sourceRunIds", sourceRunIds=array_of(TEXT), synthesizerModel=TEXT),
+    owner=open_object("tenant", tenant=TEXT),
     createdAt=MOMENT,
     updatedAt=MOMENT,
     title=TEXT,
@@ -64,59 +76,61 @@ _PROPOSAL: Final = closed(
     duplicateOf={"type": ["string", "null"]},
     activation={"type": ["object", "null"]},
 )
-_SHAPE: Final = closed("", scratchpad=FLAG, conversation=FLAG, longTerm=FLAG)
-_INVENTORY_ENTRY: Final = closed(
+_SHAPE: Final = closed_object("", scratchpad=FLAG, conversation=FLAG, longTerm=FLAG)
+_INVENTORY_ENTRY: Final = closed_object(
     "agentId persona label modelClass packName packVersion toolAllowlist hasHandoffSchemas",
     **dict.fromkeys(("agentId", "persona", "label", "modelClass", "packName", "packVersion", "description"), TEXT),
-    toolAllowlist=some(TEXT),
+    toolAllowlist=array_of(TEXT),
     hasHandoffSchemas=FLAG,
     memoryShape=_SHAPE,
     memoryDegraded=FLAG,
-    degradedMemoryDimensions=some(one_of(DIMENSIONS)),
+    degradedMemoryDimensions=array_of(one_of(DIMENSIONS)),
 )
 
 ANSWERS: Final[dict[str, Schema]] = {
-    "OpenwopDiscovery": opened(
+    "OpenwopDiscovery": open_object(
         "protocolVersion supportedEnvelopes schemaVersions limits memory agents",
         protocolVersion=TEXT,
-        supportedEnvelopes=some(TEXT),
+        supportedEnvelopes=array_of(TEXT),
         schemaVersions=OBJECT,
         limits=OBJECT,
         memory=OBJECT,
         agents=OBJECT,
         workspace=OBJECT,
         replay=OBJECT,
-        fixtures=some(TEXT),
+        fixtures=array_of(TEXT),
     ),
     "OpenwopEntry": _ENTRY,
-    "OpenwopEntries": closed("entries", entries=some(ref("OpenwopEntry"))),
-    "OpenwopForgotten": closed("forgotten", forgotten=COUNT),
-    "OpenwopStarted": closed(
+    "OpenwopEntries": closed_object("entries", entries=array_of(ref("OpenwopEntry"))),
+    "OpenwopForgotten": closed_object("forgotten", forgotten=COUNT),
+    "OpenwopStarted": closed_object(
         "runId status eventsUrl statusUrl", runId=_NAME, status=one_of(STATUSES), eventsUrl=TEXT, statusUrl=TEXT
     ),
-    "OpenwopRun": opened("runId workflowId status variables", **_RUN, variables=OBJECT),
-    "OpenwopRuns": closed("runs", runs=some(opened("runId workflowId status", **_RUN)), nextCursor=TEXT),
-    "OpenwopHostRun": opened(
+    "OpenwopRun": open_object("runId workflowId status variables", **_RUN, variables=OBJECT),
+    "OpenwopRuns": closed_object(
+        "runs", runs=array_of(open_object("runId workflowId status", **_RUN)), nextCursor=TEXT
+    ),
+    "OpenwopHostRun": open_object(
         "runId workflowId status variables metadata isReplay",
         **_RUN,
-        variables={**OBJECT, "description": "As they were given; what they name is not read."},
+        variables={**OBJECT, "description": "The variables as given; references in them are not resolved."},
         metadata=OBJECT,
         isReplay=FLAG,
     ),
-    "OpenwopIds": closed("ids", ids=some(_NAME)),
-    "OpenwopPass": closed(
+    "OpenwopIds": closed_object("ids", ids=array_of(_NAME)),
+    "OpenwopPass": closed_object(
         "run event",
         run=ref("OpenwopHostRun"),
         event=ref("OpenwopEvent"),
-        entryId={**_NAME, "description": "What it made: read it to see what it says."},
+        entryId={**_NAME, "description": "The id of the new entry."},
         checksum=TEXT,
-        index=opened("", path=TEXT, version=COUNT),
-        taken=some({**OBJECT, "description": "What was taken out, which entry stands for it now, and why."}),
-        contradictions=some(some(_NAME)),
+        index=open_object("", path=TEXT, version=COUNT),
+        taken=array_of({**OBJECT, "description": "The removed entries with their replacements and the reasons."}),
+        contradictions=array_of(array_of(_NAME)),
         strengthened={"type": "object", "additionalProperties": COUNT},
     ),
-    "OpenwopFired": closed("commitment", event=ref("OpenwopEvent"), commitment=_COMMITMENT),
-    "OpenwopForked": closed(
+    "OpenwopFired": closed_object("commitment", event=ref("OpenwopEvent"), commitment=_COMMITMENT),
+    "OpenwopForked": closed_object(
         "runId sourceRunId fromSeq mode status eventsUrl statusUrl",
         runId=_NAME,
         sourceRunId=_NAME,
@@ -126,7 +140,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         eventsUrl=TEXT,
         statusUrl=TEXT,
     ),
-    "OpenwopEvent": opened(
+    "OpenwopEvent": open_object(
         "eventId runId type payload timestamp sequence",
         eventId=_NAME,
         runId=_NAME,
@@ -137,60 +151,61 @@ ANSWERS: Final[dict[str, Schema]] = {
         nodeId=_NAME,
         causationId=_NAME,
     ),
-    "OpenwopEvents": closed("events isComplete", events=some(ref("OpenwopEvent")), isComplete=FLAG),
-    "OpenwopAllEvents": closed(
+    "OpenwopEvents": closed_object("events isComplete", events=array_of(ref("OpenwopEvent")), isComplete=FLAG),
+    "OpenwopAllEvents": closed_object(
         "events places lastSequence end",
-        events=some(ref("OpenwopEvent")),
-        places={**some(COUNT), "description": "Where each stands among all."},
+        events=array_of(ref("OpenwopEvent")),
+        places={**array_of(COUNT), "description": "The position of each event in all logs together."},
         lastSequence=COUNT,
-        end={**COUNT, "description": "Where the logs end now."},
+        end={**COUNT, "description": "The current end of the logs."},
     ),
-    "OpenwopRegisteredWebhook": closed(
+    "OpenwopRegisteredWebhook": closed_object(
         "webhookId secret secretFingerprint signatureAlgorithm",
         webhookId=_NAME,
-        secret={**TEXT, "description": "For the signatures; told once."},
+        secret={**TEXT, "description": "The key of the signatures; only returned here."},
         secretFingerprint=TEXT,
         signatureAlgorithm={"const": "v1"},
     ),
-    "OpenwopWebhooks": closed(
+    "OpenwopWebhooks": closed_object(
         "webhooks",
-        webhooks=some(
-            closed(
+        webhooks=array_of(
+            closed_object(
                 "webhookId url events tags state failures dropped",
                 webhookId=_NAME,
                 url=TEXT,
-                events=some(TEXT),
-                tags=some(TEXT),
+                events=array_of(TEXT),
+                tags=array_of(TEXT),
                 state={"enum": ["active", "failed"]},
                 failures=COUNT,
                 dropped=COUNT,
             )
         ),
     ),
-    "OpenwopRegistered": closed(
-        "registered", registered={**FLAG, "description": "False: shorter than eight characters, never redacted."}
+    "OpenwopRegistered": closed_object(
+        "registered",
+        registered={**FLAG, "description": "false: shorter than eight characters, so it is never redacted."},
     ),
-    "OpenwopRestored": closed("restored", restored=COUNT),
-    "OpenwopInventory": closed("agents total", agents=some(_INVENTORY_ENTRY), total=COUNT),
-    "OpenwopFile": closed("path content version updatedAt", **_FILE),
-    "OpenwopFiles": closed("files", files=some(opened("path version updatedAt", **_FILE))),
-    "OpenwopWatch": closed("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
+    "OpenwopRestored": closed_object("restored", restored=COUNT),
+    "OpenwopInventory": closed_object("agents total", agents=array_of(_INVENTORY_ENTRY), total=COUNT),
+    "OpenwopFile": closed_object("path content version updatedAt", **_FILE),
+    "OpenwopFiles": closed_object("files", files=array_of(open_object("path version updatedAt", **_FILE))),
+    "OpenwopWatch": closed_object("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
     "OpenwopCommitment": _COMMITMENT,
-    "OpenwopCommitments": closed("commitments", commitments=some(_COMMITMENT)),
-    "OpenwopSchedule": closed(
+    "OpenwopCommitments": closed_object("commitments", commitments=array_of(_COMMITMENT)),
+    "OpenwopSchedule": closed_object(
         "memoryRef cron timezone nextAt", memoryRef=_REF, cron=TEXT, timezone=TEXT, tokenBudget=COUNT, nextAt=MOMENT
     ),
-    "OpenwopSchedules": closed("schedules", schedules=some(ref("OpenwopSchedule"))),
+    "OpenwopSchedules": closed_object("schedules", schedules=array_of(ref("OpenwopSchedule"))),
     "OpenwopProposal": _PROPOSAL,
-    "OpenwopProposals": closed("proposals", proposals=some(ref("OpenwopProposal"))),
-    "OpenwopApproved": closed("approvalId", approvalId=TEXT),
-    "OpenwopInstalled": closed("installedArtifactRef", installedArtifactRef=TEXT),
-    "OpenwopArtifacts": closed("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
+    "OpenwopProposals": closed_object("proposals", proposals=array_of(ref("OpenwopProposal"))),
+    "OpenwopApproved": closed_object("approvalId", approvalId=TEXT),
+    "OpenwopInstalled": closed_object("installedArtifactRef", installedArtifactRef=TEXT),
+    "OpenwopArtifacts": closed_object("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
     "OpenwopOpen": OBJECT,
     "OpenwopError": {
-        **closed(
+        **closed_object(
             "error message", error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}, message=TEXT, details=OBJECT
         ),
-        "description": "openwop's envelope: a code, a sentence, and what a program may need to know.",
+        "description": "openwop's error envelope: a code, a message, and details for programs.",
     },
 }

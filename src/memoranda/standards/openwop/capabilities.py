@@ -1,7 +1,7 @@
-"""`GET /.well-known/openwop`: what this host claims, all at the root of the document (RFC 0073).
+"""`GET /.well-known/openwop`: the capabilities of this host, all at the root of the document (RFC 0073).
 
-Advertising is a claim that must be honoured end to end, so the document is built from what is really on. The eight
-dimensions of memory (RFC 0080 §A) are not claimed beside it but computed from it.
+A host must honour every capability that it advertises, so the document is built from what is enabled. The eight
+dimensions of memory (RFC 0080 §A) are computed from the document.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_duration_ms
 
 Discovery = dict[str, Any]
-# How deliveries are signed: HMAC-SHA256 (webhooks.md, signature recipe).
+# The signature of deliveries: HMAC-SHA256 (webhooks.md, signature recipe).
 SIGNATURE_ALGORITHM: Final = "v1"
 Dimension = Literal[
     "read",
@@ -36,13 +36,13 @@ TOKEN_COUNTERS: Final[tuple[TokenCounter, ...]] = get_args(TokenCounter)
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 PROTOCOL_VERSION: Final = "1.1"
 LONG_TERM: Final = "long-term"
-# From this version of the execution model on, forks serve memory as of their place in the log (MAE-3).
+# From this execution model version on, forks read memory as of their position in the log (MAE-3).
 SNAPSHOT_MODEL_VERSION: Final = 2
 _ROUNDS: Final = ("clarificationRounds", "schemaRounds", "envelopesPerTurn")
 
 
 class Distillation(msgspec.Struct, frozen=True, kw_only=True):
-    """`memory.distillation`. `tokenizer` names the counter that is really used."""
+    """The block `memory.distillation`. `tokenizer` is the counter that is really used."""
 
     max_token_budget: int
     tokenizer: str
@@ -50,8 +50,8 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: bool = False
     index_emitted: bool = False
 
-    def block(self) -> dict[str, Any]:
-        """As it stands in the document."""
+    def to_block(self) -> dict[str, Any]:
+        """Return the block for the document. Raises InvalidInput."""
         try:
             is_duration = parse_duration_ms(self.archive_retention) > 0
         except ValueError:
@@ -69,14 +69,14 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proposals(msgspec.Struct, frozen=True, kw_only=True):
-    """`agents.proposals`: which kinds may be proposed, and how one is activated."""
+    """The block `agents.proposals`: the supported kinds and the method of activation."""
 
     kinds: tuple[str, ...]
     activation: Activation
     detects_duplicates: bool = False
 
-    def block(self) -> dict[str, Any]:
-        """As it stands in the document."""
+    def to_block(self) -> dict[str, Any]:
+        """Return the block for the document."""
         return {
             "artifactKinds": list(self.kinds),
             "activation": self.activation,
@@ -85,14 +85,14 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True):
-    """`workspace`: versioned files, and how large and how many."""
+    """The block `workspace`: versioned files with limits of size and number."""
 
     max_file_bytes: int
     max_files: int
     max_versions: int
 
-    def block(self) -> dict[str, Any]:
-        """As it stands in the document."""
+    def to_block(self) -> dict[str, Any]:
+        """Return the block for the document."""
         return {
             "supported": True,
             "versioned": self.max_versions > 1,
@@ -103,7 +103,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is really on. Everything is off unless it is said here."""
+    """The capabilities that are enabled; the default of each is off."""
 
     memory: bool = False
     writable: bool = True
@@ -115,7 +115,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     max_input_entries: int | None = None
     distillation: Distillation | None = None
     attribution: bool = False
-    # The counter in which `tokenBudget` of list is denominated (RFC 0113).
+    # The token counter for `tokenBudget` of list (RFC 0113).
     injection_counter: str | None = None
     long_term: bool = False
     consolidation: Schedule | None = None
@@ -128,12 +128,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: bool = False
     fixtures: tuple[str, ...] = ()
     max_request_bytes: int | None = None
-    # Further root members, such as the implementation's name; none of the above may be among them.
+    # Other root members, such as the implementation's name; they must not replace those above.
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-def discovery(offer: Offer) -> Discovery:
-    """The document. Raises InvalidInput for an offer that contradicts itself."""
+def build_discovery(offer: Offer) -> Discovery:
+    """Build the document. Raises InvalidInput for a contradictory offer."""
     _check_offer(offer)
     limits: dict[str, int] = dict.fromkeys(_ROUNDS, 0)
     if offer.max_request_bytes is not None:
@@ -147,37 +147,37 @@ def discovery(offer: Offer) -> Discovery:
     if offer.fixtures:
         document["fixtures"] = list(dict.fromkeys(offer.fixtures))
     blocks = {
-        "memory": _memory(offer),
-        "agents": _agents(offer),
-        "multiAgent": _multi_agent(offer),
-        "workspace": offer.workspace.block() if offer.workspace else None,
+        "memory": _build_memory(offer),
+        "agents": _build_agents(offer),
+        "multiAgent": _build_multi_agent(offer),
+        "workspace": offer.workspace.to_block() if offer.workspace else None,
         "replay": {"supported": True, "modes": list(offer.replay_modes)} if offer.replay_modes else None,
         "webhooks": {"supported": True, "signatureAlgorithms": [SIGNATURE_ALGORITHM]} if offer.webhooks else None,
     }
-    # A block that is not there is a claim that is not made.
+    # A missing block means that the capability is not offered.
     document.update((name, block) for name, block in blocks.items() if block)
     for name, value in offer.extra.items():
         if name in document or name in blocks:
-            raise InvalidInput(f"{name} has its own place in the document")
+            raise InvalidInput(f"{name} is a standard member of the document and cannot be set as an extra one")
         document[name] = value
     return document
 
 
-def token_counter(name: str) -> TokenCounter:
-    """The unit of a budget as RFC 0113 calls it: a tokenizer by its name, whatever else a host counts by as its own."""
-    return next((each for each in TOKEN_COUNTERS if each == name), "host-defined")
+def token_counter_name(name: str) -> TokenCounter:
+    """Return the name of a token counter in RFC 0113; other counters are `host-defined`."""
+    return next((counter for counter in TOKEN_COUNTERS if counter == name), "host-defined")
 
 
-def dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
-    """The dimensions of memory that a document claims, from where each is advertised (RFC 0080 §A)."""
-    memory, retention = _block(document, "memory"), _block(document, "memory", "retention")
-    model = _block(document, "multiAgent", "executionModel")
+def find_dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
+    """Return the dimensions of memory that a document claims (RFC 0080 §A)."""
+    memory, retention = _find_block(document, "memory"), _find_block(document, "memory", "retention")
+    model = _find_block(document, "multiAgent", "executionModel")
     is_read = memory.get("supported") is True
     is_durable = _is_long_term(document)
     version = model.get("version")
     claimed: dict[Dimension, bool] = {
         "read": is_read,
-        # The four-operation contract is read and write; a host that only reads says so.
+        # The four-operation contract includes read and write; a host that only reads advertises that.
         "write": is_read and memory.get("writable") is not False,
         "search": _supports(document, "memory", "search"),
         "long-term-durability": is_durable,
@@ -195,6 +195,7 @@ def dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
 
 
 def _check_offer(offer: Offer) -> None:
+    """Raise InvalidInput for a contradictory offer."""
     parts = (
         offer.compaction,
         offer.distillation,
@@ -211,10 +212,11 @@ def _check_offer(offer: Offer) -> None:
         raise InvalidInput("consolidation needs long-term memory")
     if offer.distillation and offer.distillation.index_emitted and not offer.workspace:
         # RFC 0062: the index is a workspace file.
-        raise InvalidInput("an index is emitted into the workspace, which is not offered")
+        raise InvalidInput("an emitted index needs the workspace, which is not offered")
 
 
-def _memory(offer: Offer) -> dict[str, Any] | None:
+def _build_memory(offer: Offer) -> dict[str, Any] | None:
+    """Build the block `memory`, or None if it is not offered."""
     if not offer.memory:
         return None
     block: dict[str, Any] = {"supported": True, "ttlSupported": offer.ttl}
@@ -227,53 +229,58 @@ def _memory(offer: Offer) -> dict[str, Any] | None:
     if offer.ttl or offer.forget:
         block["retention"] = {"ttl": offer.ttl, "forget": offer.forget}
     if offer.compaction:
-        # v1 normates only host-managed, and `trigger` is required when supported.
+        # v1 defines only host-managed, and `trigger` is required when supported.
         block["compaction"] = {"supported": True, "trigger": "host-managed"}
         if offer.max_input_entries is not None:
             block["compaction"]["maxInputEntries"] = offer.max_input_entries
     if offer.distillation:
-        block["distillation"] = offer.distillation.block()
+        block["distillation"] = offer.distillation.to_block()
     if offer.attribution:
         block["attribution"] = {"supported": True, "emitsWriteEvents": True}
     if offer.injection_counter:
-        block["injectionBudget"] = {"supported": True, "tokenCounter": token_counter(offer.injection_counter)}
+        block["injectionBudget"] = {"supported": True, "tokenCounter": token_counter_name(offer.injection_counter)}
     return block
 
 
-def _agents(offer: Offer) -> dict[str, Any]:
+def _build_agents(offer: Offer) -> dict[str, Any]:
+    """Build the block `agents`."""
     block: dict[str, Any] = {}
     if offer.long_term:
-        # The only value that the schema allows; RFC 0004 still says longTerm.
+        # The only value that the schema allows, although RFC 0004 writes longTerm.
         block["memoryBackends"] = [LONG_TERM]
     if offer.consolidation:
         block["memoryConsolidation"] = {"supported": True, "schedule": offer.consolidation}
     if offer.commitments:
         block["commitments"] = {"supported": True, "fireConditions": list(dict.fromkeys(offer.commitments))}
     if offer.proposals:
-        block["proposals"] = offer.proposals.block()
+        block["proposals"] = offer.proposals.to_block()
     if offer.manifest_runtime:
         block["manifestRuntime"] = {"supported": True}
     return block
 
 
-def _multi_agent(offer: Offer) -> dict[str, Any] | None:
+def _build_multi_agent(offer: Offer) -> dict[str, Any] | None:
+    """Build the block `multiAgent`, or None if it is not offered."""
     if offer.execution_model_version is None:
         return None
     return {"executionModel": {"supported": True, "version": offer.execution_model_version}}
 
 
-def _block(document: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    found: Any = document
+def _find_block(document: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """Return a nested object of the document, or an empty one."""
+    member: Any = document
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        member = member.get(name) if isinstance(member, Mapping) else None
+    return member if isinstance(member, Mapping) else {}
 
 
 def _supports(document: Mapping[str, Any], *path: str) -> bool:
-    return _block(document, *path).get("supported") is True
+    """Return True if a block is marked as supported."""
+    return _find_block(document, *path).get("supported") is True
 
 
 def _is_long_term(document: Mapping[str, Any]) -> bool:
+    """Return True if the document claims long-term memory."""
     # RFC 0080: a validator MUST NOT look for memoryBackends under memory.
-    backends = _block(document, "agents").get("memoryBackends")
+    backends = _find_block(document, "agents").get("memoryBackends")
     return isinstance(backends, list) and LONG_TERM in backends

@@ -1,7 +1,7 @@
-"""MemoryEntry, what a caller may send to become one, and MemoryListOptions.
+"""MemoryEntry, drafts of entries, and MemoryListOptions.
 
-An entry is a plain dict with exactly five fields: `id`, `content`, `tags`, `createdAt` and, if it ends, `expiresAt`.
-Times are compared as whole milliseconds; the strings are kept as they came.
+An entry is a plain dict with exactly five fields: `id`, `content`, `tags`, `createdAt` and optionally `expiresAt`.
+Times are compared in whole milliseconds; the strings are stored as received.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NotRequir
 from msgspec import Meta, field
 
 from memoranda.encoding.json_text import is_unicode
-from memoranda.encoding.shapes import Custom, Schema, read
+from memoranda.encoding.shapes import Custom, Schema, parse_value
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import Instant, Moment, format_instant, parse_instant
 from memoranda.standards.openwop.fields import (
     CONTROL,
     OpenwopShape,
-    chars,
+    check_closed_object,
     check_integer,
     check_text,
     check_time,
-    closed_object,
+    text_limit,
 )
 
 
 class Entry(TypedDict):
-    """A MemoryEntry: closed, so nothing else can be in it (memory-entry.schema.json)."""
+    """A MemoryEntry (memory-entry.schema.json). The schema is closed: no further fields."""
 
     id: str
     content: str
@@ -40,20 +40,21 @@ Rank = Literal["recency", "relevance"]
 
 FIELDS: Final = ("id", "content", "tags", "createdAt", "expiresAt")
 
-# memory-entry.schema.json.
+# Characters; memory-entry.schema.json.
 MAX_ID_CHARS: Final = 1500
 MAX_TAG_CHARS: Final = 256
-# The tag of an archive of a distillation, with the digest of what it says.
+# Prefix of the tag of a distillation's archive; a digest of its content follows.
 ARCHIVE_TAG: Final = "archive:"
-# Advertised as `memory.maxEntrySizeBytes`: content is read whole into a model's context; a mebibyte is a thick book.
+# Bytes, advertised as `memory.maxEntrySizeBytes`. Content is read completely into a model's context, and a mebibyte is
+# a thick book.
 MAX_CONTENT_BYTES: Final = 1_048_576
-# Labels for filtering, each an index entry.
+# Tags per entry; each tag is an index entry.
 MAX_TAGS: Final = 256
-# The adapter's usual cap: what `list` answers when nobody says how many.
+# Entries that `list` returns by default.
 DEFAULT_LIMIT: Final = 100
-# Options: "the host MAY further bound". A page that is rendered in memory.
+# Entries per page, which is rendered in memory. Options: "the host MAY further bound".
 MAX_LIMIT: Final = 1000
-# RFC 0113.
+# Characters; RFC 0113.
 MAX_QUERY_CHARS: Final = 4096
 
 
@@ -61,21 +62,21 @@ MAX_QUERY_CHARS: Final = 4096
 
 
 def check_entry(value: object) -> Entry:
-    """An entry from untrusted JSON, as it was given. Raises InvalidInput that names the field."""
-    found = closed_object(value, FIELDS, "entry")
+    """Check an entry from untrusted JSON and return it unchanged. Raises InvalidInput that names the field."""
+    checked = check_closed_object(value, FIELDS, "entry")
     for name in ("id", "content", "tags", "createdAt"):
-        if name not in found:
+        if name not in checked:
             raise InvalidInput(f"entry.{name} is required")
-    check_id(found["id"], "entry.id")
-    check_content(found["content"], "entry.content")
-    check_tags(found["tags"], "entry.tags")
-    check_time(found["createdAt"], "entry.createdAt")
-    if "expiresAt" in found:
-        check_time(found["expiresAt"], "entry.expiresAt")
-    return cast(Entry, found)
+    check_id(checked["id"], "entry.id")
+    check_content(checked["content"], "entry.content")
+    check_tags(checked["tags"], "entry.tags")
+    check_time(checked["createdAt"], "entry.createdAt")
+    if "expiresAt" in checked:
+        check_time(checked["expiresAt"], "entry.expiresAt")
+    return cast(Entry, checked)
 
 
-def entry(
+def build_entry(
     *,
     id: str,  # noqa: A002
     content: str,
@@ -83,30 +84,30 @@ def entry(
     created: Instant,
     expires: Instant | None = None,
 ) -> Entry:
-    """A checked entry. Tags that say nothing are dropped, as they should be on a write."""
-    made: Entry = {"id": id, "content": content, "tags": without_empty(tags), "createdAt": format_instant(created)}
+    """Build a checked entry. Empty tags are dropped."""
+    draft: Entry = {"id": id, "content": content, "tags": drop_empty_tags(tags), "createdAt": format_instant(created)}
     if expires is not None:
-        made["expiresAt"] = format_instant(expires)
-    return check_entry(made)
+        draft["expiresAt"] = format_instant(expires)
+    return check_entry(draft)
 
 
-def created_of(found: Entry) -> Instant:
-    """When a checked entry was created."""
-    return parse_instant(found["createdAt"])
+def created_of(entry: Entry) -> Instant:
+    """Return the creation time of a checked entry."""
+    return parse_instant(entry["createdAt"])
 
 
-def expires_of(found: Entry) -> Instant | None:
-    """When a checked entry ends, if it does."""
-    return parse_instant(found["expiresAt"]) if "expiresAt" in found else None
+def expires_of(entry: Entry) -> Instant | None:
+    """Return the expiry of a checked entry, or None."""
+    return parse_instant(entry["expiresAt"]) if "expiresAt" in entry else None
 
 
 def is_archive(tags: Iterable[str]) -> bool:
-    """Whether tags are those of an archive of a distillation, which never changes."""
+    """Return True if the tags mark an archive of a distillation, which never changes."""
     return any(tag.startswith(ARCHIVE_TAG) for tag in tags)
 
 
-def without_empty(tags: Iterable[str]) -> list[str]:
-    """Tags as they are written: "empty strings SHOULD be dropped on write"."""
+def drop_empty_tags(tags: Iterable[str]) -> list[str]:
+    """Return the tags without empty ones: "empty strings SHOULD be dropped on write"."""
     return [tag for tag in tags if tag]
 
 
@@ -118,35 +119,37 @@ if TYPE_CHECKING:
 else:
 
     class Tags(Custom):
-        """Labels; those that say nothing are dropped."""
+        """The tags of an entry; empty ones are dropped."""
 
         EXPECTED: ClassVar[str] = f"an array of at most {MAX_TAGS} strings"
         SCHEMA: ClassVar[Schema] = {"type": "array", "items": {"type": "string", "maxLength": MAX_TAG_CHARS}}
 
         @classmethod
         def from_json(cls, value: object) -> tuple[str, ...]:
-            return tuple(without_empty(check_tags(value, "tags")))
+            """Check an array of tags. Raises InvalidInput."""
+            return tuple(drop_empty_tags(check_tags(value, "tags")))
 
     Tags.register(tuple)
 
     class PageLimit(int):
-        """How many are answered at most."""
+        """The maximum number of entries per page."""
 
         EXPECTED: ClassVar[str] = "an integer of at least 0"
         SCHEMA: ClassVar[Schema] = {"type": "integer", "minimum": 0}
 
         @classmethod
         def from_json(cls, value: object) -> PageLimit:
+            """Check a limit and apply the default and our maximum. Raises InvalidInput."""
             # 0 is the same as absent.
             return cls(min(check_integer(value, "limit", least=0), MAX_LIMIT) or DEFAULT_LIMIT)
 
 
 class Draft(OpenwopShape):
-    """An entry to be: the host gives it its id and its time (RFC 0004)."""
+    """An entry to write; the host assigns its id and time (RFC 0004)."""
 
     content: Annotated[str, Meta(description="At most a mebibyte of UTF-8.")]
     tags: Tags = ()
-    expires: Annotated[Moment, Meta(description="Never shown from this very millisecond on.")] | None = field(
+    expires: Annotated[Moment, Meta(description="The time from which the entry is no longer returned.")] | None = field(
         default=None, name="expiresAt"
     )
 
@@ -155,8 +158,11 @@ class Draft(OpenwopShape):
 
     @classmethod
     def parse(cls, value: object, *, now: Instant | None = None) -> Self:
-        """Read it from untrusted JSON. With `now`, an expiry that is already past is refused (RFC 0004 §E)."""
-        draft = read(value, cls)
+        """Parse a draft from untrusted JSON.
+
+        With `now`, a past expiry is refused (RFC 0004 §E). Raises InvalidInput.
+        """
+        draft = parse_value(value, cls)
         if draft.expires is not None and now is not None and draft.expires <= now:
             raise InvalidInput("expiresAt is already past")
         return draft
@@ -166,17 +172,17 @@ class Draft(OpenwopShape):
 
 
 class ListOptions(OpenwopShape):
-    """MemoryListOptions, with those of RFC 0113. `limit` is what will be answered at most, after our own bound."""
+    """MemoryListOptions, with those of RFC 0113. `limit` includes our own maximum."""
 
     limit: Annotated[
-        PageLimit, Meta(description=f"0 or none is {DEFAULT_LIMIT}, more than {MAX_LIMIT} is {MAX_LIMIT}.")
+        PageLimit, Meta(description=f"Entries per page, at most {MAX_LIMIT}; default, also for 0: {DEFAULT_LIMIT}.")
     ] = DEFAULT_LIMIT
-    tag: Annotated[str, chars(MAX_TAG_CHARS, "Only entries with this tag.")] | None = None
+    tag: Annotated[str, text_limit(MAX_TAG_CHARS, "Only entries with this tag.")] | None = None
     token_budget: (
-        Annotated[int, Meta(ge=1, description="As many as fit; one that alone does not is left out.")] | None
+        Annotated[int, Meta(ge=1, description="Maximum tokens; an entry that exceeds this alone is skipped.")] | None
     ) = None
-    rank: Annotated[Rank, Meta(description="By time, or with `query` by relevance.")] = "recency"
-    query: Annotated[str, chars(MAX_QUERY_CHARS, "What is looked for.")] | None = None
+    rank: Annotated[Rank, Meta(description="The order: by time, or with `query` by relevance.")] = "recency"
+    query: Annotated[str, text_limit(MAX_QUERY_CHARS, "The question or keywords.")] | None = None
 
     def __post_init__(self) -> None:
         if self.rank == "relevance" and self.query is None:
@@ -184,64 +190,65 @@ class ListOptions(OpenwopShape):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read options from untrusted JSON; no options at all are fine."""
-        given = {} if value is None else value
+        """Parse options from untrusted JSON; null stands for no options. Raises InvalidInput."""
+        fields = {} if value is None else value
         try:
-            if isinstance(given, dict) and (absent := [name for name in given if given[name] is None]):
-                raise InvalidInput(f"{absent[0][:40]!a} must not be null")
-            return read(given, cls)
+            null_names = [name for name in fields if fields[name] is None] if isinstance(fields, dict) else []
+            if null_names:
+                raise InvalidInput(f"{null_names[0][:40]!a} must not be null")
+            return parse_value(fields, cls)
         except InvalidInput as error:
             raise InvalidInput(f"options: {error.message}") from None
 
 
-def within_budget(entries: Iterable[Entry], token_budget: int, count: Callable[[str], int]) -> list[Entry]:
-    """The longest prefix of the ranked entries that stays within the budget (RFC 0113).
+def fit_budget(entries: Iterable[Entry], token_budget: int, count: Callable[[str], int]) -> list[Entry]:
+    """Return the longest prefix of the ranked entries that fits the budget (RFC 0113).
 
-    One that alone is over the budget is left out whole, never cut, and does not end the prefix.
+    An entry that exceeds the budget alone is skipped, never cut, and does not end the prefix.
     """
-    kept: list[Entry] = []
-    left = token_budget
-    for each in entries:
-        tokens = count(each["content"])
+    fitting: list[Entry] = []
+    remaining = token_budget
+    for ranked in entries:
+        tokens = count(ranked["content"])
         if tokens > token_budget:
             continue
-        if tokens > left:
+        if tokens > remaining:
             break
-        kept.append(each)
-        left -= tokens
-    return kept
+        fitting.append(ranked)
+        remaining -= tokens
+    return fitting
 
 
 # --- fields of an entry ------------------------------------------------------------------------------
 
 
-def check_id(value: object, where: str) -> str:
-    """An id; hosts issue them, and ours have no control characters."""
-    text = check_text(value, where, MAX_ID_CHARS)
+def check_id(value: object, location: str) -> str:
+    """Check an id and return it. Hosts issue ids; ours have no control characters. Raises InvalidInput."""
+    text = check_text(value, location, MAX_ID_CHARS)
     if CONTROL.search(text):
-        raise InvalidInput(f"{where} must have no control character")
+        raise InvalidInput(f"{location} must have no control character")
     return text
 
 
-def check_content(value: object, where: str) -> str:
-    """A body: any text up to the advertised size."""
+def check_content(value: object, location: str) -> str:
+    """Check the content, any text up to the advertised size, and return it. Raises InvalidInput or TooLarge."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{where} must be a string")
+        raise InvalidInput(f"{location} must be a string")
     try:
         size_bytes = len(value) if value.isascii() else len(value.encode("utf-8"))
     except UnicodeEncodeError:
-        raise InvalidInput(f"{where} must have no lone surrogate") from None
+        raise InvalidInput(f"{location} must have no lone surrogate") from None
     if size_bytes > MAX_CONTENT_BYTES:
         # RFC 0004: above memory.maxEntrySizeBytes SHOULD be refused with validation_error.
-        raise TooLarge(f"{where} has {size_bytes} bytes; the limit is {MAX_CONTENT_BYTES}")
+        raise TooLarge(f"{location} has {size_bytes} bytes; the limit is {MAX_CONTENT_BYTES}")
     return value
 
 
-def check_tags(value: object, where: str) -> list[str]:
-    """An array of tags; empty ones are tolerated."""
+def check_tags(value: object, location: str) -> list[str]:
+    """Check an array of tags and return it; empty tags are accepted. Raises InvalidInput."""
     if not isinstance(value, list) or len(value) > MAX_TAGS:
-        raise InvalidInput(f"{where} must be an array of at most {MAX_TAGS} strings")
+        raise InvalidInput(f"{location} must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
         if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS or not is_unicode(tag):
-            raise InvalidInput(f"{where}[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+            raise InvalidInput(f"{location}[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
     return value

@@ -1,9 +1,8 @@
-"""RunEventDoc: the documents of a run's append-only log, and what each memory-related type may say.
+"""RunEventDoc: the documents of a run's append-only log, and the payloads of memory events.
 
-An event says that something happened and to which ids, never what was remembered. So payloads are built from the
-table below and from nothing else: where the schema would let further keys pass, the builder still refuses them, and
-what it makes is content-free by construction. Documents written elsewhere are read with `check_event`, which tolerates
-what the schema tolerates.
+An event contains ids, never the content of memories. Therefore payloads are built from the table below and from nothing
+else: the builder refuses further keys even if the schema permits them, so its events cannot contain content. Documents
+from elsewhere are checked with `check_event`, which accepts whatever the schema accepts.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from memoranda.standards.openwop.fields import (
     check_texts,
     check_time,
     check_word,
-    shown,
+    quote_name,
 )
 from memoranda.standards.openwop.problem import UNSUPPORTED_STREAM_MODE
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 
-# What happened, in the words of its type; `PAYLOADS` says which.
+# The payload of an event; the table of rules defines it by type.
 Payload = dict[str, Any]
 
 
@@ -62,9 +61,9 @@ TRIGGERS: Final = ("host-managed", "client-requested", "both")
 SCHEDULES: Final = ("host-managed", "scheduled", "on-demand")
 CONDITIONS: Final = ("time", "predicate")
 PROPOSAL_KINDS: Final = ("agent-pack", "workflow-chain-pack", "prompt-template", "automation")
-# A type whose first segment is one of these is not a vendor's to invent.
+# First segments that vendors must not use for their own types.
 RESERVED_SEGMENTS: Final = frozenset({"openwop", "core", "community", "vendor", "private", "local"})
-# Types of the standard that are not about memory; their payloads say how a run went.
+# Types of the standard that are not about memory; their payloads describe the course of a run.
 RUN_TYPES: Final = frozenset(
     "run.started run.completed run.failed run.cancelled run.paused run.resumed run.resuming run.dead_lettered "
     "run.restored-from-snapshot node.started node.completed node.failed node.skipped node.cancelled node.retried "
@@ -74,7 +73,7 @@ RUN_TYPES: Final = frozenset(
     "agent.handoff agent.decided agent.reasoned agent.invocation.started agent.invocation.completed "
     "authorization.decided".split()
 )
-# stream-modes.md: what `updates` leaves out, and only `debug` shows, beside every vendor's own.
+# stream-modes.md: the types that only `debug` streams, in addition to those of vendors.
 _DEBUG_TYPES: Final = frozenset(
     "node.started node.retried variable.changed version.pinned log.appended cap.breached replay.diverged "
     "replay.divergedAtRefusal agent.toolCalled agent.toolReturned agent.handoff agent.decided agent.reasoned "
@@ -82,19 +81,20 @@ _DEBUG_TYPES: Final = frozenset(
 )
 StreamMode = Literal["updates", "debug"]
 STREAM_MODES: Final[tuple[StreamMode, ...]] = get_args(StreamMode)
-# Keys under which payloads elsewhere carry what was said; ours have none of them, at any depth.
+# Keys that carry content elsewhere; our payloads never have them, at any depth.
 CONTENT_KEYS: Final = frozenset({"content", "text", "intention", "rationale", "artifact", "plaintext", "secret"})
 
-# run-event.schema.json.
+# Characters; run-event.schema.json.
 MAX_EVENT_ID_CHARS: Final = 128
-# The list of sources is exhaustive if it is there; from here on it may be left out.
+# Ids. A list of sources must be complete; longer lists are omitted.
 MAX_LISTED_SOURCES: Final = 100
-# A list of ids in an event: more are counted, not named.
+# Ids in a list of an event; the rest is counted only.
 MAX_IDS: Final = 10_000
-# Payloads that say how a run went: a few fields, not a document.
+# Bytes of a payload about a run, which has a few fields.
 MAX_PAYLOAD_BYTES: Final = 65_536
 
 _TYPE: Final = re.compile(r"[a-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)+", re.ASCII)
+# Characters.
 _MAX_TYPE_CHARS: Final = 128
 _FIELDS: Final = (
     "eventId",
@@ -115,115 +115,121 @@ Check = Callable[[object, str], object]
 # --- what a field may be -----------------------------------------------------------------------------
 
 
-def _text(max_chars: int) -> Check:
-    return lambda value, where: check_text(value, where, max_chars)
+def _text_check(max_chars: int) -> Check:
+    """Return a check for a text of limited length."""
+    return lambda value, location: check_text(value, location, max_chars)
 
 
-def _text_or_null(value: object, where: str) -> None:
+def _check_text_or_null(value: object, location: str) -> None:
+    """Raise InvalidInput unless the value is null or a text."""
     if value is not None:
-        check_text(value, where, MAX_ID_CHARS)
+        check_text(value, location, MAX_ID_CHARS)
 
 
-def _integer(least: int) -> Check:
-    return lambda value, where: check_integer(value, where, least=least)
+def _integer_check(least: int) -> Check:
+    """Return a check for an integer of at least `least`."""
+    return lambda value, location: check_integer(value, location, least=least)
 
 
-def _one_of(words: tuple[str, ...]) -> Check:
-    return lambda value, where: check_word(value, words, where)
+def _word_check(words: tuple[str, ...]) -> Check:
+    """Return a check for one of these words."""
+    return lambda value, location: check_word(value, words, location)
 
 
-def _texts(max_chars: int) -> Check:
-    return lambda value, where: check_texts(value, where, max_items=MAX_IDS, max_chars=max_chars)
+def _texts_check(max_chars: int) -> Check:
+    """Return a check for an array of texts."""
+    return lambda value, location: check_texts(value, location, max_items=MAX_IDS, max_chars=max_chars)
 
 
-def _distillation(value: object, where: str) -> None:
+def _check_distillation(value: object, location: str) -> None:
+    """Check the result of a distillation. Raises InvalidInput."""
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object")
-    _check_fields(value, _DISTILLATION, where, closed=True)
+        raise InvalidInput(f"{location} must be an object")
+    _check_fields(value, _DISTILLATION, location, closed=True)
     if value["tokensUsed"] > value["tokenBudget"]:
-        raise InvalidInput(f"{where}.tokensUsed must not be more than tokenBudget")
+        raise InvalidInput(f"{location}.tokensUsed must not be more than tokenBudget")
 
 
 class _Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a payload holds. `closed`: the schema lets nothing else pass."""
+    """The fields of a payload. `closed` if the schema permits no others."""
 
     required: Mapping[str, Check]
     optional: Mapping[str, Check]
     closed: bool = False
 
 
-_ID: Final = _text(MAX_ID_CHARS)
-_IDS: Final = _texts(MAX_ID_CHARS)
-_REF: Final = _text(MAX_REF_CHARS)
+_ID: Final = _text_check(MAX_ID_CHARS)
+_IDS: Final = _texts_check(MAX_ID_CHARS)
+_REF: Final = _text_check(MAX_REF_CHARS)
 _DISTILLATION: Final = _Rule(
-    required={"tokenBudget": _integer(1), "tokensUsed": _integer(0)},
+    required={"tokenBudget": _integer_check(1), "tokensUsed": _integer_check(0)},
     optional={"indexUpdated": check_boolean},
     closed=True,
 )
 _RULES: Final[Mapping[str, _Rule]] = {
     MEMORY_WRITTEN: _Rule(
         required={"memoryRef": _REF, "memoryId": _ID},
-        optional={"nodeId": _ID, "agentId": _ID, "tags": _texts(MAX_TAG_CHARS)},
+        optional={"nodeId": _ID, "agentId": _ID, "tags": _texts_check(MAX_TAG_CHARS)},
     ),
     MEMORY_COMPACTED: _Rule(
         required={
             "memoryRef": _REF,
             "outputId": _ID,
-            "sourceCount": _integer(1),
-            "trigger": _one_of(TRIGGERS),
-            "byteSize": _integer(0),
+            "sourceCount": _integer_check(1),
+            "trigger": _word_check(TRIGGERS),
+            "byteSize": _integer_check(0),
         },
-        optional={"sourceIds": _IDS, "distillation": _distillation},
+        optional={"sourceIds": _IDS, "distillation": _check_distillation},
     ),
     MEMORY_CONSOLIDATED: _Rule(
-        required={"memoryRef": _REF, "inputCount": _integer(0), "outputCount": _integer(0)},
-        optional={"mergedIds": _IDS, "trigger": _one_of(SCHEDULES)},
+        required={"memoryRef": _REF, "inputCount": _integer_check(0), "outputCount": _integer_check(0)},
+        optional={"mergedIds": _IDS, "trigger": _word_check(SCHEDULES)},
     ),
     COMMITMENT_FIRED: _Rule(
-        required={"commitmentId": _ID, "memoryRef": _REF, "condition": _one_of(CONDITIONS)},
+        required={"commitmentId": _ID, "memoryRef": _REF, "condition": _word_check(CONDITIONS)},
         optional={"memoryId": _ID, "enqueuedRunId": _ID},
     ),
     PROPOSAL_CREATED: _Rule(
-        required={"proposalId": _ID, "kind": _one_of(PROPOSAL_KINDS)},
-        optional={"sourceRunIds": _IDS, "duplicateOf": _text_or_null},
+        required={"proposalId": _ID, "kind": _word_check(PROPOSAL_KINDS)},
+        optional={"sourceRunIds": _IDS, "duplicateOf": _check_text_or_null},
         closed=True,
     ),
     PROPOSAL_ACTIVATED: _Rule(
-        required={"proposalId": _ID, "kind": _one_of(PROPOSAL_KINDS), "installedArtifactRef": _ID},
-        optional={"approvalId": _text_or_null},
+        required={"proposalId": _ID, "kind": _word_check(PROPOSAL_KINDS), "installedArtifactRef": _ID},
+        optional={"approvalId": _check_text_or_null},
         closed=True,
     ),
-    WORKSPACE_UPDATED: _Rule(required={"path": _REF, "version": _integer(1)}, optional={}, closed=True),
+    WORKSPACE_UPDATED: _Rule(required={"path": _REF, "version": _integer_check(1)}, optional={}, closed=True),
 }
 MEMORY_TYPES: Final = frozenset(_RULES)
 _STANDARD_SEGMENTS: Final = frozenset(name.partition(".")[0] for name in RUN_TYPES | MEMORY_TYPES)
 
 
-# What `updates` shows: transitions of runs and nodes, and the facts of memory, which its table forgets.
+# The types that `updates` streams: transitions of runs and nodes, and memory events, which its table omits.
 _UPDATE_TYPES: Final = (RUN_TYPES - _DEBUG_TYPES) | MEMORY_TYPES
 
 
 def check_stream_mode(value: str) -> StreamMode:
-    """The mode that a client asks for. Raises WorkflowError `unsupported_stream_mode` (400) with those there are."""
+    """Return the requested mode. Raises WorkflowError `unsupported_stream_mode` (400) with the supported ones."""
     for mode in STREAM_MODES:
         if mode == value:
             return mode
     raise WorkflowError(
-        f"streamMode {shown(value)} is not served",
+        f"streamMode {quote_name(value)} is not supported",
         openwop_code=UNSUPPORTED_STREAM_MODE,
         details={"supported": list(STREAM_MODES)},
     )
 
 
-def is_shown(event: Event, mode: StreamMode) -> bool:
-    """Whether a mode shows an event."""
+def is_streamed(event: Event, mode: StreamMode) -> bool:
+    """Return True if a mode streams an event."""
     return mode == "debug" or event["type"] in _UPDATE_TYPES
 
 
 # --- building ----------------------------------------------------------------------------------------
 
 
-def event(
+def build_event(
     type: str,  # noqa: A002
     payload: Payload,
     run_id: str,
@@ -235,12 +241,12 @@ def event(
     causation_id: str | None = None,
     engine_version: str | None = None,
 ) -> Event:
-    """A document for the log of a run. Raises InvalidInput for a payload that breaks the table.
+    """Build an event for the log of a run. Raises InvalidInput for a payload that breaks its rule.
 
-    Without an `event_id` the event is called after its run and its place in it, which is as unique as the run is.
+    The default `event_id` consists of the run's id and the event's sequence number, so it is as unique as the run's id.
     """
     check_payload(check_type(type), payload, closed=True)
-    made: Event = {
+    document: Event = {
         "eventId": event_id if event_id is not None else default_event_id(run_id, sequence),
         "runId": run_id,
         "type": type,
@@ -249,26 +255,26 @@ def event(
         "sequence": sequence,
     }
     if node_id is not None:
-        made["nodeId"] = node_id
+        document["nodeId"] = node_id
     if engine_version is not None:
-        made["engineVersion"] = engine_version
+        document["engineVersion"] = engine_version
     if causation_id is not None:
-        made["causationId"] = causation_id
-    return check_event(made)
+        document["causationId"] = causation_id
+    return check_event(document)
 
 
 def default_event_id(run_id: str, sequence: int) -> str:
-    """`<runId>:<sequence>`, or a digest of it where that is too long."""
+    """Return `<runId>:<sequence>`, or a digest of it if that is too long."""
     name = f"{run_id}:{sequence}"
     if len(name) <= MAX_EVENT_ID_CHARS:
         return name
     return "sha256:" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def replayed(source: Event, run_id: str, sequence: int) -> Event:
-    """A recorded fact as a replay fork re-emits it: the same type, ids and time, in the fork's own log.
+def copy_for_replay(source: Event, run_id: str, sequence: int) -> Event:
+    """Return a copy of an event for the log of a replay fork: the same type, ids and time.
 
-    Event ids are globally unique, so the copy has its own; `causationId` says which event it repeats.
+    Event ids are globally unique, so the copy has its own; its `causationId` is the id of the original.
     """
     copy = {**source, "eventId": default_event_id(run_id, sequence), "runId": run_id, "sequence": sequence}
     copy["causationId"] = source["eventId"]
@@ -276,7 +282,7 @@ def replayed(source: Event, run_id: str, sequence: int) -> Event:
 
 
 def encode(document: Event) -> bytes:
-    """The document as bytes, always the same for the same document (RFC 8785)."""
+    """Encode a document as canonical bytes (RFC 8785)."""
     return json_text.canonical(document)
 
 
@@ -284,7 +290,7 @@ def encode(document: Event) -> bytes:
 
 
 def check_event(value: object) -> Event:
-    """A RunEventDoc from untrusted JSON, as it was given. Raises InvalidInput that names the field."""
+    """Check a RunEventDoc from untrusted JSON and return it unchanged. Raises InvalidInput that names the field."""
     if not isinstance(value, dict):
         raise InvalidInput("an event must be an object")
     for name in _FIELDS[:6]:
@@ -300,22 +306,27 @@ def check_event(value: object) -> Event:
     type_name = value["type"]
     if not isinstance(type_name, str) or len(type_name) > _MAX_TYPE_CHARS or not _TYPE.fullmatch(type_name):
         raise InvalidInput("event.type must be dotted words such as memory.written")
-    # Readers must not fall over types that they do not know: only the known ones have rules.
+    # Readers must accept unknown types, so only known types have rules.
     if type_name in _RULES:
         check_payload(type_name, value["payload"])
     return cast(Event, value)
 
 
 def check_type(value: str) -> str:
-    """A type that we may emit: one of the standard's, or a vendor's own."""
+    """Return a type that we may emit: one of the standard's, or a vendor's own. Raises InvalidInput."""
     segment = value.partition(".")[0]
     if value not in _RULES and value not in RUN_TYPES and segment in RESERVED_SEGMENTS | _STANDARD_SEGMENTS:
-        raise InvalidInput(f"event.type {shown(value)} is none of the standard's, and {segment} is not a vendor's word")
+        raise InvalidInput(
+            f"event.type {quote_name(value)} is not a standard type, and vendors must not use the segment {segment}"
+        )
     return value
 
 
 def check_payload(type: str, payload: object, *, closed: bool = False) -> Payload:  # noqa: A002
-    """A payload as its type asks for it. With `closed`, keys that are not in the table are refused for every type."""
+    """Check a payload by the rule of its type and return it. Raises InvalidInput.
+
+    With `closed`, keys outside the table are refused for every type.
+    """
     if not isinstance(payload, dict):
         raise InvalidInput("event.payload must be an object")
     rule = _RULES.get(type)
@@ -325,32 +336,35 @@ def check_payload(type: str, payload: object, *, closed: bool = False) -> Payloa
     else:
         _refuse_content(payload)
         _check_fields(payload, rule, "event.payload", closed=closed)
-        _check_sums(payload)
+        _check_counts(payload)
     return payload
 
 
-def _check_fields(payload: Payload, rule: _Rule, where: str, *, closed: bool) -> None:
+def _check_fields(payload: Payload, rule: _Rule, location: str, *, closed: bool) -> None:
+    """Check the fields of a payload by a rule. Raises InvalidInput."""
     for name in rule.required:
         if name not in payload:
-            raise InvalidInput(f"{where}.{name} is required")
+            raise InvalidInput(f"{location}.{name} is required")
     for name, value in payload.items():
         check = rule.required.get(name) or rule.optional.get(name)
         if check is not None:
-            check(value, f"{where}.{name}")
+            check(value, f"{location}.{name}")
         elif closed or rule.closed:
-            raise InvalidInput(f"{where} must not have the field {shown(name)}")
+            raise InvalidInput(f"{location} must not have the field {quote_name(name)}")
 
 
-def _check_sums(payload: Payload) -> None:
+def _check_counts(payload: Payload) -> None:
+    """Check the counts in a payload. Raises InvalidInput."""
     if "sourceIds" in payload and "sourceCount" in payload and len(payload["sourceIds"]) != payload["sourceCount"]:
         # memoryCompacted: sourceIds, if present, is exhaustive.
         raise InvalidInput("event.payload.sourceIds must name all sources")
     if "inputCount" in payload and payload["outputCount"] > payload["inputCount"]:
-        # RFC 0068: a pass merges and supersedes; it never adds.
+        # RFC 0068: a consolidation run merges and supersedes; it never adds.
         raise InvalidInput("event.payload.outputCount must not be more than inputCount")
 
 
 def _refuse_content(payload: Payload) -> None:
+    """Raise InvalidInput if a payload has a content key at any depth."""
     pending: list[object] = [payload]
     while pending:
         item = pending.pop()
@@ -358,7 +372,9 @@ def _refuse_content(payload: Payload) -> None:
             for name in item:
                 if name in CONTENT_KEYS:
                     # RFC 0057: identifiers only, never entry content.
-                    raise InvalidInput(f"event.payload must not have the field {shown(name)}: events carry no content")
+                    raise InvalidInput(
+                        f"event.payload must not have the field {quote_name(name)}: events carry no content"
+                    )
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)

@@ -1,7 +1,7 @@
-"""`GET /v1/agents`: the agents that are known here, and which of them get less memory than they ask for (RFC 0080 §C).
+"""`GET /v1/agents`: the known agents, and those with less memory than they require (RFC 0080 §C).
 
-An entry is stamped exactly when the agent's `memoryShape` asks for a dimension that this host does not satisfy:
-`memoryDegraded: true` with the dimensions that are missing, and otherwise neither field.
+An entry is stamped if and only if the agent's `memoryShape` requires a dimension that this host lacks: it then has
+`memoryDegraded: true` and the list of missing dimensions, and otherwise neither field.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.capabilities import DIMENSIONS, Dimension
 from memoranda.standards.openwop.fields import (
     check_boolean,
+    check_closed_object,
     check_text,
     check_texts,
     check_word,
-    closed_object,
-    require,
+    require_fields,
 )
 
 Agent = dict[str, Any]
 
-# RFC 0080 §C: which dimensions a memory shape stands on.
-NEEDS: Final[Mapping[str, frozenset[Dimension]]] = {
+# RFC 0080 §C: the dimensions that each memory shape requires.
+REQUIRED_DIMENSIONS: Final[Mapping[str, frozenset[Dimension]]] = {
     "scratchpad": frozenset({"read", "write"}),
     "conversation": frozenset({"read", "write"}),
     "longTerm": frozenset({"long-term-durability"}),
 }
+# Characters of a description and of a name, and entries of a tool list.
 MAX_TEXT_CHARS: Final = 500
 MAX_NAME_CHARS: Final = 256
 MAX_TOOLS: Final = 1000
@@ -52,15 +53,15 @@ _OPTIONAL: Final = (
 )
 
 
-def agent_entry(
+def build_agent_entry(
     manifest: Mapping[str, Any], *, pack_name: str, pack_version: str, available: Collection[Dimension]
 ) -> Agent:
-    """The inventory's entry of an installed manifest. What the inventory does not show (prompts, schemas) stays out."""
+    """Build the inventory entry of an installed manifest, without its prompts and schemas."""
     shape = manifest.get("memoryShape")
-    made: Agent = {
+    agent: Agent = {
         "agentId": manifest.get("agentId"),
         "persona": manifest.get("persona"),
-        # Falls back to the persona when the manifest has no label.
+        # The persona is the default label.
         "label": manifest.get("label") or manifest.get("persona"),
         "modelClass": manifest.get("modelClass"),
         "packName": pack_name,
@@ -69,55 +70,63 @@ def agent_entry(
         "hasHandoffSchemas": bool(manifest.get("handoff")),
     }
     if manifest.get("description"):
-        made["description"] = manifest["description"]
+        agent["description"] = manifest["description"]
     if shape is not None:
-        made["memoryShape"] = dict(shape)
-        missing = missing_dimensions(made["memoryShape"], available)
+        agent["memoryShape"] = dict(shape)
+        missing = find_missing_dimensions(agent["memoryShape"], available)
         if missing:
-            made.update(memoryDegraded=True, degradedMemoryDimensions=missing)
-    return check_agent_entry(made, available=available)
+            agent.update(memoryDegraded=True, degradedMemoryDimensions=missing)
+    return check_agent_entry(agent, available=available)
 
 
-def inventory(agents: Iterable[Agent]) -> dict[str, Any]:
-    """The whole answer: checked entries in the order of their ids."""
+def build_inventory(agents: Iterable[Agent]) -> dict[str, Any]:
+    """Build the response: checked entries sorted by id."""
     ordered = sorted(agents, key=lambda agent: str(agent["agentId"]))
     return {"agents": ordered, "total": len(ordered)}
 
 
-def missing_dimensions(shape: Mapping[str, Any], available: Collection[Dimension]) -> list[Dimension]:
-    """What a memory shape asks for and does not get, in the order of the dimensions."""
-    needed = {dimension for name, asked in shape.items() if asked is True for dimension in NEEDS.get(name, ())}
+def find_missing_dimensions(shape: Mapping[str, Any], available: Collection[Dimension]) -> list[Dimension]:
+    """Return the dimensions that a memory shape requires and the host lacks, in the order of DIMENSIONS."""
+    needed = {
+        dimension
+        for name, is_required in shape.items()
+        if is_required is True
+        for dimension in REQUIRED_DIMENSIONS.get(name, ())
+    }
     return [dimension for dimension in DIMENSIONS if dimension in needed and dimension not in available]
 
 
 def check_agent_entry(value: object, *, available: Collection[Dimension] | None = None) -> Agent:
-    """One entry from untrusted JSON, and the rule that it is stamped if and only if memory is missing."""
-    found = closed_object(value, _REQUIRED + _OPTIONAL, "agent")
-    require(found, _REQUIRED, "agent")
+    """Check an entry from untrusted JSON, and that its stamp matches the available dimensions. Raises InvalidInput."""
+    agent = check_closed_object(value, _REQUIRED + _OPTIONAL, "agent")
+    require_fields(agent, _REQUIRED, "agent")
     for name in ("agentId", "persona", "label", "modelClass", "packName", "packVersion"):
-        check_text(found[name], f"agent.{name}", MAX_NAME_CHARS)
-    check_boolean(found["hasHandoffSchemas"], "agent.hasHandoffSchemas")
-    if "description" in found:
-        check_text(found["description"], "agent.description", MAX_TEXT_CHARS)
+        check_text(agent[name], f"agent.{name}", MAX_NAME_CHARS)
+    check_boolean(agent["hasHandoffSchemas"], "agent.hasHandoffSchemas")
+    if "description" in agent:
+        check_text(agent["description"], "agent.description", MAX_TEXT_CHARS)
     for name in ("toolAllowlist", "degraded"):
-        if name in found:
-            check_texts(found[name], f"agent.{name}", max_items=MAX_TOOLS, max_chars=MAX_NAME_CHARS)
-    shape = check_shape(found.get("memoryShape", {}), "agent.memoryShape")
-    stamped = _stamped(found)
-    if available is not None and stamped != missing_dimensions(shape, available):
-        raise InvalidInput("agent.degradedMemoryDimensions must be what its memoryShape asks for and does not get")
-    return found
+        if name in agent:
+            check_texts(agent[name], f"agent.{name}", max_items=MAX_TOOLS, max_chars=MAX_NAME_CHARS)
+    shape = check_shape(agent.get("memoryShape", {}), "agent.memoryShape")
+    stamped = _read_stamp(agent)
+    if available is not None and stamped != find_missing_dimensions(shape, available):
+        raise InvalidInput(
+            "agent.degradedMemoryDimensions must be the dimensions that its memoryShape requires and the host lacks"
+        )
+    return agent
 
 
-def check_shape(value: object, where: str) -> dict[str, bool]:
-    """A memory shape: which kinds of memory an agent reads and writes."""
-    shape = closed_object(value, tuple(NEEDS), where)
-    for name, asked in shape.items():
-        check_boolean(asked, f"{where}.{name}")
+def check_shape(value: object, location: str) -> dict[str, bool]:
+    """Check a memory shape: the kinds of memory that an agent reads and writes. Raises InvalidInput."""
+    shape = check_closed_object(value, tuple(REQUIRED_DIMENSIONS), location)
+    for name, is_required in shape.items():
+        check_boolean(is_required, f"{location}.{name}")
     return shape
 
 
-def _stamped(agent: Agent) -> list[str]:
+def _read_stamp(agent: Agent) -> list[str]:
+    """Return the missing dimensions that an entry states. Raises InvalidInput if its fields contradict each other."""
     dimensions = agent.get("degradedMemoryDimensions", [])
     if not isinstance(dimensions, list):
         raise InvalidInput("agent.degradedMemoryDimensions must be an array")

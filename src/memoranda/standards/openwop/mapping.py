@@ -1,10 +1,10 @@
 """openwop entries to and from the neutral model.
 
-Towards the model: what the store filters, ranks and links by. From the model: how a memory written through another
-standard looks as an entry. An entry has no room for the original, so such a view is for reading only.
+`project` maps an entry to the fields that the store filters, ranks and links by. `from_projection` shows a memory of
+another standard as an entry. An entry cannot contain the original, so such a view is read-only.
 
-An entry has no words for where it came from; tags stand for them: `source:<what>` names its provenance,
-`derived-from:<id>` an entry it was made from, `compacted-from:<run>` the run of the pass that made it (RFC 0012).
+An entry has no fields for its origin, so tags express it: `source:<source>` its provenance, `derived-from:<id>` an
+entry it was derived from, and `compacted-from:<run>` the run that created it (RFC 0012).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memoranda.standards.openwop.entry import (
     MAX_TAG_CHARS,
     MAX_TAGS,
     Entry,
+    build_entry,
     check_entry,
     check_id,
     created_of,
     expires_of,
 )
-from memoranda.standards.openwop.entry import entry as make_entry
 
 STANDARD: Final = OPENWOP
 MEDIA_TYPE: Final = "application/vnd.openwop.memory-entry+json"
@@ -36,7 +36,7 @@ DERIVED_PREFIX: Final = "derived-from:"
 COMPACTED_PREFIX: Final = "compacted-from:"
 
 _DERIVED: Final = re.compile(r"derived-from:[^\s:]\S*")
-# The largest entry: its content, each byte escaped at worst as six, and its tags.
+# Bytes of the largest entry: its content with six bytes per escaped byte, and its tags.
 _MAX_NATIVE_BYTES: Final = 8 * MAX_CONTENT_BYTES
 
 
@@ -46,12 +46,12 @@ def owns(document: Document) -> bool:
 
 
 def project(entry: Entry, tenant: str, space: str) -> Projection:
-    """Read a checked entry without openwop's words."""
+    """Map a checked entry to the neutral model."""
     created = created_of(entry)
     tags = tuple(tag for tag in entry["tags"] if tag)
     return Projection(
         kind="semantic",
-        # What is shown through other standards must say something.
+        # The text must not be empty in other standards.
         text=entry["content"] or entry["id"],
         scope=Scope(tenant=tenant, space=space),
         created=created,
@@ -71,45 +71,47 @@ def project(entry: Entry, tenant: str, space: str) -> Projection:
 
 
 def from_projection(projection: Projection, name: str) -> Entry:
-    """A memory of another standard as an entry; its id is the name that its own standard gives it."""
+    """Return a memory of another standard as an entry; its id is its name in its own standard."""
     tags = [tag[:MAX_TAG_CHARS] for tag in projection.tags]
     if projection.source:
         # MemoryEntry.tags: a `source:` prefix SHOULD name provenance.
         tags.append(f"{SOURCE_PREFIX}{projection.source}"[:MAX_TAG_CHARS])
-    derived = (f"{DERIVED_PREFIX}{each.target}" for each in projection.relations if each.type == DERIVED_FROM)
+    derived = (f"{DERIVED_PREFIX}{link.target}" for link in projection.relations if link.type == DERIVED_FROM)
     tags.extend(tag for tag in derived if len(tag) <= MAX_TAG_CHARS and _DERIVED.fullmatch(tag))
-    return make_entry(
-        id=_id(name),
-        content=_bearable(projection.text),
-        tags=list(dict.fromkeys(map(_unicode, tags)))[:MAX_TAGS],
+    return build_entry(
+        id=_entry_id(name),
+        content=_cut_text(projection.text),
+        tags=list(dict.fromkeys(map(_replace_surrogates, tags)))[:MAX_TAGS],
         created=projection.created,
         expires=projection.expires,
     )
 
 
 def encode(entry: Entry) -> bytes:
-    """The native document of an entry: compact JSON, fields as they came."""
+    """Encode an entry as its native document: compact JSON in the order of its fields."""
     return json_text.dump(entry)
 
 
 def decode(native: bytes) -> Entry:
-    """The entry of a native document. Raises InvalidInput."""
+    """Decode the entry of a native document. Raises InvalidInput."""
     return check_entry(json_text.parse(native, max_bytes=_MAX_NATIVE_BYTES))
 
 
-def _id(name: str) -> str:
+def _entry_id(name: str) -> str:
+    """Return the name as an id, or its digest if it is not a valid id."""
     try:
         return check_id(name, "id")
     except InvalidInput:
         return "sha256:" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _unicode(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _bearable(text: str) -> str:
-    """As much of a text as an entry may say; its own standard shows the rest."""
+def _cut_text(text: str) -> str:
+    """Cut a text to the maximum length of an entry; its own standard shows the rest."""
     if len(text) * 4 <= MAX_CONTENT_BYTES and json_text.is_unicode(text):
         return text
     return text.encode("utf-8", "replace")[:MAX_CONTENT_BYTES].decode("utf-8", "ignore")

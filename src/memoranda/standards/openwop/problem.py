@@ -1,7 +1,7 @@
-"""The error envelope: `{error, message, details?}` and nothing else, and the HTTP status of each code.
+"""The error envelope `{error, message, details?}`, and the HTTP status of each code.
 
-What a program may want beyond code and message (the scope that was missing, a correlation id) stands in `details`;
-the envelope is closed. It never carries entry data (CTI-1).
+The envelope is closed. Further data for programs (a missing scope, a correlation id) is in `details`. It never contains
+entry data (CTI-1).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from memoranda import errors
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
-from memoranda.standards.openwop.fields import an_object, check_text, closed_object, require
+from memoranda.standards.openwop.fields import check_closed_object, check_object, check_text, require_fields
 
 Problem = dict[str, Any]
 
@@ -38,7 +38,7 @@ IDEMPOTENCY_KEY_MISMATCH: Final = "idempotency_key_mismatch"
 IDEMPOTENCY_IN_FLIGHT: Final = "idempotency_in_flight"
 UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
 
-# Where upstream pins no status or several, docs/standards/openwop.md says what we chose.
+# If upstream defines no status or several, docs/standards/openwop.md gives our choice.
 STATUSES: Final[Mapping[str, int]] = {
     VALIDATION_ERROR: 400,
     UNSUPPORTED_STREAM_MODE: 400,
@@ -54,7 +54,7 @@ STATUSES: Final[Mapping[str, int]] = {
     TOKEN_BUDGET_EXCEEDED: 422,
     SECRET_LEAKAGE: 422,
     INVALID_FROM_SEQ: 422,
-    # v1; v2 moved it to 409.
+    # 422 in v1; v2 changed it to 409.
     SNAPSHOT_UNAVAILABLE: 422,
     CAPABILITY_REQUIRED: 422,
     MALFORMED_ARTIFACT: 422,
@@ -63,10 +63,11 @@ STATUSES: Final[Mapping[str, int]] = {
     CAPABILITY_NOT_PROVIDED: 501,
     UNAVAILABLE: 503,
 }
+# Characters of a message.
 MAX_MESSAGE_CHARS: Final = 2000
 _CODE: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
 
-# The first that matches counts, so the narrower ones stand first.
+# The first match wins, so narrower classes come first.
 _CODES: Final[tuple[tuple[type[MemorandaError], str], ...]] = (
     (errors.Unauthorized, UNAUTHENTICATED),
     (errors.ForbiddenScope, FORBIDDEN),
@@ -81,52 +82,53 @@ _CODES: Final[tuple[tuple[type[MemorandaError], str], ...]] = (
 )
 
 
-def problem(code: str, message: str, details: Mapping[str, object] | None = None) -> Problem:
-    """An envelope. `details` only if there are any."""
-    made: Problem = {"error": code, "message": message[:MAX_MESSAGE_CHARS] or code}
+def build_problem(code: str, message: str, details: Mapping[str, object] | None = None) -> Problem:
+    """Build an envelope; `details` is absent if empty."""
+    envelope: Problem = {"error": code, "message": message[:MAX_MESSAGE_CHARS] or code}
     if details:
-        made["details"] = dict(details)
-    return check_problem(made)
+        envelope["details"] = dict(details)
+    return check_problem(envelope)
 
 
 def problem_of(error: MemorandaError, *, details: Mapping[str, object] | None = None) -> tuple[int, Problem]:
-    """The HTTP status and the envelope of an error; further details, such as a correlation id, join its own."""
+    """Return the HTTP status and the envelope of an error. `details` are added to the error's own."""
     code = code_of(error)
     own = error.details if isinstance(error, WorkflowError) else {}
-    return status_of(code), problem(code, error.message, {**own, **(details or {})})
+    return status_of(code), build_problem(code, error.message, {**own, **(details or {})})
 
 
 def code_of(error: MemorandaError) -> str:
-    """openwop's code for an error."""
+    """Return openwop's code for an error."""
     if isinstance(error, WorkflowError):
         return error.openwop_code
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
-def error_of(said: Mapping[str, Any], *, retry_after_seconds: float) -> MemorandaError:
-    """The error that an envelope tells of."""
-    code, message, details = str(said["error"]), str(said.get("message", "")), said.get("details")
+def error_of(envelope: Mapping[str, Any], *, retry_after_seconds: float) -> MemorandaError:
+    """Return the error that an envelope stands for."""
+    code, message = str(envelope["error"]), str(envelope.get("message", ""))
+    details = envelope.get("details")
     if code == RATE_LIMITED:
         return errors.RateLimited(message, retry_after_seconds=retry_after_seconds)
-    # Of several with one code the widest: what it was told of is one of these.
-    kind = next((kind for kind, each in reversed(_CODES) if each == code), None)
+    # Several classes can have the same code; take the widest.
+    kind = next((kind for kind, kind_code in reversed(_CODES) if kind_code == code), None)
     if kind is None:
         return WorkflowError(message, openwop_code=code, details=details if isinstance(details, Mapping) else None)
     return errors.ForbiddenScope(message) if code == FORBIDDEN else kind(message)
 
 
 def status_of(code: str) -> int:
-    """The HTTP status that goes with a code."""
+    """Return the HTTP status of a code."""
     return STATUSES.get(code, 500)
 
 
 def check_problem(value: object) -> Problem:
-    """An envelope from untrusted JSON. Raises InvalidInput."""
-    found = closed_object(value, ("error", "message", "details"), "the error envelope")
-    require(found, ("error", "message"), "the error envelope")
-    if not isinstance(found["error"], str) or not _CODE.fullmatch(found["error"]):
+    """Check an envelope from untrusted JSON and return it. Raises InvalidInput."""
+    envelope = check_closed_object(value, ("error", "message", "details"), "the error envelope")
+    require_fields(envelope, ("error", "message"), "the error envelope")
+    if not isinstance(envelope["error"], str) or not _CODE.fullmatch(envelope["error"]):
         raise InvalidInput("the error envelope's error must be a code in snake_case")
-    check_text(found["message"], "the error envelope's message", MAX_MESSAGE_CHARS)
-    if "details" in found:
-        an_object(found["details"], "the error envelope's details")
-    return found
+    check_text(envelope["message"], "the error envelope's message", MAX_MESSAGE_CHARS)
+    if "details" in envelope:
+        check_object(envelope["details"], "the error envelope's details")
+    return envelope

@@ -1,12 +1,12 @@
-"""Proposals (RFC 0096): what an agent would like to learn, inert until somebody applies it.
+"""Proposals (RFC 0096): additions that an agent suggests, inert until a person applies them.
 
     draft ──► revised ──► applied
       │          │
       └──────────┴──────► rejected ──► archived
                  └──────────────────────► archived
 
-`applied` is the end: what was installed is taken back by uninstalling it, not by changing the record of how it came.
-A draft may be applied, rejected or archived without having been revised. Rejected ones may be cleared away.
+`applied` is final: to undo it, uninstall the artifact; the record stays. A draft may be applied, rejected or archived
+without a revision. Rejected proposals may be archived.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from memoranda.standards.openwop.entry import MAX_ID_CHARS, check_id
 from memoranda.standards.openwop.events import PROPOSAL_ACTIVATED, PROPOSAL_CREATED, PROPOSAL_KINDS
 from memoranda.standards.openwop.fields import (
     OpenwopShape,
-    an_object,
-    chars,
+    check_closed_object,
+    check_object,
     check_text,
     check_texts,
     check_time,
     check_word,
-    closed_object,
-    require,
+    require_fields,
+    text_limit,
 )
 from memoranda.standards.openwop.problem import MALFORMED_ARTIFACT
 from memoranda.standards.openwop.redaction import Secrets, detect, hide
@@ -39,7 +39,7 @@ Proposal = dict[str, Any]
 State = Literal["draft", "revised", "applied", "rejected", "archived"]
 
 STATES: Final[tuple[State, ...]] = ("draft", "revised", "applied", "rejected", "archived")
-MOVES: Final[Mapping[State, frozenset[State]]] = {
+TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     "draft": frozenset({"revised", "applied", "rejected", "archived"}),
     "revised": frozenset({"revised", "applied", "rejected", "archived"}),
     "applied": frozenset(),
@@ -47,11 +47,12 @@ MOVES: Final[Mapping[State, frozenset[State]]] = {
     "archived": frozenset(),
 }
 
+# Characters of a title and of a rationale.
 MAX_TITLE_CHARS: Final = 200
 MAX_RATIONALE_CHARS: Final = 10_000
-# What a person reviews before it acts: a pack of prompts and graphs, not a library.
+# Bytes. A person reviews the artifact: a pack of prompts and graphs, not a library.
 MAX_ARTIFACT_BYTES: Final = 524_288
-# The runs that show the pattern; more would be counted, not read.
+# Runs that show the pattern; nobody reads more.
 MAX_SOURCE_RUNS: Final = 1000
 
 _FIELDS: Final = (
@@ -70,7 +71,7 @@ _FIELDS: Final = (
 )
 
 
-def proposal(
+def build_proposal(
     *,
     id: str,  # noqa: A002
     kind: str,
@@ -84,8 +85,8 @@ def proposal(
     principal: str | None = None,
     synthesizer: str | None = None,
 ) -> Proposal:
-    """A new draft. It must be well-formed for its kind: what we propose ourselves can be applied."""
-    made: Proposal = {
+    """Build a new draft. Its artifact must be well-formed, so that our own proposals can be applied."""
+    draft: Proposal = {
         "id": id,
         "kind": kind,
         "state": "draft",
@@ -96,62 +97,71 @@ def proposal(
         "duplicateOf": duplicate_of,
     }
     if principal is not None:
-        made["owner"]["principal"] = principal
+        draft["owner"]["principal"] = principal
     if synthesizer is not None:
-        made["provenance"]["synthesizerModel"] = synthesizer
-    made.update((name, text) for name, text in (("title", title), ("rationale", rationale)) if text)
+        draft["provenance"]["synthesizerModel"] = synthesizer
+    if title:
+        draft["title"] = title
+    if rationale:
+        draft["rationale"] = rationale
     check_artifact(kind, artifact)
-    return check_proposal(made)
+    return check_proposal(draft)
 
 
 def check_proposal(value: object) -> Proposal:
-    """A Proposal from untrusted JSON, as it was given. The artifact need not be well-formed until it is applied."""
-    found = closed_object(value, _FIELDS, "proposal")
-    require(found, _FIELDS[:7], "proposal")
-    check_id(found["id"], "proposal.id")
-    check_word(found["kind"], PROPOSAL_KINDS, "proposal.kind")
-    check_word(found["state"], STATES, "proposal.state")
-    _check_size(an_object(found["artifact"], "proposal.artifact"))
-    _check_provenance(found["provenance"])
-    check_owner(found["owner"], "proposal.owner")
+    """Check a Proposal from untrusted JSON and return it unchanged. Raises InvalidInput or TooLarge.
+
+    A malformed artifact is accepted; applying it is not.
+    """
+    checked = check_closed_object(value, _FIELDS, "proposal")
+    require_fields(checked, _FIELDS[:7], "proposal")
+    check_id(checked["id"], "proposal.id")
+    check_word(checked["kind"], PROPOSAL_KINDS, "proposal.kind")
+    check_word(checked["state"], STATES, "proposal.state")
+    _check_size(check_object(checked["artifact"], "proposal.artifact"))
+    _check_provenance(checked["provenance"])
+    check_owner(checked["owner"], "proposal.owner")
     for name in ("createdAt", "updatedAt"):
-        if name in found:
-            check_time(found[name], f"proposal.{name}")
+        if name in checked:
+            check_time(checked[name], f"proposal.{name}")
     for name, limit in (("title", MAX_TITLE_CHARS), ("rationale", MAX_RATIONALE_CHARS)):
-        if name in found:
-            check_text(found[name], f"proposal.{name}", limit)
-    if found.get("duplicateOf") is not None:
-        check_id(found["duplicateOf"], "proposal.duplicateOf")
-    _check_activation(found.get("activation"), found["state"])
-    return found
+        if name in checked:
+            check_text(checked[name], f"proposal.{name}", limit)
+    if checked.get("duplicateOf") is not None:
+        check_id(checked["duplicateOf"], "proposal.duplicateOf")
+    _check_activation(checked.get("activation"), checked["state"])
+    return checked
 
 
 def _check_size(artifact: Artifact) -> None:
+    """Raise TooLarge if the artifact is too large."""
     size_bytes = len(json_text.dump(artifact))
     if size_bytes > MAX_ARTIFACT_BYTES:
         raise TooLarge(f"proposal.artifact has {size_bytes} bytes; the limit is {MAX_ARTIFACT_BYTES}")
 
 
 def _check_provenance(value: object) -> None:
-    found = closed_object(value, ("sourceRunIds", "synthesizerModel"), "proposal.provenance")
-    require(found, ("sourceRunIds",), "proposal.provenance")
+    """Check the provenance of a proposal. Raises InvalidInput."""
+    provenance = check_closed_object(value, ("sourceRunIds", "synthesizerModel"), "proposal.provenance")
+    require_fields(provenance, ("sourceRunIds",), "proposal.provenance")
     check_texts(
-        found["sourceRunIds"],
+        provenance["sourceRunIds"],
         "proposal.provenance.sourceRunIds",
         max_items=MAX_SOURCE_RUNS,
         max_chars=MAX_RUN_ID_CHARS,
     )
-    if "synthesizerModel" in found:
-        check_text(found["synthesizerModel"], "proposal.provenance.synthesizerModel", MAX_TITLE_CHARS)
+    if "synthesizerModel" in provenance:
+        check_text(provenance["synthesizerModel"], "proposal.provenance.synthesizerModel", MAX_TITLE_CHARS)
 
 
 def _check_activation(value: object, state: str) -> None:
+    """Check the activation of a proposal, which only an applied one has. Raises InvalidInput."""
     if value is None:
         return
     if state != "applied":
-        raise InvalidInput("proposal.activation must only be there when the proposal was applied")
-    found = closed_object(value, ("approvalId", "installedArtifactRef"), "proposal.activation")
-    for name, text in found.items():
+        raise InvalidInput("proposal.activation is only valid for a proposal that was applied")
+    activation = check_closed_object(value, ("approvalId", "installedArtifactRef"), "proposal.activation")
+    for name, text in activation.items():
         if text is not None or name != "approvalId":
             check_text(text, f"proposal.activation.{name}", MAX_ID_CHARS)
 
@@ -160,10 +170,10 @@ def _check_activation(value: object, state: str) -> None:
 
 
 class Revision(OpenwopShape):
-    """What a PATCH may change; it never activates."""
+    """The changes of a PATCH, which never activates a proposal."""
 
-    title: Annotated[str, chars(MAX_TITLE_CHARS)] | None = None
-    rationale: Annotated[str, chars(MAX_RATIONALE_CHARS)] | None = None
+    title: Annotated[str, text_limit(MAX_TITLE_CHARS)] | None = None
+    rationale: Annotated[str, text_limit(MAX_RATIONALE_CHARS)] | None = None
     artifact: Artifact | None = None
 
     def __post_init__(self) -> None:
@@ -173,33 +183,36 @@ class Revision(OpenwopShape):
             _check_size(self.artifact)
 
 
-def revised(current: Proposal, revision: Revision, at: Instant) -> Proposal:
-    """The proposal with other words or another artifact."""
+def revise(current: Proposal, revision: Revision, at: Instant) -> Proposal:
+    """Return the proposal with the changes of a revision. Raises Conflict."""
     changes = {"title": revision.title, "rationale": revision.rationale, "artifact": revision.artifact}
-    given = {name: value for name, value in changes.items() if value is not None}
-    return _moved(current, "revised", at, **given)
+    set_fields = {name: value for name, value in changes.items() if value is not None}
+    return _move(current, "revised", at, **set_fields)
 
 
-def applied(current: Proposal, at: Instant, *, installed_ref: str, approval_id: str | None = None) -> Proposal:
-    """The proposal after its artifact was installed. Whoever calls this has been authorised; see `check_applicable`."""
+def mark_applied(current: Proposal, at: Instant, *, installed_ref: str, approval_id: str | None = None) -> Proposal:
+    """Return the proposal after the installation of its artifact.
+
+    The caller has checked authorization. Raises Conflict.
+    """
     check_applicable(current)
     activation = {"approvalId": approval_id, "installedArtifactRef": installed_ref}
-    return _moved(current, "applied", at, activation=activation)
+    return _move(current, "applied", at, activation=activation)
 
 
-def rejected(current: Proposal, at: Instant) -> Proposal:
-    """The proposal, declined. Why is a matter for the audit log; the record has no room for it."""
-    return _moved(current, "rejected", at)
+def mark_rejected(current: Proposal, at: Instant) -> Proposal:
+    """Return the proposal as rejected. The reason goes to the audit log only. Raises Conflict."""
+    return _move(current, "rejected", at)
 
 
-def archived(current: Proposal, at: Instant) -> Proposal:
-    """The proposal, put away."""
-    return _moved(current, "archived", at)
+def mark_archived(current: Proposal, at: Instant) -> Proposal:
+    """Return the proposal as archived. Raises Conflict."""
+    return _move(current, "archived", at)
 
 
 def check_applicable(current: Proposal) -> None:
-    """Raises Conflict for a proposal that is past applying, WorkflowError (422) for a malformed artifact."""
-    _check_move(current, "applied")
+    """Raise Conflict if the proposal's state forbids applying, WorkflowError (422) for a malformed artifact."""
+    _check_transition(current, "applied")
     try:
         check_artifact(current["kind"], current["artifact"])
     except InvalidInput as error:
@@ -210,13 +223,13 @@ def check_applicable(current: Proposal) -> None:
         ) from None
 
 
-def artifact_bytes(current: Proposal) -> bytes:
-    """What is installed, byte for byte what is kept (proposal-no-resynthesis); in the order that it came in."""
+def encode_artifact(current: Proposal) -> bytes:
+    """Return the bytes to install: exactly the stored artifact (proposal-no-resynthesis), in its original order."""
     return json_text.dump(current["artifact"])
 
 
-def created_payload(current: Proposal) -> dict[str, Any]:
-    """The payload of `proposal.created`: ids, no artifact, no words."""
+def build_created_payload(current: Proposal) -> dict[str, Any]:
+    """Return the payload of `proposal.created`: ids only."""
     return {
         "proposalId": current["id"],
         "kind": current["kind"],
@@ -225,8 +238,8 @@ def created_payload(current: Proposal) -> dict[str, Any]:
     }
 
 
-def activated_payload(current: Proposal) -> dict[str, Any]:
-    """The payload of `proposal.activated`."""
+def build_activated_payload(current: Proposal) -> dict[str, Any]:
+    """Return the payload of `proposal.activated`."""
     activation = current["activation"]
     return {
         "proposalId": current["id"],
@@ -240,50 +253,54 @@ CREATED: Final = PROPOSAL_CREATED
 ACTIVATED: Final = PROPOSAL_ACTIVATED
 
 
-def _check_move(current: Proposal, state: State) -> None:
-    allowed = next(moves for name, moves in MOVES.items() if name == current["state"])
+def _check_transition(current: Proposal, state: State) -> None:
+    """Raise Conflict if the proposal cannot change to this state."""
+    allowed = next(moves for name, moves in TRANSITIONS.items() if name == current["state"])
     if state not in allowed:
         raise Conflict(f"a proposal that is {current['state']} cannot be {state}")
 
 
-def _moved(current: Proposal, state: State, at: Instant, **changes: object) -> Proposal:
-    _check_move(current, state)
+def _move(current: Proposal, state: State, at: Instant, **changes: object) -> Proposal:
+    """Return the proposal in a new state with these changes. Raises Conflict."""
+    _check_transition(current, state)
     return check_proposal({**current, **changes, "state": state, "updatedAt": format_instant(at)})
 
 
 # --- redaction ---------------------------------------------------------------------------------------
 
 
-def unsafe_fields(current: Proposal, secrets: Secrets | None = None) -> list[str]:
-    """Where a proposal says what it must not (SR-1): values of the run's secrets, or what looks like a secret."""
+def find_unsafe_fields(current: Proposal, secrets: Secrets | None = None) -> list[str]:
+    """Return the locations of secrets in a proposal (SR-1): secrets of the run, or text that looks like one."""
     return [
-        where for where, text in _texts(current) if (secrets is not None and secrets.is_in(text)) or bool(detect(text))
+        location
+        for location, text in _walk_texts(current)
+        if (secrets is not None and secrets.occurs_in(text)) or bool(detect(text))
     ]
 
 
 def check_safe(current: Proposal, secrets: Secrets | None = None) -> None:
-    """Raises InvalidInput that names the fields, and never what stands in them."""
-    unsafe = unsafe_fields(current, secrets)
+    """Raise InvalidInput that names the fields with secrets, without their content."""
+    unsafe = find_unsafe_fields(current, secrets)
     if unsafe:
-        raise InvalidInput(f"a proposal must hold no secret, but something looks like one in {', '.join(unsafe[:5])}")
+        raise InvalidInput(f"a proposal must not contain secrets; remove those in {', '.join(unsafe[:5])}")
 
 
-def redacted_words(text: str, secrets: Secrets | None = None) -> str:
-    """A title or a rationale that is safe to keep."""
+def redact_text(text: str, secrets: Secrets | None = None) -> str:
+    """Return a title or a rationale without secrets."""
     clean = text if secrets is None else secrets.redact(text).text
     return hide(clean, detect(clean))
 
 
-def _texts(current: Proposal) -> Iterator[tuple[str, str]]:
-    """Every string of a proposal that somebody wrote or that was taken from a run, with where it stands."""
+def _walk_texts(current: Proposal) -> Iterator[tuple[str, str]]:
+    """Yield the location and text of every string that a person or a run contributed."""
     parts = {name: current[name] for name in ("title", "rationale", "provenance", "artifact") if name in current}
     pending: list[tuple[str, object]] = list(reversed(parts.items()))
     while pending:
-        where, value = pending.pop()
+        location, value = pending.pop()
         if isinstance(value, str):
-            yield where, value
+            yield location, value
         elif isinstance(value, dict):
-            yield from ((f"{where}'s names", str(name)) for name in value)
-            pending.extend((f"{where}.{name}", member) for name, member in reversed(value.items()))
+            yield from ((f"{location}'s names", str(name)) for name in value)
+            pending.extend((f"{location}.{name}", member) for name, member in reversed(value.items()))
         elif isinstance(value, list):
-            pending.extend((f"{where}[{index}]", item) for index, item in reversed(list(enumerate(value))))
+            pending.extend((f"{location}[{index}]", item) for index, item in reversed(list(enumerate(value))))

@@ -1,4 +1,4 @@
-"""What is asked of a host over HTTP, declared once; entries, options, runs and revisions have modules of their own."""
+"""The HTTP requests to a host; entries, options, runs and proposal revisions have modules of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft
 from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS, PROPOSAL_KINDS
-from memoranda.standards.openwop.fields import OpenwopShape, chars, word
+from memoranda.standards.openwop.fields import OpenwopShape, text_limit, word_choice
 from memoranda.standards.openwop.proposals import MAX_RATIONALE_CHARS, MAX_SOURCE_RUNS, MAX_TITLE_CHARS, STATES
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 from memoranda.standards.openwop.runs import (
@@ -22,23 +22,24 @@ from memoranda.standards.openwop.runs import (
     RunTags,
 )
 
-# Written in one unit of work.
+# Entries per request, which are written in one unit of work.
 MAX_ENTRIES: Final = 500
+# Characters of a secret, a cron expression or time zone, and a reason.
 MAX_SECRET_CHARS: Final = 65_536
 MAX_CRON_CHARS: Final = 256
 MAX_REASON_CHARS: Final = 2000
-# Nine digits: more than any list has.
+# The largest count, nine digits: more entries than any list has.
 MAX_COUNT: Final = 999_999_999
 
-Ref = Annotated[str, chars(MAX_REF_CHARS)]
-EventName = Annotated[str, chars(MAX_EVENT_ID_CHARS)]
+Ref = Annotated[str, text_limit(MAX_REF_CHARS)]
+EventName = Annotated[str, text_limit(MAX_EVENT_ID_CHARS)]
 Seconds = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Budget = Annotated[int, Meta(ge=1)]
 Fields = dict[str, Any]
 
 
 class RefRequest(OpenwopShape):
-    """Which ref."""
+    """A request for one ref."""
 
     memory_ref: Ref
 
@@ -46,60 +47,61 @@ class RefRequest(OpenwopShape):
 # --- memory ------------------------------------------------------------------------------------------------
 
 
-class Attributed(Draft):
+class AttributedEntry(Draft):
     """An entry that a node of a run writes."""
 
-    node_id: Annotated[EventName, Meta(description="The node that writes.")] | None = None
-    agent_id: Annotated[str, chars(MAX_ID_CHARS)] | None = None
+    node_id: Annotated[EventName, Meta(description="The writing node.")] | None = None
+    agent_id: Annotated[str, text_limit(MAX_ID_CHARS)] | None = None
 
 
-class Forget(RefRequest):
-    """All entries about a subject."""
+class ForgetRequest(RefRequest):
+    """A request to forget all entries about a subject."""
 
-    subject: Annotated[str, chars(MAX_ID_CHARS)]
+    subject: Annotated[str, text_limit(MAX_ID_CHARS)]
 
 
-class PutEntries(RefRequest):
-    """Many entries, all or none."""
+class PutEntriesRequest(RefRequest):
+    """A request to write many entries, all or none."""
 
     entries: Annotated[tuple[Draft, ...], Meta(min_length=1, max_length=MAX_ENTRIES)]
 
 
-class Pass(RefRequest):
-    """A pass over the memory of a ref, with all that a host may say of it."""
+class ConsolidationRequest(RefRequest):
+    """A request to compact, distill or consolidate the memory of a ref."""
 
-    act: Annotated[Literal["compaction", "distillation", "consolidation"], Meta(description="Which pass.")]
-    token_budget: Annotated[Budget, Meta(description="Of a distillation.")] | None = None
-    is_indexed: Annotated[bool, Meta(description="Of a distillation: whether its archive is put into the index.")] = (
-        True
-    )
+    act: Annotated[Literal["compaction", "distillation", "consolidation"], Meta(description="The kind of run.")]
+    token_budget: Annotated[Budget, Meta(description="The budget of a distillation.")] | None = None
+    is_indexed: Annotated[bool, Meta(description="Add the archive of a distillation to the index.")] = True
     texts: (
-        Annotated[tuple[str, ...], Meta(max_length=MAX_ENTRIES, description="To distil instead of what the ref has.")]
+        Annotated[
+            tuple[str, ...],
+            Meta(max_length=MAX_ENTRIES, description="Texts to distill instead of the memory of the ref."),
+        ]
         | None
     ) = None
-    run_id: Annotated[str, chars(MAX_RUN_ID_CHARS, "The run whose secrets are redacted.")] | None = None
-    of_archives: Annotated[bool, Meta(description="Distil the archives of the ref again, into one.")] = False
+    run_id: Annotated[str, text_limit(MAX_RUN_ID_CHARS, "Redact the secrets of this run.")] | None = None
+    of_archives: Annotated[bool, Meta(description="Distill the archives of the ref into one.")] = False
 
 
 # --- runs --------------------------------------------------------------------------------------------------
 
 
 class AgentRef(OpenwopShape, forbid_unknown_fields=False):
-    """Who acts, and where its memory is."""
+    """An agent and the ref of its memory."""
 
     agent_id: Annotated[str, Meta(min_length=MIN_AGENT_ID_CHARS, max_length=MAX_AGENT_ID_CHARS)]
     memory_ref: Ref | UnsetType = UNSET
 
 
-class Begin(OpenwopShape):
-    """A host's own run."""
+class BeginRunRequest(OpenwopShape):
+    """A run of the host itself."""
 
-    workflow_id: Annotated[str, chars(MAX_WORKFLOW_ID_CHARS)]
+    workflow_id: Annotated[str, text_limit(MAX_WORKFLOW_ID_CHARS)]
     run_id: (
         Annotated[
             str,
             Meta(
-                # It stands in paths and in the ids of events.
+                # The id is part of paths and of the ids of events.
                 pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?![\s\S])",
                 description="The host's own id for it.",
                 extra={"expected": "up to 100 letters, digits, dots, hyphens and underscores"},
@@ -113,8 +115,8 @@ class Begin(OpenwopShape):
     metadata: Fields = field(default_factory=dict)
 
 
-class Emit(OpenwopShape):
-    """An event that is not recorded by itself."""
+class EmitEventRequest(OpenwopShape):
+    """An event that the server does not record by itself."""
 
     type: Annotated[EventName, Meta(description="Dotted words.")]
     payload: Fields = field(default_factory=dict)
@@ -122,21 +124,21 @@ class Emit(OpenwopShape):
 
 
 class RunError(OpenwopShape):
-    """Why a run failed."""
+    """The error of a failed run."""
 
-    code: Annotated[str, chars(MAX_RUN_ID_CHARS)]
-    message: Annotated[str, chars(MAX_MESSAGE_CHARS)]
+    code: Annotated[str, text_limit(MAX_RUN_ID_CHARS)]
+    message: Annotated[str, text_limit(MAX_MESSAGE_CHARS)]
     details: Fields | UnsetType = UNSET
 
 
-class Finish(OpenwopShape):
-    """How a run ended."""
+class FinishRunRequest(OpenwopShape):
+    """The result of a run."""
 
     status: Literal["completed", "failed", "cancelled"] = "completed"
     variables: (
         Annotated[
             Fields,
-            Meta(description="{$memory: {memoryRef, id}} or {$memory: {memoryRef, options}} is read when the run is."),
+            Meta(description="{$memory: {memoryRef, id}} or {$memory: {memoryRef, options}} is resolved on reading."),
         ]
         | None
     ) = None
@@ -147,90 +149,92 @@ class Secret(OpenwopShape):
     """A secret that a run resolved."""
 
     secret_id: EventName
-    value: Annotated[str, chars(MAX_SECRET_CHARS)]
+    value: Annotated[str, text_limit(MAX_SECRET_CHARS)]
 
 
-class ListRuns(OpenwopShape):
-    """Which runs."""
+class ListRunsRequest(OpenwopShape):
+    """A request for a page of runs."""
 
-    before: Annotated[Moment, Meta(description="Started before.")] | None = None
+    before: Annotated[Moment, Meta(description="Only runs started before this time.")] | None = None
     cursor: (
         Annotated[
             str,
             Meta(
                 pattern=r"^[0-9]{1,15}\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?![\s\S])",
-                description="`nextCursor` of the page before.",
-                extra={"expected": "the nextCursor of the page before"},
+                description="`nextCursor` of the previous page.",
+                extra={"expected": "the nextCursor of the previous page"},
                 extra_json_schema={"pattern": "^[0-9]{1,15}\\.[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
             ),
         ]
         | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, description="At most so many; more than 100 is 100.")] | None = None
-    whole: Annotated[
-        bool, Meta(description="Each with its variables and all that was said of it; then fewer fit into a page.")
-    ] = False
+    limit: Annotated[int, Meta(ge=1, description="Runs per page, at most 100.")] | None = None
+    is_full: Annotated[bool, Meta(description="Include variables and metadata; then a page has fewer runs.")] = field(
+        default=False, name="whole"
+    )
 
     def __post_init__(self) -> None:
         if self.before is not None and self.cursor is not None:
-            raise InvalidInput("before and cursor: one of them")
+            raise InvalidInput("give before or cursor, not both")
 
     @property
-    def place(self) -> tuple[Instant, str] | Instant | None:
-        """Where the page begins."""
+    def start(self) -> tuple[Instant, str] | Instant | None:
+        """The start of the page: a time, or a time and the id of the last run."""
         if self.cursor is None:
             return self.before
         started, _, run_id = self.cursor.partition(".")
         return Instant(int(started)), run_id
 
 
-class Events(OpenwopShape):
-    """Which events of a run."""
+class EventsRequest(OpenwopShape):
+    """A request for the events of a run."""
 
     last_sequence: Annotated[int, Meta(ge=0, le=MAX_COUNT, description="Only later events.")] | None = None
 
 
-class Follow(Events):
-    """Which events of a run are streamed."""
+class FollowRequest(EventsRequest):
+    """A request to stream the events of a run."""
 
     stream_mode: Annotated[
-        str, chars(MAX_EVENT_ID_CHARS, "`updates`: transitions and facts of memory; `debug`: everything.")
+        str, text_limit(MAX_EVENT_ID_CHARS, "`updates`: transitions and memory events; `debug`: everything.")
     ] = "updates"
 
 
-class Poll(Events):
-    """Which events of a run, and how long to wait for them."""
+class PollRequest(EventsRequest):
+    """A request to wait for events of a run."""
 
-    timeout: Annotated[Seconds, Meta(description="Seconds to wait; 10 unless said, at most 15.")] | None = None
-
-
-class RegisterWebhook(OpenwopShape):
-    """Whom to tell of which events (webhooks.md)."""
-
-    url: Annotated[str, chars(2048, "Where each event is posted: https, on the open Internet.")]
-    events: Annotated[tuple[EventName, ...], Meta(min_length=1, max_length=64, description="Types of events.")]
-    # The tenant is the credential's, whatever the request calls it.
-    tenant_id: Annotated[str, chars(MAX_ID_CHARS, "Any word of the client's.")] | None = None
-    tags: Annotated[RunTags, Meta(description="Only of runs with one of these tags.")] = ()
+    timeout: Annotated[Seconds, Meta(description="Seconds to wait, at most 15; default: 10.")] | None = None
 
 
-class Unregister(OpenwopShape):
-    """Which webhook; the tenant is the credential's."""
+class RegisterWebhookRequest(OpenwopShape):
+    """A webhook and its filters (webhooks.md)."""
 
-    tenant_id: Annotated[str, chars(MAX_ID_CHARS, "Any word of the client's.")] | None = None
+    url: Annotated[str, text_limit(2048, "The public https URL that receives the events.")]
+    events: Annotated[
+        tuple[EventName, ...], Meta(min_length=1, max_length=64, description="The event types to deliver.")
+    ]
+    # The credential determines the tenant; the request's is ignored.
+    tenant_id: Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")] | None = None
+    tags: Annotated[RunTags, Meta(description="Only events of runs with one of these tags.")] = ()
+
+
+class UnregisterWebhookRequest(OpenwopShape):
+    """A request to remove a webhook of the credential's tenant."""
+
+    tenant_id: Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")] | None = None
 
 
 # --- workspace ---------------------------------------------------------------------------------------------
 
 
-class ListFiles(OpenwopShape):
-    """Which files."""
+class ListFilesRequest(OpenwopShape):
+    """A request for a list of files."""
 
-    prefix: Annotated[str, Meta(description="Only those whose path begins so.")] = ""
+    prefix: Annotated[str, Meta(description="Only paths with this prefix.")] = ""
 
 
-class GetFile(OpenwopShape):
-    """Which version of a file."""
+class GetFileRequest(OpenwopShape):
+    """A request for a version of a file."""
 
     version: Annotated[int, Meta(ge=1, le=MAX_COUNT, description="An earlier version.")] | None = None
 
@@ -238,67 +242,71 @@ class GetFile(OpenwopShape):
 # --- commitments and schedules -----------------------------------------------------------------------------
 
 
-class ListCommitments(OpenwopShape):
-    """Which commitments."""
+class ListCommitmentsRequest(OpenwopShape):
+    """A request for a list of commitments."""
 
-    memory_ref: Annotated[Ref, Meta(description="Only of this ref.")] | None = None
+    memory_ref: Annotated[Ref, Meta(description="Only commitments of this ref.")] | None = None
 
 
-class Watch(RefRequest):
-    """Whether commitments are found in whatever is written to a ref."""
+class WatchRequest(RefRequest):
+    """A request to find commitments in new entries of a ref, or to stop that."""
 
     watched: bool = True
 
 
-class Snooze(OpenwopShape):
-    """Until when it is put off."""
+class SnoozeRequest(OpenwopShape):
+    """A request to postpone a commitment."""
 
     until: Moment
 
 
-class Fire(OpenwopShape):
-    """What is fired as if its condition held now."""
+class FireRequest(OpenwopShape):
+    """A request to fire a commitment as if its condition held."""
 
-    condition: Annotated[Literal["time", "predicate"], Meta(description="What it must be waiting for.")] | None = None
+    condition: (
+        Annotated[Literal["time", "predicate"], Meta(description="The condition that the commitment must have.")] | None
+    ) = None
 
 
-class Schedule(RefRequest):
-    """When a ref is distilled by itself."""
+class ScheduleRequest(RefRequest):
+    """A request to distill a ref regularly."""
 
-    cron: Annotated[str, chars(MAX_CRON_CHARS, "Five fields.")]
-    timezone: Annotated[str, chars(MAX_CRON_CHARS, "Of the tz database, such as Europe/Berlin.")] = "UTC"
+    cron: Annotated[str, text_limit(MAX_CRON_CHARS, "A cron expression with five fields.")]
+    timezone: Annotated[str, text_limit(MAX_CRON_CHARS, "A time zone of the tz database, such as Europe/Berlin.")] = (
+        "UTC"
+    )
     token_budget: Budget | None = None
 
 
 # --- proposals ---------------------------------------------------------------------------------------------
 
 
-class ListProposals(OpenwopShape):
-    """Which proposals."""
+class ListProposalsRequest(OpenwopShape):
+    """A request for a list of proposals."""
 
-    state: Annotated[str, word(STATES, "Only in this state.")] | None = None
-    kind: Annotated[str, word(PROPOSAL_KINDS, "Only of this kind.")] | None = None
+    state: Annotated[str, word_choice(STATES, "Only proposals in this state.")] | None = None
+    kind: Annotated[str, word_choice(PROPOSAL_KINDS, "Only proposals of this kind.")] | None = None
 
 
-class Propose(OpenwopShape):
-    """Something to learn, proposed by hand."""
+class ProposeRequest(OpenwopShape):
+    """A proposal made by a person."""
 
-    kind: Annotated[str, word(PROPOSAL_KINDS)]
+    kind: Annotated[str, word_choice(PROPOSAL_KINDS)]
     artifact: Fields
-    title: Annotated[str, chars(MAX_TITLE_CHARS)] | UnsetType = UNSET
-    rationale: Annotated[str, chars(MAX_RATIONALE_CHARS)] | UnsetType = UNSET
+    title: Annotated[str, text_limit(MAX_TITLE_CHARS)] | UnsetType = UNSET
+    rationale: Annotated[str, text_limit(MAX_RATIONALE_CHARS)] | UnsetType = UNSET
     source_run_ids: Annotated[
-        tuple[Annotated[str, chars(MAX_RUN_ID_CHARS)], ...], Meta(max_length=MAX_SOURCE_RUNS)
+        tuple[Annotated[str, text_limit(MAX_RUN_ID_CHARS)], ...], Meta(max_length=MAX_SOURCE_RUNS)
     ] = ()
 
 
-class Apply(OpenwopShape):
-    """Under which approval."""
+class ApplyRequest(OpenwopShape):
+    """A request to apply a proposal under an approval."""
 
-    approval_id: Annotated[str, chars(MAX_ID_CHARS)] | None = None
+    approval_id: Annotated[str, text_limit(MAX_ID_CHARS)] | None = None
 
 
-class Reject(OpenwopShape):
-    """Why it is declined."""
+class RejectRequest(OpenwopShape):
+    """A request to reject a proposal, with a reason."""
 
-    reason: Annotated[str, chars(MAX_REASON_CHARS)] | None = None
+    reason: Annotated[str, text_limit(MAX_REASON_CHARS)] | None = None

@@ -1,7 +1,7 @@
-"""Workspace files (RFC 0059): paths, versions, ETags, and what a write may say.
+"""Workspace files (RFC 0059): paths, versions, ETags, and the content of a write.
 
-Names with slashes in them, not folders. A file's versions count 1, 2, 3 and on, through deletions too, so that no two
-contents ever share a version; that is why the version alone can be the ETag.
+Paths are names with slashes; there are no folders. The versions of a file count 1, 2, 3 and so on, also across
+deletions. No two contents share a version, so the version serves as the ETag.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from memoranda.errors import InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.standards.openwop.fields import (
     OpenwopShape,
+    check_closed_object,
     check_integer,
     check_text,
     check_time,
-    closed_object,
-    require,
+    require_fields,
 )
 from memoranda.standards.openwop.problem import WORKSPACE_CONFLICT, WORKSPACE_TOO_LARGE
 
@@ -27,31 +27,33 @@ WorkspaceFile = dict[str, Any]
 
 DEFAULT_TYPE: Final = "text/markdown"
 
-# Ground truth that a model reads: identity, directives, an index. A mebibyte is a thick book.
+# Bytes. Basic knowledge that a model reads: identity, directives, an index. A mebibyte is a thick book.
 MAX_FILE_BYTES: Final = 1_048_576
-# A listing is rendered in memory.
+# Files; a listing is rendered in memory.
 MAX_FILES: Final = 1000
-# History is best effort; a year of weekly edits twice over.
+# Versions kept per file; two years of weekly edits.
 MAX_VERSIONS: Final = 100
+# Characters of a path.
 MAX_PATH_CHARS: Final = 256
 
 _PATH: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}", re.ASCII)
 _TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:\s*;[\x20-\x7e]{0,128})?", re.ASCII)
 _FIELDS: Final = ("path", "content", "version", "updatedAt", "contentType", "etag")
 _ETAG: Final = re.compile(r'(?:W/)?"v?(\d{1,15})"|v?(\d{1,15})', re.ASCII)
+# Characters of an If-Match header.
 _MAX_HEADER_CHARS: Final = 1024
 
 
 def is_path(text: object) -> bool:
-    """Whether a path is one of the schema's, and has no `.`, `..` or empty part."""
+    """Return True for a path of the schema without `.`, `..` or empty parts."""
     if not isinstance(text, str) or not _PATH.fullmatch(text):
         return False
-    # workspace-file.schema.json's pattern lets `a/../b` pass; agent-workspace.md says that it forbids `..`.
+    # The pattern of workspace-file.schema.json permits `a/../b`, but agent-workspace.md forbids `..`.
     return all(part not in ("", ".", "..") for part in text.split("/"))
 
 
 def check_path(value: object) -> str:
-    """A path. Raises InvalidInput."""
+    """Return the value if it is a path. Raises InvalidInput."""
     if not is_path(value):
         raise InvalidInput(
             f"path must be 1 to {MAX_PATH_CHARS} letters, digits, dots, hyphens, underscores and slashes, "
@@ -61,12 +63,12 @@ def check_path(value: object) -> str:
 
 
 def is_prefix(text: str) -> bool:
-    """Whether a listing can be asked for by this: the beginning of some path, or nothing."""
+    """Return True if a path can begin with this text, also for an empty text."""
     return text == "" or (len(text) <= MAX_PATH_CHARS and _PATH.fullmatch(text) is not None)
 
 
 class WorkspaceDraft(OpenwopShape):
-    """What a PUT says: the content, and what type it has. Too large is `workspace_too_large`."""
+    """The content and content type of a PUT. Too much content is `workspace_too_large`."""
 
     content: str
     content_type: Annotated[
@@ -83,7 +85,7 @@ class WorkspaceDraft(OpenwopShape):
 
 
 def check_content(value: object, *, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """A file's content."""
+    """Check a file's content and return it. Raises InvalidInput or WorkflowError."""
     if not isinstance(value, str):
         raise InvalidInput("content must be a string")
     try:
@@ -99,11 +101,11 @@ def check_content(value: object, *, max_bytes: int = MAX_FILE_BYTES) -> str:
     return value
 
 
-def workspace_file(
+def build_file(
     *, path: str, content: str, version: int, updated: Instant, content_type: str = DEFAULT_TYPE
 ) -> WorkspaceFile:
-    """A checked WorkspaceFile."""
-    made: WorkspaceFile = {
+    """Build a checked WorkspaceFile."""
+    file: WorkspaceFile = {
         "path": path,
         "content": content,
         "contentType": content_type,
@@ -111,43 +113,44 @@ def workspace_file(
         "etag": etag_of(version),
         "updatedAt": format_instant(updated),
     }
-    return check_file(made)
+    return check_file(file)
 
 
 def check_file(value: object) -> WorkspaceFile:
-    """A WorkspaceFile from untrusted JSON, as it was given."""
-    found = closed_object(value, _FIELDS, "file")
-    require(found, _FIELDS[:4], "file")
-    check_path(found["path"])
-    check_content(found["content"])
-    check_integer(found["version"], "file.version", least=1)
-    check_time(found["updatedAt"], "file.updatedAt")
+    """Check a WorkspaceFile from untrusted JSON and return it unchanged. Raises InvalidInput."""
+    file = check_closed_object(value, _FIELDS, "file")
+    require_fields(file, _FIELDS[:4], "file")
+    check_path(file["path"])
+    check_content(file["content"])
+    check_integer(file["version"], "file.version", least=1)
+    check_time(file["updatedAt"], "file.updatedAt")
     for name in ("contentType", "etag"):
-        if name in found:
-            check_text(found[name], f"file.{name}", MAX_PATH_CHARS)
-    return found
+        if name in file:
+            check_text(file[name], f"file.{name}", MAX_PATH_CHARS)
+    return file
 
 
 def etag_of(version: int) -> str:
-    """The ETag of a version; as in the specification's example, `"v3"`."""
+    """Return the ETag of a version, such as `"v3"` in the specification's example."""
     return f'"v{version}"'
 
 
 def next_version(
     current: int | None, last: int, *, if_match: str | None = None, if_none_match: str | None = None
 ) -> int:
-    """The version that a write makes. Raises WorkflowError `workspace_conflict` (409) with the current version.
+    """Return the version that a write creates. Raises WorkflowError `workspace_conflict` (409) with the current one.
 
-    `current` is the version that is there now, None if there is no file; `last` the highest there ever was.
+    `current` is the current version, or None without a file. `last` is the highest version that ever existed.
     """
     if if_match is not None and (current is None or not _matches(if_match, current)):
-        raise _conflict(current)
+        raise _build_conflict(current)
     if if_none_match is not None and current is not None and _matches(if_none_match, current):
-        raise _conflict(current)
+        raise _build_conflict(current)
     return last + 1
 
 
 def _matches(header: str, version: int) -> bool:
+    """Return True if a condition header includes the version or `*`."""
     if len(header) > _MAX_HEADER_CHARS:
         return False
     for item in header.split(","):
@@ -157,11 +160,12 @@ def _matches(header: str, version: int) -> bool:
     return False
 
 
-def _conflict(current: int | None) -> WorkflowError:
-    said = "there is no such file" if current is None else f"the file is at version {current}"
+def _build_conflict(current: int | None) -> WorkflowError:
+    """Return the error of a failed condition."""
+    state = "there is no such file" if current is None else f"the file is at version {current}"
     return WorkflowError(
-        f"not the version that was expected: {said}",
+        f"the file does not have the expected version: {state}",
         openwop_code=WORKSPACE_CONFLICT,
-        # A file that is not there is at version 0, before its first.
+        # A file that does not exist counts as version 0.
         details={"currentVersion": current or 0},
     )

@@ -1,6 +1,6 @@
-"""SML 1.0, the Semantic Markup Language of OMS 1.3: what a model reads.
+"""SML 1.0, the Semantic Markup Language of OMS 1.3: the form in which a model reads memories.
 
-    render       elements, the envelope around them, and the protection against forged ones
+    render       elements, their envelope, and the protection against forged ones
 
-Markup only: which grain becomes which element with which attributes is CAL's content projection.
+This package renders markup only. CAL's content projection maps grains to elements and attributes.
 """

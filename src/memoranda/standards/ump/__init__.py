@@ -1,18 +1,24 @@
-"""Universal Memory Protocol 0.1 (and 1.0, which is the same wire under another number).
+"""Universal Memory Protocol 0.1 (and 1.0, which has the same wire format under another number).
 
-    record       what a record is: closed sets, limits, validation, defaults
+    shapes       the fields of a record, with types and descriptions
+    record       the record: closed sets, limits, validation, defaults
     canonical    content hash and identifiers
     signature    the integrity block
     token        capability tokens
-    rules        how records change: merge, revise, forget, erase, redact, expire
+    paths        the paths of consent.redact
+    rules        transitions of records: merge, revise, forget, erase, redact, expire
     markdown     *.ump.md
-    front_matter its header, when that is YAML
+    front_matter YAML front matter of *.ump.md
     jsonfile     *.ump.json and NDJSON
-    requests     the operations' parameters, read from untrusted JSON
+    requests     the operations' parameters, parsed from untrusted JSON
+    extensions   the parameters of operations beyond the standard
+    plain        the flat form of a memory and a question
+    answers      the operations' responses, as JSON Schema
     rehydrate    recalled records as a framed block for a model's context
     audit        the hash-chained log
-    capability   what a server says about itself
+    capability   the server's description of itself
+    mapping      records to and from the neutral model
 
-Bytes and values in, values out: no clock, no randomness, no files. Section numbers refer to the UMP
+The modules map bytes and values to values: no clock, no randomness, no files. Section numbers refer to the UMP
 specification.
 """

@@ -1,4 +1,4 @@
-"""What a server says about itself: the handshake (section 3.1) and /.well-known/ump.json (section 4.3)."""
+"""The server's description of itself: the handshake (section 3.1) and /.well-known/ump.json (section 4.3)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from memoranda.standards.ump.shapes import Signal
 
 RETRIEVAL_SIGNALS: Final = get_args(Signal)
 BINDINGS: Final = ("mcp", "http", "file")
+# Results of one recall.
 MAX_RECALL: Final = 50
 
 
-def capabilities(
+def describe_server(
     *,
     server_name: str,
     server_version: str,
@@ -23,7 +24,7 @@ def capabilities(
     max_recall: int = MAX_RECALL,
     audit: bool = True,
 ) -> dict[str, Any]:
-    """The answer to `capabilities`."""
+    """Return the response to `capabilities`."""
     return {
         "server": {"name": server_name, "version": server_version},
         "ump": version,
@@ -37,7 +38,7 @@ def capabilities(
     }
 
 
-def manifest(
+def build_manifest(
     *,
     version: str,
     conformance: str,
@@ -46,7 +47,7 @@ def manifest(
     owner: str | None = None,
     bindings: Sequence[str] = BINDINGS,
 ) -> dict[str, Any]:
-    """The discovery document; what is not set is absent. An export is {url, format}."""
+    """Return the discovery document; unset members are absent. An export is {url, format}."""
     document: dict[str, Any] = {
         "ump": version,
         "conformance": conformance,

@@ -1,10 +1,11 @@
-"""Paths of `consent.redact` (section 2.7): JSONPath (RFC 9535) without filters, JSON Pointer (RFC 6901), and dots.
+"""The paths of `consent.redact` (section 2.7): JSONPath (RFC 9535) without filters, JSON Pointer (RFC 6901), dots.
 
     $.body.structured.token   $['body']['structured']['token']   $.body.structured.keys[0]   $.body.structured[*]
     $..token   /body/structured/token   body/structured/token   body.structured.token   body.structured.keys.0
 
-What cannot be read is None: whoever writes is told so, and of what is stored nothing is shown that it might have meant.
-A step that is a number stands for an element of a list or for a field of that name: hiding too much is no leak.
+An unreadable path parses to None. It is refused in a new record. In a stored record, everything that it might have
+meant is redacted. A numeric step stands for an element of a list or for a field of that name, because redacting too
+much leaks nothing.
 """
 
 from __future__ import annotations
@@ -20,38 +21,40 @@ from memoranda.encoding.shapes import fields_of
 from memoranda.encoding.short_cache import short_cache
 from memoranda.standards.ump.shapes import CLOSED, Record
 
-_DIGITS_LIMIT: Final = 6
-_NUMBER: Final = re.compile(rf"-?(?:0|[1-9]\d{{0,{_DIGITS_LIMIT - 1}}})", re.ASCII)
-# The same in the dotted form, which counts from the start only.
-_PLACE: Final = re.compile(rf"\d{{1,{_DIGITS_LIMIT}}}", re.ASCII)
+# Digits of an index.
+_INDEX_DIGITS: Final = 6
+_NUMBER: Final = re.compile(rf"-?(?:0|[1-9]\d{{0,{_INDEX_DIGITS - 1}}})", re.ASCII)
+# An index in the dotted form, which has no negative numbers.
+_INDEX: Final = re.compile(rf"\d{{1,{_INDEX_DIGITS}}}", re.ASCII)
 _SLICE: Final = re.compile(
     rf"({_NUMBER.pattern})?\s*:\s*({_NUMBER.pattern})?\s*(?::\s*({_NUMBER.pattern})?)?", re.ASCII
 )
-# A name after a dot: whatever is no other part of a path. RFC 9535 allows fewer, the dotted form all of these.
+# A name after a dot: any characters that have no other meaning in a path. RFC 9535 permits fewer, the dotted form all.
 _SHORTHAND: Final = re.compile(r"[^.\[\]*'\"]+")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What one step of a path selects: names, numbers, stretches or everything; at any depth below, if it descends."""
+    """A step of a path: its selectors (names, indexes, slices, everything). It selects at any depth if it descends."""
 
     selectors: tuple[str | int | slice, ...]
     descends: bool = False
 
-    def keys(self, node: Any) -> list[Any]:
-        """The keys or places of a node that are selected, each once."""
-        found: dict[Any, None] = {}
+    def select_keys(self, node: Any) -> list[Any]:
+        """Return the selected keys or indexes of a node, each once."""
+        selected: dict[Any, None] = {}
         for selector in self.selectors:
-            found.update(dict.fromkeys(_keys(node, selector)))
-        return list(found)
+            selected.update(dict.fromkeys(_select_keys(node, selector)))
+        return list(selected)
 
 
 EVERYTHING: Final = slice(None)
 Path = tuple[Step, ...]
 
 
-def _keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
+def _select_keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
+    """Yield the keys or indexes of a node that one selector selects."""
     if isinstance(node, dict):
         if selector == EVERYTHING:
             yield from node
@@ -60,34 +63,36 @@ def _keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
     elif isinstance(node, list):
         if isinstance(selector, slice):
             yield from range(*selector.indices(len(node)))
-        elif isinstance(selector, int) or _PLACE.fullmatch(selector):
-            yield from range(len(node))[slice(int(selector), (int(selector) + 1) or None)]
+        elif isinstance(selector, int) or _INDEX.fullmatch(selector):
+            index = int(selector)
+            # A slice selects nothing beyond the end, and also supports negative indexes.
+            yield from range(len(node))[slice(index, (index + 1) or None)]
 
 
-# Few paths are written often.
+# Entries. Records share few different paths.
 @short_cache(1_024)
 def parse_path(text: str) -> Path | None:
-    """Read a path; None if it is none."""
+    """Parse a path; return None if it is malformed."""
     if text.startswith("/") or ("/" in text and text.partition("/")[0] in _FIELDS):
-        return _pointer(text.removeprefix("/"))
-    return _PathReader(text).path()
+        return _parse_pointer(text.removeprefix("/"))
+    return _PathReader(text).parse()
 
 
-def leads_nowhere(path: Path) -> bool:
-    """Whether no record can have what a path names: `body.token`, say, or `bdoy`. Then it is a mistake."""
-    at = ""
+def is_impossible_path(path: Path) -> bool:
+    """Return True if no record can have what the path names, such as `body.token` or `bdoy`: it is a mistake."""
+    location = ""
     for step in path:
         if step.descends:
             return False
-        known = CLOSED.get(at, ()) if at else _FIELDS
-        names = [each for each in step.selectors if isinstance(each, str) and not _PLACE.fullmatch(each)]
-        if names and known and not set(names) <= set(known):
+        fields = CLOSED.get(location, ()) if location else _FIELDS
+        names = [name for name in step.selectors if isinstance(name, str) and not _INDEX.fullmatch(name)]
+        if names and fields and not set(names) <= set(fields):
             return True
         if len(step.selectors) != 1:
             return False
         if names:
-            at = f"{at}.{names[0]}" if at else names[0]
-            if at not in CLOSED:
+            location = f"{location}.{names[0]}" if location else names[0]
+            if location not in CLOSED:
                 return False
     return False
 
@@ -95,7 +100,8 @@ def leads_nowhere(path: Path) -> bool:
 _FIELDS: Final = fields_of(Record)
 
 
-def _pointer(text: str) -> Path | None:
+def _parse_pointer(text: str) -> Path | None:
+    """Parse a JSON Pointer; return None if it is malformed."""
     parts = text.split("/")
     if not all(parts) or re.search(r"~(?![01])", text):
         return None
@@ -103,41 +109,45 @@ def _pointer(text: str) -> Path | None:
 
 
 class _PathReader:
-    """Reads a JSONPath, or the same without its `$`."""
+    """A parser for JSONPath, with or without its `$`. Its methods return None for malformed input."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+        self._text, self._position = text, 0
 
-    def path(self) -> Path | None:
+    def parse(self) -> Path | None:
+        """Parse the whole path."""
         steps: list[Step] = []
         is_rooted = self._take("$")
-        while self._at < len(self._text):
-            step = self._step(is_first=not steps and not is_rooted)
+        while self._position < len(self._text):
+            step = self._parse_step(is_first=not steps and not is_rooted)
             if step is None:
                 return None
             steps.append(step)
         return tuple(steps) or None
 
-    def _step(self, *, is_first: bool) -> Step | None:
+    def _parse_step(self, *, is_first: bool) -> Step | None:
+        """Parse one step."""
         if is_first:
-            return self._shorthand(descends=False)
+            return self._parse_shorthand(descends=False)
         if self._take(".."):
-            return self._bracket(descends=True) if self._take("[") else self._shorthand(descends=True)
+            return self._parse_bracket(descends=True) if self._take("[") else self._parse_shorthand(descends=True)
         if self._take("."):
-            return self._shorthand(descends=False)
-        return self._bracket(descends=False) if self._take("[") else None
+            return self._parse_shorthand(descends=False)
+        return self._parse_bracket(descends=False) if self._take("[") else None
 
-    def _shorthand(self, *, descends: bool) -> Step | None:
+    def _parse_shorthand(self, *, descends: bool) -> Step | None:
+        """Parse a name or a `*` after a dot."""
         if self._take("*"):
             return Step((EVERYTHING,), descends)
-        found = self._match(_SHORTHAND)
-        return None if found is None else Step((found[0],), descends)
+        name = self._match(_SHORTHAND)
+        return None if name is None else Step((name[0],), descends)
 
-    def _bracket(self, *, descends: bool) -> Step | None:
+    def _parse_bracket(self, *, descends: bool) -> Step | None:
+        """Parse the selectors of a bracket up to its end."""
         selectors: list[str | int | slice] = []
         while True:
             self._match(_SPACE)
-            selector = self._selector()
+            selector = self._parse_selector()
             self._match(_SPACE)
             if selector is None:
                 return None
@@ -147,33 +157,44 @@ class _PathReader:
             if not self._take(","):
                 return None
 
-    def _selector(self) -> str | int | slice | None:
+    def _parse_selector(self) -> str | int | slice | None:
+        """Parse one selector in a bracket."""
         if self._take("*"):
             return EVERYTHING
         if (quoted := self._match(_QUOTED)) is not None:
-            return _unquoted(quoted)
-        if (stretch := self._match(_SLICE)) is not None:
-            start, stop, step = (None if part is None else int(part) for part in stretch.groups())
-            # RFC 9535 §2.3.4.2.2: a step of 0 selects nothing; nobody means that.
+            return _unquote(quoted)
+        if (bounds := self._match(_SLICE)) is not None:
+            start, stop, step = map(_optional_integer, bounds.groups())
+            # RFC 9535 §2.3.4.2.2: a step of 0 selects nothing. Treat it as a mistake.
             return None if step == 0 else slice(start, stop, step)
         number = self._match(_NUMBER)
         return None if number is None else int(number[0])
 
     def _take(self, text: str) -> bool:
-        is_there = self._text.startswith(text, self._at)
-        self._at += len(text) if is_there else 0
-        return is_there
+        """Consume the text if it comes next; return True if it did."""
+        matches = self._text.startswith(text, self._position)
+        self._position += len(text) if matches else 0
+        return matches
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._text, self._at)
-        if found is not None:
-            self._at = found.end()
-        return found
+        """Consume and return the next match of the pattern, if any."""
+        match = pattern.match(self._text, self._position)
+        if match is not None:
+            self._position = match.end()
+        return match
 
 
-def _unquoted(quoted: re.Match[str]) -> str | None:
-    """A quoted name; both quotes have JSON's escapes, and one for themselves."""
-    inner = quoted[1] if quoted[1] is not None else quoted[2].replace("\\'", "'").replace('"', '\\"')
+def _optional_integer(text: str | None) -> int | None:
+    """Parse a number that may be missing."""
+    return None if text is None else int(text)
+
+
+def _unquote(quoted: re.Match[str]) -> str | None:
+    """Return the name in quotes; both kinds of quotes allow JSON's escapes and an escaped quote."""
+    inner = quoted[1]
+    if inner is None:
+        # In single quotes: unescape those and escape double quotes, as JSON needs it.
+        inner = quoted[2].replace("\\'", "'").replace('"', '\\"')
     try:
         return str(orjson.loads(f'"{inner}"'))
     except orjson.JSONDecodeError:

@@ -1,9 +1,10 @@
-"""The UMP record: its closed sets, its limits, what is wrong with one, and its defaults (sections 2 and 3.3).
+"""The UMP record: its closed sets, limits, validation and defaults (sections 2 and 3.3).
 
-A record is a plain dictionary (typed in `shapes`), kept as it was sent: whatever would change its meaning changes its
-hash. Fields that we do not know are refused, as the schema of the standard has it: a misspelt `consent` would be no
-consent at all. What anybody may add stands in `body.structured`.
-`problems` finds everything wrong at once, in the order in which the reference reports it.
+A record is a plain dictionary (typed in `shapes`), stored as it was sent, because any change of its content would
+change its hash. Unknown fields are refused, as in the schema of the standard: a misspelt `consent` would otherwise have
+no effect. Extensions belong in `body.structured`.
+
+`problems` returns all errors at once, in the order in which the reference implementation reports them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, cast, get_args
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant, parse_duration_ms, parse_instant
-from memoranda.standards.ump.paths import leads_nowhere, parse_path
+from memoranda.standards.ump.paths import is_impossible_path, parse_path
 from memoranda.standards.ump.shapes import (
     CLOSED,
     DEFAULT_CONFIDENCE,
@@ -37,7 +38,7 @@ from memoranda.standards.ump.shapes import (
     Record as Record,
 )
 
-# Who acted: a DID and an actor kind.
+# The DID and the kind of an actor.
 Actor = tuple[str, ActorKind]
 
 VERSIONS: Final[tuple[str, ...]] = get_args(Version)
@@ -49,16 +50,17 @@ SCOPE_FIELDS: Final = ("owner", "user", "project", "agent", "session", "visibili
 
 DEFAULT_VISIBILITY: Final = "private"
 
-# One record, canonical, in bytes: what fits in one request.
+# Bytes of one record in canonical form; one request can contain it.
 MAX_RECORD_BYTES: Final = json_text.MAX_BYTES
-# A memory is read whole into a model's context; a quarter MiB is already a book chapter.
+# Bytes. A memory is read completely into a model's context, and a quarter MiB is already a book chapter.
 MAX_TEXT_BYTES: Final = 262_144
+# Entries of the lists in a record.
 MAX_RELATIONS: Final = 256
 MAX_EVIDENCE: Final = 256
 MAX_REDACT_PATHS: Final = 64
-# The whole chain of predecessors is listed in each successor.
+# Entries. Each successor may list the complete chain of its predecessors.
 MAX_SUPERSEDES: Final = 10_000
-# Identifiers are 26 characters when random and 52 when derived; foreign ones may be longer.
+# Characters. Our identifiers have 26 (random) or 52 (derived) after the prefix; foreign ones may be longer.
 MAX_ID_CHARS: Final = 256
 
 ID_PATTERN: Final = re.compile(r"urn:ump:[a-z2-7]+", re.ASCII)
@@ -83,39 +85,43 @@ KEY_ORDER: Final = (
 
 
 def check(value: object, *, version: Version, require_provenance: bool = True) -> Draft:
-    """Return the draft if it is one; raise InvalidInput that lists everything wrong."""
-    _raise_if(problems(value, version=version, require_provenance=require_provenance), value)
+    """Return the draft. Raises InvalidInput with all errors if it is not valid."""
+    _raise_errors(find_problems(value, version=version, require_provenance=require_provenance), value)
     return cast("Draft", value)
 
 
 def check_complete(value: object, *, version: Version, require_provenance: bool = False) -> Record:
-    """Return the full record (as in files and signed imports) if it is one, else raise InvalidInput.
+    """Return the complete record, as in files and signed imports. Raises InvalidInput if it is not valid.
 
     Provenance is not required by default: files of level L0 and L1 have none.
     """
-    found = problems(value, version=version, require_provenance=require_provenance)
+    errors = find_problems(value, version=version, require_provenance=require_provenance)
     if isinstance(value, dict):
         # Section 2: ump, id, kind, body, scope and time are REQUIRED.
-        found += [f"{field} is required" for field in ("ump", "id", "time") if field not in value]
+        errors += [f"{field} is required" for field in ("ump", "id", "time") if field not in value]
         time = value.get("time")
         if isinstance(time, dict) and "created" not in time:
-            found.append("time.created is required")
-    _raise_if(found, value)
+            errors.append("time.created is required")
+    _raise_errors(errors, value)
     return cast("Record", value)
 
 
-def _raise_if(found: list[str], value: object) -> None:
-    if found and isinstance(value, dict) and value.get("ump") == "1.0":
-        found = [*found, "records of UMP 1.0 are taken with MEMORANDA_UMP_VERSION=1.0"]
-    if found:
-        raise InvalidInput("; ".join(found))
+def _raise_errors(errors: list[str], value: object) -> None:
+    """Raise InvalidInput with the errors, if any, and a hint for records of UMP 1.0."""
+    if errors and isinstance(value, dict) and value.get("ump") == "1.0":
+        errors = [*errors, "set MEMORANDA_UMP_VERSION=1.0 to accept records of UMP 1.0"]
+    if errors:
+        raise InvalidInput("; ".join(errors))
 
 
-def complete(draft: Draft, *, now: int, version: Version) -> Record:
-    """Fill in what a checked draft leaves out (section 3.3); the id stays empty when it has none."""
+def fill_defaults(draft: Draft, *, now: int, version: Version) -> Record:
+    """Return a record with defaults for everything that a checked draft omits (section 3.3).
+
+    The id stays empty if the draft has none. `now` is in milliseconds since 1970.
+    """
     moment = format_instant(now)
     scope: Scope = {**draft["scope"]}
-    # The specification's own example omits visibility; the safe reading is the narrowest one.
+    # The specification's own example omits visibility; the narrowest one is the safe default.
     scope.setdefault("visibility", DEFAULT_VISIBILITY)
     time: Time = draft.get("time", {})
     lifecycle: Lifecycle = {"status": "active", "confidence": DEFAULT_CONFIDENCE, **draft.get("lifecycle", {})}
@@ -135,236 +141,258 @@ def complete(draft: Draft, *, now: int, version: Version) -> Record:
         "lifecycle": lifecycle,
         "superseded_by": draft.get("superseded_by", []),
     }
-    return ordered(record)
+    return sort_record_fields(record)
 
 
-def ordered(record: Record) -> Record:
-    """A copy in the specification's field order; unknown fields keep their order at the end."""
-    return cast("Record", in_order(record))
+def sort_record_fields(record: Record) -> Record:
+    """Return a copy of the record with its fields in the specification's order."""
+    return cast("Record", sort_known_fields(record))
 
 
-def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for what is no record yet."""
-    known = {key: fields[key] for key in KEY_ORDER if key in fields}
-    return {**known, **fields}
+def sort_known_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy with the fields in the specification's order; unknown fields keep their order at the end."""
+    ordered = {key: fields[key] for key in KEY_ORDER if key in fields}
+    return {**ordered, **fields}
 
 
-def unsigned(record: Record) -> Record:
-    """A copy without its integrity block: what is changed must be signed again."""
+def strip_integrity(record: Record) -> Record:
+    """Return a copy without its integrity block, because a changed record must be signed again."""
     copy = record.copy()
     copy.pop("integrity", None)
     return copy
 
 
-def problems(value: object, *, version: Version, require_provenance: bool = True) -> list[str]:
-    """Everything that keeps a JSON value from being a draft record; empty when nothing does."""
+def find_problems(value: object, *, version: Version, require_provenance: bool = True) -> list[str]:
+    """Return everything that makes a JSON value an invalid draft record; empty for a valid one."""
     if not isinstance(value, dict):
         return ["a record must be an object"]
-    found: list[str] = []
-    _check_version(value, version, found)
-    _check_body(value.get("body"), found)
+    errors: list[str] = []
+    _check_version(value, version, errors)
+    _check_body(value.get("body"), errors)
     if value.get("kind") not in KINDS:
         # Section 2.1: a consumer MUST accept all five kinds.
-        found.append(f"kind must be one of {'|'.join(KINDS)}")
-    _check_scope(value.get("scope"), found)
+        errors.append(f"kind must be one of {'|'.join(KINDS)}")
+    _check_scope(value.get("scope"), errors)
     if "id" in value and not is_id(value["id"]):
-        found.append("id must match urn:ump:<base32>")
-    for field, checker in _OPTIONAL.items():
+        errors.append("id must match urn:ump:<base32>")
+    for field, check_field in _CHECKS.items():
         if field in value:
-            checker(value[field], found)
+            check_field(value[field], errors)
     if require_provenance and "provenance" not in value:
         # Section 2.6: provenance is REQUIRED at L2+.
-        found.append("provenance is required at L2+")
-    _check_known(value, "", found)
-    if not found:
-        _check_whole(value, found)
-    return found
+        errors.append("provenance is required at L2+")
+    _check_field_names(value, "", errors)
+    if not errors:
+        _check_size(value, errors)
+    return errors
 
 
-def patch_problems(patch: Mapping[str, object]) -> list[str]:
-    """What is wrong with the fields of a revision (section 3.5)."""
-    found: list[str] = []
+def find_patch_problems(patch: Mapping[str, object]) -> list[str]:
+    """Return the errors in the fields of a revision (section 3.5)."""
+    errors: list[str] = []
     if "body" in patch:
-        _check_body(patch["body"], found)
+        _check_body(patch["body"], errors)
     for field in ("lifecycle", "relations", "time"):
         if field in patch:
-            _OPTIONAL[field](patch[field], found)
-    _check_known(patch, "", found)
-    if not found:
-        _check_whole(patch, found)
-    return found
+            _CHECKS[field](patch[field], errors)
+    _check_field_names(patch, "", errors)
+    if not errors:
+        _check_size(patch, errors)
+    return errors
 
 
 def is_id(value: object) -> bool:
-    """Whether the value is a record identifier (section 6.2)."""
+    """Return True if the value is a record identifier (section 6.2)."""
     return isinstance(value, str) and len(value) <= MAX_ID_CHARS and ID_PATTERN.fullmatch(value) is not None
 
 
 def is_name(value: object) -> bool:
-    """Whether the value is a non-empty one-line string of bearable length."""
+    """Return True if the value is a non-empty string of one line and limited length."""
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and CONTROL_PATTERN.search(value) is None
 
 
-def _check_known(value: Mapping[str, Any], path: str, found: list[str]) -> None:
-    """The schema closes every object but `body.structured`."""
-    known = CLOSED[path] if path else KEY_ORDER
+def _check_field_names(value: Mapping[str, Any], path: str, errors: list[str]) -> None:
+    """Report unknown fields. The schema closes every object except `body.structured`."""
+    permitted = CLOSED[path] if path else KEY_ORDER
     for name, inner in value.items():
-        where = f"{path}.{name}" if path else name
-        if name not in known:
-            found.append(f"{where[:60]!a} is no field of a record; there are {', '.join(known)}")
-        elif where in CLOSED:
-            for each in inner if isinstance(inner, list) else (inner,):
-                if isinstance(each, dict):
-                    _check_known(each, where, found)
+        location = f"{path}.{name}" if path else name
+        if name not in permitted:
+            errors.append(f"{location[:60]!a} is not a field of a record; the fields are {', '.join(permitted)}")
+        elif location in CLOSED:
+            for item in inner if isinstance(inner, list) else (inner,):
+                if isinstance(item, dict):
+                    _check_field_names(item, location, errors)
 
 
-def _check_version(value: Mapping[str, object], version: str, found: list[str]) -> None:
-    # Section 8 (1.0): a 1.0 peer MAY import 0.1; 0.1 knows only itself.
+def _check_version(value: Mapping[str, object], version: str, errors: list[str]) -> None:
+    """Report a version that this server does not accept."""
+    # Section 8 (1.0): a 1.0 peer MAY import 0.1 records; a 0.1 peer accepts 0.1 only.
     accepted = VERSIONS if version == "1.0" else (version,)
     if "ump" in value and value["ump"] not in accepted:
-        found.append(f"ump version must be {' or '.join(accepted)}")
+        errors.append(f"ump version must be {' or '.join(accepted)}")
 
 
-def _check_body(body: object, found: list[str]) -> None:
+def _check_body(body: object, errors: list[str]) -> None:
+    """Report errors in the body."""
     text = body.get("text") if isinstance(body, dict) else None
     if not isinstance(text, str) or not text:
-        found.append("body.text is required")
+        errors.append("body.text is required")
     elif len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
-        found.append(f"body.text must be at most {MAX_TEXT_BYTES} bytes")
-    # The reference lets null through, so null is kept as it came.
+        errors.append(f"body.text must be at most {MAX_TEXT_BYTES} bytes")
+    # The reference implementation accepts null here, so null is accepted and stored unchanged.
     if isinstance(body, dict) and not isinstance(body.get("structured"), dict | None):
-        found.append("body.structured must be an object")
+        errors.append("body.structured must be an object")
 
 
-def _check_scope(scope: object, found: list[str]) -> None:
+def _check_scope(scope: object, errors: list[str]) -> None:
+    """Report errors in the scope."""
     if scope is not None and not isinstance(scope, dict):
-        found.append("scope must be an object")
+        errors.append("scope must be an object")
         return
     fields = scope or {}
     if not fields.get("owner"):
         # Section 2.2: owner is REQUIRED.
-        found.append("scope.owner (DID) is required")
+        errors.append("scope.owner (DID) is required")
     if "visibility" in fields and fields["visibility"] not in VISIBILITIES:
-        found.append(f"scope.visibility must be {'|'.join(VISIBILITIES)}")
-    found.extend(
+        errors.append(f"scope.visibility must be {'|'.join(VISIBILITIES)}")
+    errors.extend(
         f"scope.{field} {NAME_EXPECTED}"
         for field in SCOPE_FIELDS[:-1]
         if field in fields and not (is_name(fields[field]) or (field == "owner" and not fields[field]))
     )
 
 
-def _check_lifecycle(lifecycle: object, found: list[str]) -> None:
+def _check_lifecycle(lifecycle: object, errors: list[str]) -> None:
+    """Report errors in the lifecycle."""
     if not isinstance(lifecycle, dict):
-        found.append("lifecycle must be an object")
+        errors.append("lifecycle must be an object")
         return
     if "status" in lifecycle and lifecycle["status"] not in STATUSES:
-        found.append(f"lifecycle.status must be {'|'.join(STATUSES)}")
-    found.extend(
+        errors.append(f"lifecycle.status must be {'|'.join(STATUSES)}")
+    errors.extend(
         f"lifecycle.{field} must be a number in [0,1]"
         for field in ("confidence", "salience")
         if field in lifecycle and not (_is_number(lifecycle[field]) and 0 <= lifecycle[field] <= 1)
     )
     if "decay" in lifecycle and not is_name(lifecycle["decay"]):
-        found.append(f"lifecycle.decay {NAME_EXPECTED}")
+        errors.append(f"lifecycle.decay {NAME_EXPECTED}")
 
 
-def _check_provenance(provenance: object, found: list[str]) -> None:
+def _check_provenance(provenance: object, errors: list[str]) -> None:
+    """Report errors in the provenance."""
     if not isinstance(provenance, dict):
-        found.append("provenance must be an object")
+        errors.append("provenance must be an object")
         return
     if not provenance.get("actor"):
-        found.append("provenance.actor is required when provenance present")
+        errors.append("provenance.actor is required when provenance present")
     elif not is_name(provenance["actor"]):
-        found.append(f"provenance.actor {NAME_EXPECTED}")
+        errors.append(f"provenance.actor {NAME_EXPECTED}")
     if provenance.get("actor_kind") not in ACTOR_KINDS:
-        found.append(f"provenance.actor_kind must be {'|'.join(ACTOR_KINDS)}")
+        errors.append(f"provenance.actor_kind must be {'|'.join(ACTOR_KINDS)}")
     if not provenance.get("method"):
-        found.append("provenance.method is required when provenance present")
+        errors.append("provenance.method is required when provenance present")
     elif not is_name(provenance["method"]):
-        found.append(f"provenance.method {NAME_EXPECTED}")
+        errors.append(f"provenance.method {NAME_EXPECTED}")
     if "source" in provenance:
-        _check_names(provenance["source"], (), ("ref", "provider"), "provenance.source", found)
+        _check_names(provenance["source"], (), ("ref", "provider"), "provenance.source", errors)
     if "evidence" in provenance:
-        _check_evidence(provenance["evidence"], found)
+        _check_evidence(provenance["evidence"], errors)
 
 
-def _check_evidence(evidence: object, found: list[str]) -> None:
+def _check_evidence(evidence: object, errors: list[str]) -> None:
+    """Report errors in the evidence."""
     if not isinstance(evidence, list) or len(evidence) > MAX_EVIDENCE:
-        found.append(f"provenance.evidence must be an array of at most {MAX_EVIDENCE} objects")
+        errors.append(f"provenance.evidence must be an array of at most {MAX_EVIDENCE} objects")
         return
     for index, item in enumerate(evidence):
         path = f"provenance.evidence.{index}"
         if isinstance(item, dict) and "weight" in item and not _is_number(item["weight"]):
-            found.append(f"{path}.weight must be a number")
-        named = {key: entry for key, entry in item.items() if key != "weight"} if isinstance(item, dict) else item
-        _check_names(named, ("ref",), (), path, found)
+            errors.append(f"{path}.weight must be a number")
+        names: object = item
+        if isinstance(item, dict):
+            names = {key: entry for key, entry in item.items() if key != "weight"}
+        _check_names(names, ("ref",), (), path, errors)
 
 
-def _check_consent(consent: object, found: list[str]) -> None:
+def _check_consent(consent: object, errors: list[str]) -> None:
+    """Report errors in the consent."""
     if not isinstance(consent, dict):
-        found.append("consent must be an object")
+        errors.append("consent must be an object")
         return
-    if "retention" in consent and not _parses(consent["retention"], parse_duration_ms):
-        found.append("consent.retention must be an ISO-8601 duration (starts with P)")
+    if "retention" in consent and not _is_parsable(consent["retention"], parse_duration_ms):
+        errors.append("consent.retention must be an ISO-8601 duration (starts with P)")
     if "exportable" in consent and not isinstance(consent["exportable"], bool):
-        found.append("consent.exportable must be a boolean")
+        errors.append("consent.exportable must be a boolean")
     if "redact" in consent:
         paths = consent["redact"]
         if not isinstance(paths, list) or len(paths) > MAX_REDACT_PATHS:
-            found.append(f"consent.redact must be an array of at most {MAX_REDACT_PATHS} paths")
+            errors.append(f"consent.redact must be an array of at most {MAX_REDACT_PATHS} paths")
         else:
-            found.extend(
+            errors.extend(
                 f"consent.redact.{index} must be a path into the record: body.structured.token, JSONPath (RFC 9535, "
                 "without filters) or JSON Pointer"
                 for index, path in enumerate(paths)
-                if not (is_name(path) and (read := parse_path(path)) is not None and not leads_nowhere(read))
+                if not _is_record_path(path)
             )
 
 
-def _check_time(time: object, found: list[str]) -> None:
+def _is_record_path(value: object) -> bool:
+    """Return True if the value is a path that can exist in a record."""
+    if not is_name(value):
+        return False
+    path = parse_path(cast("str", value))
+    return path is not None and not is_impossible_path(path)
+
+
+def _check_time(time: object, errors: list[str]) -> None:
+    """Report errors in the times."""
     if not isinstance(time, dict):
-        found.append("time must be an object")
+        errors.append("time must be an object")
         return
     for field in ("created", "observed", "valid_from", "valid_to"):
         if field not in time or (field == "valid_to" and time[field] is None):
             continue
-        if not _parses(time[field], parse_instant):
-            found.append(f"time.{field} must be an RFC 3339 date-time with an offset")
+        if not _is_parsable(time[field], parse_instant):
+            errors.append(f"time.{field} must be an RFC 3339 date-time with an offset")
     starts, ends = time.get("valid_from"), time.get("valid_to")
-    is_span = _parses(starts, parse_instant) and _parses(ends, parse_instant)
+    is_span = _is_parsable(starts, parse_instant) and _is_parsable(ends, parse_instant)
     if is_span and parse_instant(ends) < parse_instant(starts):
-        # What ended before it began was never true.
-        found.append("time.valid_to is before time.valid_from")
+        # A period that ended before it began is an error.
+        errors.append("time.valid_to is before time.valid_from")
 
 
-def _check_relations(relations: object, found: list[str]) -> None:
+def _check_relations(relations: object, errors: list[str]) -> None:
+    """Report errors in the relations."""
     if not isinstance(relations, list) or len(relations) > MAX_RELATIONS:
-        found.append(f"relations must be an array of at most {MAX_RELATIONS} objects")
+        errors.append(f"relations must be an array of at most {MAX_RELATIONS} objects")
         return
     for index, relation in enumerate(relations):
-        _check_names(relation, ("type", "target"), (), f"relations.{index}", found)
+        _check_names(relation, ("type", "target"), (), f"relations.{index}", errors)
 
 
-def _check_integrity(integrity: object, found: list[str]) -> None:
+def _check_integrity(integrity: object, errors: list[str]) -> None:
+    """Report errors in the form of the integrity block; it is not verified here."""
     if not isinstance(integrity, dict):
-        found.append("integrity must be an object")
+        errors.append("integrity must be an object")
         return
     for field, prefix in (("content_hash", "blake3:"), ("signature", "ed25519:"), ("signer", "did:")):
         text = integrity.get(field)
         if not is_name(text) or not str(text).startswith(prefix):
-            found.append(f"integrity.{field} must be a string that starts with {prefix}")
+            errors.append(f"integrity.{field} must be a string that starts with {prefix}")
 
 
 def _check_links(field: str) -> Callable[[object, list[str]], None]:
-    def checker(links: object, found: list[str]) -> None:
+    """Return a check for a list of record ids."""
+
+    def check_links(links: object, errors: list[str]) -> None:
         if not isinstance(links, list) or len(links) > MAX_SUPERSEDES or not all(map(is_name, links)):
-            found.append(f"{field} must be an array of at most {MAX_SUPERSEDES} record ids")
+            errors.append(f"{field} must be an array of at most {MAX_SUPERSEDES} record ids")
 
-    return checker
+    return check_links
 
 
-# In the reference's order of reporting, then the fields that the reference does not look at.
-_OPTIONAL: Final[dict[str, Callable[[object, list[str]], None]]] = {
+# In the reference implementation's order of reporting; then the fields that it does not check.
+_CHECKS: Final[dict[str, Callable[[object, list[str]], None]]] = {
     "lifecycle": _check_lifecycle,
     "provenance": _check_provenance,
     "consent": _check_consent,
@@ -377,36 +405,38 @@ _OPTIONAL: Final[dict[str, Callable[[object, list[str]], None]]] = {
 
 
 def _check_names(
-    value: object, required: tuple[str, ...], optional: tuple[str, ...], path: str, found: list[str]
+    value: object, required: tuple[str, ...], optional: tuple[str, ...], path: str, errors: list[str]
 ) -> None:
-    """An object whose fields are all names."""
+    """Report errors in an object whose fields are all names."""
     if not isinstance(value, dict):
-        found.append(f"{path} must be an object")
+        errors.append(f"{path} must be an object")
         return
-    found.extend(f"{path}.{field} is required" for field in required if field not in value)
-    found.extend(
+    errors.extend(f"{path}.{field} is required" for field in required if field not in value)
+    errors.extend(
         f"{path}.{field} {NAME_EXPECTED}"
         for field in (*required, *optional)
         if field in value and not is_name(value[field])
     )
 
 
-def _check_whole(value: Mapping[str, object], found: list[str]) -> None:
-    # Section 6.1: what has no canonical form can be neither hashed nor signed.
+def _check_size(value: Mapping[str, object], errors: list[str]) -> None:
+    """Report an error if the record has no canonical form or is too large."""
+    # Section 6.1: a value without canonical form can be neither hashed nor signed.
     try:
         size = len(json_text.canonical(value))
     except InvalidInput as error:
-        found.append(error.message)
+        errors.append(error.message)
         return
     if size > MAX_RECORD_BYTES:
-        found.append(f"a record must be at most {MAX_RECORD_BYTES} bytes")
+        errors.append(f"a record must be at most {MAX_RECORD_BYTES} bytes")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _parses(value: object, parser: Callable[[str], object]) -> bool:
+def _is_parsable(value: object, parser: Callable[[str], object]) -> bool:
+    """Return True if the value is a string that the parser accepts."""
     if not isinstance(value, str):
         return False
     try:

@@ -1,12 +1,12 @@
 """Recalled records as one framed block for a model's context (section 5.3, MANDATORY).
 
-Memory is attacker-controllable. The pipeline is verify, filter, rank, compress, frame; and no stored
-character can end the frame, open another one, or start a line of its own:
+An attacker may control the content of memories. The pipeline is: verify, filter, rank, compress, frame. No stored
+character can end the frame, open another one, or start a new line:
 
-    1. invisible formatting that could hide a tag is removed;
-    2. every line break and control character becomes a space;
-    3. the frame's own tags are removed, repeatedly, since removing one may join another;
-    4. whatever still looks like one, or like a tag of another frame, loses its `<` to `‹` (`encoding.untrusted`).
+    1. Invisible formatting, which could hide a tag, is removed.
+    2. Every line break and control character becomes a space.
+    3. The frame's own tags are removed repeatedly, because removing one may join the parts of another.
+    4. In anything that still resembles one, or a tag of another frame, `<` becomes `‹` (`encoding.untrusted`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.encoding.untrusted import harmless, visible
+from memoranda.encoding.untrusted import neutralize_tags, strip_invisible
 from memoranda.standards.ump.record import KINDS, VISIBILITIES
 from memoranda.standards.ump.signature import verify
 
@@ -30,20 +30,22 @@ _OPEN: Final = (
 )
 _CLOSE: Final = "</ump:memory>"
 
-# Shorter than this, a cut memory says nothing.
+# Characters. A memory cut shorter than this is useless.
 _MIN_CUT_CHARS: Final = 16
+# Characters of a project's name in a line.
 _MAX_PROJECT_CHARS: Final = 256
-# Nested tags beyond this many layers are left to the last step, which needs one pass for all.
+# Passes that remove nested tags. The last step, which needs one pass for any depth, handles deeper ones.
 _STRIP_PASSES: Final = 8
-# Only the head of a text can be shown; the rest need not be cleaned. Leaves room for what is removed.
+# Characters of input per character of output. Only the beginning of a text is shown, so its end is not cleaned;
+# the factor leaves room for removed characters.
 _CLEANED_PER_SHOWN: Final = 16
 
 _TAG = re.compile(r"</?ump:memory[^<>]*>", re.IGNORECASE)
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
-class Rehydrated(msgspec.Struct, frozen=True, kw_only=True):
-    """The block, the ids of the records in it, and (id, reason) of those left out."""
+class RehydratedBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The block, the ids of the records in it, and pairs (id, reason) of the omitted records."""
 
     text: str
     injected: tuple[str, ...] = ()
@@ -59,28 +61,30 @@ def rehydrate(
     max_visibility: str = "private",
     require_signature: bool = False,
     names: Mapping[str, str] | None = None,
-) -> Rehydrated:
-    """Frame recalled results; each is {"record", "score"}. Nothing to show gives an empty text.
+) -> RehydratedBlock:
+    """Frame recalled results of the form {"record", "score"}. Without records to show, the text is empty.
 
-    `names` are short ids by the whole ones: each line begins with its own.
+    `names` maps ids to short ids; each line begins with its short id.
     """
     dropped: list[tuple[str, str]] = []
-    kept: list[Mapping[str, Any]] = []
+    accepted: list[Mapping[str, Any]] = []
     for result in results:
-        reason = _objection(result, max_visibility, require_signature)
+        reason = _find_objection(result, max_visibility, require_signature)
         if reason is None:
-            kept.append(result)
+            accepted.append(result)
         else:
             dropped.append((_id_of(result), reason))
-    kept.sort(key=_score, reverse=True)
-    dropped += [(_id_of(result), "limit") for result in kept[max(limit, 0) :]]
-    lines, injected = _fill(kept[: max(limit, 0)], max_chars, budget_chars, dropped, names or {})
+    accepted.sort(key=_score_of, reverse=True)
+    dropped += [(_id_of(result), "limit") for result in accepted[max(limit, 0) :]]
+    lines, injected = _fill_budget(accepted[: max(limit, 0)], max_chars, budget_chars, dropped, names or {})
     text = "\n".join((_OPEN, *lines, _CLOSE)) if lines else ""
-    return Rehydrated(text=text, injected=tuple(injected), dropped=tuple(dropped))
+    return RehydratedBlock(text=text, injected=tuple(injected), dropped=tuple(dropped))
 
 
-def framed(records: Sequence[Mapping[str, Any]], names: Mapping[str, str], *, max_chars: int = 500) -> Rehydrated:
-    """Records of one's own that were listed, in their order, each with its short id."""
+def frame_records(
+    records: Sequence[Mapping[str, Any]], names: Mapping[str, str], *, max_chars: int = 500
+) -> RehydratedBlock:
+    """Frame listed records of the caller's own in their order, each with its short id."""
     return rehydrate(
         [{"record": record, "score": 0.0} for record in records],
         limit=len(records),
@@ -91,7 +95,8 @@ def framed(records: Sequence[Mapping[str, Any]], names: Mapping[str, str], *, ma
     )
 
 
-def _objection(result: Mapping[str, Any], max_visibility: str, require_signature: bool) -> str | None:
+def _find_objection(result: Mapping[str, Any], max_visibility: str, require_signature: bool) -> str | None:
+    """Return the reason to leave a result out, or None."""
     record = result.get("record")
     if not isinstance(record, Mapping) or record.get("kind") not in KINDS or _text_of(record) is None:
         return "malformed"
@@ -112,84 +117,88 @@ def _objection(result: Mapping[str, Any], max_visibility: str, require_signature
 
 
 def _text_of(record: Mapping[str, Any]) -> str | None:
+    """Return the text of a record, or None."""
     body = record.get("body")
     text = body.get("text") if isinstance(body, Mapping) else None
     return text if isinstance(text, str) else None
 
 
 def _id_of(result: Mapping[str, Any]) -> str:
+    """Return the id of a result's record, or an empty string."""
     record = result.get("record")
     identity = record.get("id") if isinstance(record, Mapping) else None
     return identity if isinstance(identity, str) else ""
 
 
-def _score(result: Mapping[str, Any]) -> float:
+def _score_of(result: Mapping[str, Any]) -> float:
+    """Return the score of a result; 0 if it is missing or not a number."""
     score = result.get("score")
     return score if isinstance(score, int | float) and not math.isnan(score) else 0.0
 
 
-def _fill(
+def _fill_budget(
     results: Sequence[Mapping[str, Any]],
     max_chars: int,
     budget_chars: int | None,
     dropped: list[tuple[str, str]],
     names: Mapping[str, str],
 ) -> tuple[list[str], list[str]]:
-    """The lines that fit the budget, and whose they are."""
+    """Return the lines that fit the budget, and the ids of their records."""
     lines: list[str] = []
     injected: list[str] = []
-    room = math.inf if budget_chars is None else budget_chars - len(_OPEN) - len(_CLOSE) - 1
+    remaining = math.inf if budget_chars is None else budget_chars - len(_OPEN) - len(_CLOSE) - 1
     for index, result in enumerate(results):
-        head, body = _parts(result["record"], max_chars, names)
+        head, body = _line_parts(result["record"], max_chars, names)
         line = head + body
-        if len(line) + 1 > room:
-            line = _cut(head, body, int(room) - 1)
+        if len(line) + 1 > remaining:
+            line = _cut_line(head, body, int(remaining) - 1)
         if line:
             lines.append(line)
             injected.append(_id_of(result))
-            room -= len(line) + 1
+            remaining -= len(line) + 1
         if line != head + body:
-            # The best records come first: what follows the first one that does not fit is less relevant.
-            rest = results[index + (1 if line else 0) :]
-            dropped += [(_id_of(other), "budget") for other in rest]
+            # The best records come first, so those after the first one that does not fit are less relevant.
+            omitted = results[index + (1 if line else 0) :]
+            dropped += [(_id_of(other), "budget") for other in omitted]
             break
     return lines, injected
 
 
-def _parts(record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]) -> tuple[str, str]:
+def _line_parts(record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return the beginning of a record's line, with kind and project, and its text."""
     scope = record["scope"]
     project = scope.get("project")
-    named = ""
+    project_part = ""
     if isinstance(project, str):
         plain = sanitise(project, _MAX_PROJECT_CHARS).replace("[", "(").replace("]", ")")
-        named = f" project:{plain}"
+        project_part = f" project:{plain}"
     short = names.get(record["id"])
     # Section 5.3 (3): typed data in a delimited block, never bare text.
-    head = f"- {f'{short} ' if short else ''}[{record['kind']}{named}] "
+    head = f"- {f'{short} ' if short else ''}[{record['kind']}{project_part}] "
     text = _text_of(record) or ""
     body = sanitise(text, max_chars)
-    # Who has its id can ask for the rest.
+    # A reader with the short id can request the full text.
     return head, f"{body[: max_chars - 1].rstrip()}…" if short and len(text) > max_chars else body
 
 
-def _cut(head: str, body: str, room: int) -> str:
-    """The line cut at a word boundary to `room` characters; empty if too little would be left."""
-    space = room - len(head) - 1
+def _cut_line(head: str, body: str, max_line_chars: int) -> str:
+    """Return the line cut at a word boundary to `room` characters; empty if too little would remain."""
+    space = max_line_chars - len(head) - 1
     if space < _MIN_CUT_CHARS:
         return ""
-    short = body[:space]
-    at_word = short.rfind(" ")
-    if at_word >= _MIN_CUT_CHARS and not body[space].isspace():
-        short = short[:at_word]
-    return f"{head}{short.rstrip()}…"
+    excerpt = body[:space]
+    last_space = excerpt.rfind(" ")
+    if last_space >= _MIN_CUT_CHARS and not body[space].isspace():
+        excerpt = excerpt[:last_space]
+    return f"{head}{excerpt.rstrip()}…"
 
 
 def sanitise(text: str, max_chars: int) -> str:
-    """Stored text as one harmless line of at most `max_chars` characters."""
-    clean = _BREAKS.sub(" ", visible(text[: max_chars * _CLEANED_PER_SHOWN]))
+    """Return stored text as one harmless line of at most `max_chars` characters."""
+    clean = _BREAKS.sub(" ", strip_invisible(text[: max_chars * _CLEANED_PER_SHOWN]))
     for _ in range(_STRIP_PASSES):
         stripped = _TAG.sub("", clean)
         if stripped == clean:
             break
         clean = stripped
-    return harmless(clean, instead="‹").strip()[:max_chars].rstrip()
+    return neutralize_tags(clean, replacement="‹").strip()[:max_chars].rstrip()

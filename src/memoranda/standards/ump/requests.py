@@ -1,7 +1,7 @@
-"""The operations' parameters, declared once and read from untrusted JSON (section 3).
+"""The parameters of the UMP operations, declared once and parsed from untrusted JSON (section 3).
 
-Each is a shape: `parse` takes any JSON value and returns what needs no further checks, or raises InvalidInput that
-names the field and what was expected there; its JSON Schema is what the bindings describe.
+Each request is a shape. `parse` accepts any JSON value and returns a request that needs no further checks, or raises
+InvalidInput with the field and the expected value. The JSON Schema of the shape documents it in every interface.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memoranda.model.instant import Instant, Moment
 from memoranda.model.selection import Words
 from memoranda.model.standard import Standard
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.record import Actor, patch_problems
+from memoranda.standards.ump.record import Actor, find_patch_problems
 from memoranda.standards.ump.shapes import (
     ONE_LINE,
     ActorKind,
@@ -34,48 +34,52 @@ from memoranda.standards.ump.shapes import (
     Visibility,
 )
 
-# A question, not a document; longer ones cost the index more than they tell it.
+# Bytes. A query is a question, not a document; a longer one costs the index more than it contributes.
 MAX_QUERY_BYTES: Final = 8192
+# Characters of the reason in the audit log.
 MAX_REASON_CHARS: Final = 1024
+# Entries in `prefer`.
 MAX_PREFERENCES: Final = 16
-# The most of one memory, and of a whole block, that is put into a model's context.
+# Characters of one memory, and of a complete block, in a model's context.
 MAX_CHARS_PER_RECORD: Final = 20_000
 MAX_BUDGET_CHARS: Final = 1_000_000
-# In the change feed.
-MAX_PLACE: Final = 10**18 - 1
-# Of audit events in one answer.
+# The largest position in the change feed; a number of eighteen digits fits in 64 bits.
+MAX_POSITION: Final = 10**18 - 1
+# Audit events per response.
 MAX_EVENTS: Final = 1000
 
 T = TypeVar("T", bound=str)
 
 
-class ActorSaid(Shape):
-    """Who asks, if it is not the credential's own holder; the audit log keeps it as a claim."""
+class ActorClaim(Shape):
+    """The actor, if it is not the credential's holder; the audit log records it as a claim."""
 
     did: Annotated[Name, Meta(description="A DID or another name.")]
-    kind: Annotated[ActorKind, Meta(description="What they are; user by default.")] | None = None
+    kind: Annotated[ActorKind, Meta(description="The kind of actor; default: user.")] | None = None
 
 
 class ScopeFilter(Shape):
-    """Where to look."""
+    """The scope to search in."""
 
-    owner: Annotated[Name, Meta(description="Whose memory: a DID; by default the credential's own.")] | None = None
-    user: Annotated[Name, Meta(description="About this person.")] | None = None
-    project: Annotated[Name, Meta(description="Of this project.", examples=["acme/website"])] | None = None
-    agent: Annotated[Name, Meta(description="Of this agent.")] | None = None
-    session: Annotated[Name, Meta(description="Of this conversation.")] | None = None
-    visibility: Annotated[Visibility, Meta(description="Of this visibility.")] | None = None
+    owner: Annotated[Name, Meta(description="The owner's DID; default: the credential's own.")] | None = None
+    user: Annotated[Name, Meta(description="Only memories about this person.")] | None = None
+    project: Annotated[Name, Meta(description="Only this project.", examples=["acme/website"])] | None = None
+    agent: Annotated[Name, Meta(description="Only this agent.")] | None = None
+    session: Annotated[Name, Meta(description="Only this conversation.")] | None = None
+    visibility: Annotated[Visibility, Meta(description="Only this visibility.")] | None = None
 
-    def given(self) -> dict[str, str]:
-        """What is filtered by."""
+    def conditions(self) -> dict[str, str]:
+        """Return the fields to filter by, with their values."""
         values = ((name, getattr(self, name)) for name in fields_of(ScopeFilter))
         return {name: value for name, value in values if value is not None}
 
 
 class SubscribeRequest(ScopeFilter):
-    """Which changes (section 3.8); every field given must match exactly."""
+    """The changes to subscribe to (section 3.8); every given field must match exactly."""
 
-    after: Annotated[int, Meta(ge=0, le=MAX_PLACE, description="Go on after the event with this id.")] | None = None
+    after: Annotated[int, Meta(ge=0, le=MAX_POSITION, description="Continue after the event with this id.")] | None = (
+        None
+    )
 
 
 Tags = Annotated[list[Name] | Name, Meta(description="All of these tags.")]
@@ -83,29 +87,29 @@ WrittenIn = Annotated[Standard, Meta(description="Written through this standard.
 
 
 class RecallFilter(Shape):
-    """Further conditions. `known_at`, `tags` and `standard` are beyond the standard."""
+    """Further conditions. `known_at`, `tags` and `standard` are extensions of the standard."""
 
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     status: (
-        Annotated[list[Status] | Status, Meta(description="Only these; by default active and candidate.")] | None
+        Annotated[list[Status] | Status, Meta(description="Only these statuses; default: active and candidate.")] | None
     ) = None
-    valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
-    known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
+    valid_at: Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None = None
+    known_at: Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None = None
     tags: Tags | None = None
     standard: WrittenIn | None = None
     scope: (
         Annotated[
             Literal["strict"],
             Meta(
-                description="Every field of scope must match exactly. By default what belongs to no project or is "
-                "about nobody is found, too, and agent and session only rank."
+                description="Every field of scope must match exactly. By default memories without project or user are "
+                "found too, and agent and session only affect ranking."
             ),
         ]
         | None
     ) = None
 
 
-# Parts of relevance, as `memoranda.retrieval.weights` has them.
+# Parts of the relevance score; see `memoranda.retrieval.weights`.
 Part = Literal[
     "text",
     "window",
@@ -120,35 +124,38 @@ Part = Literal[
     "session",
     "length",
 ]
+# Factor for a part of the score.
 MAX_WEIGHT: Final = 10.0
 
 
 class Hints(Shape):
-    """How to order."""
+    """Ranking hints."""
 
     prefer: (
-        Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
+        Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="The most important signals, in order.")]
         | None
     ) = None
-    asked_at: Annotated[Moment, Meta(description='When it is asked, for "yesterday"; by default now.')] | None = None
+    asked_at: Annotated[Moment, Meta(description='The time of the question, for "yesterday"; default: now.')] | None = (
+        None
+    )
     zone: (
-        Annotated[Name, Meta(description="Where it is asked; by default the server's.", examples=["Europe/Berlin"])]
+        Annotated[
+            Name, Meta(description="The time zone of the question; default: the server's.", examples=["Europe/Berlin"])
+        ]
         | None
     ) = None
 
     weights: (
         Annotated[
             dict[Part, Annotated[float, Meta(ge=0, le=MAX_WEIGHT)]],
-            Meta(description="How much each part of relevance counts, where it is to be something else than usual."),
+            Meta(description="Weights of the parts of relevance that differ from the defaults."),
         ]
         | None
     ) = None
-    words_only: Annotated[bool, Meta(description="Look for words alone, and not for what they mean.")] = False
-    floor: Annotated[bool, Meta(description="Leave out what is too far from the question to answer it.")] = True
-    rerank: Annotated[
-        bool, Meta(description="Read the best 20 once more, each together with the question: better, and slower.")
-    ] = False
-    explain: Annotated[bool, Meta(description="Say with each result what its relevance is made of.")] = False
+    words_only: Annotated[bool, Meta(description="Keyword search only, without semantic search.")] = False
+    floor: Annotated[bool, Meta(description="Leave out weak matches.")] = True
+    rerank: Annotated[bool, Meta(description="Re-rank the top 20 with the question (slower, more accurate).")] = False
+    explain: Annotated[bool, Meta(description="Explain the relevance of each result.")] = False
 
     def __post_init__(self) -> None:
         if self.zone is not None:
@@ -162,7 +169,7 @@ _NO_HINTS: Final = Hints()
 
 
 class RecallRequest(Shape):
-    """What to look for (section 3.2)."""
+    """A search for memories (section 3.2)."""
 
     query: Annotated[
         str,
@@ -170,16 +177,16 @@ class RecallRequest(Shape):
             min_length=1,
             max_length=MAX_QUERY_BYTES,
             pattern=r"\S",
-            description=f"The question or its key words; at most {MAX_QUERY_BYTES} bytes.",
+            description=f"The question or keywords; at most {MAX_QUERY_BYTES} bytes.",
         ),
     ]
-    asked_scope: ScopeFilter | None = field(default=None, name="scope")
+    scope_filter: ScopeFilter | None = field(default=None, name="scope")
     filters: RecallFilter | None = field(default=None, name="filter")
-    asked_limit: (
-        Annotated[int, Meta(ge=0, description=f"How many at most; more than {MAX_RECALL} is {MAX_RECALL}.")] | None
+    requested_limit: (
+        Annotated[int, Meta(ge=0, description=f"Maximum number of results, at most {MAX_RECALL}.")] | None
     ) = field(default=None, name="limit")
     ranking_hints: Hints | None = None
-    said_by: ActorSaid | None = field(default=None, name="actor")
+    claimed_actor: ActorClaim | None = field(default=None, name="actor")
 
     def __post_init__(self) -> None:
         if len(self.query.encode("utf-8", "surrogatepass")) > MAX_QUERY_BYTES:
@@ -187,49 +194,57 @@ class RecallRequest(Shape):
 
     @property
     def scope(self) -> dict[str, str]:
-        return {} if self.asked_scope is None else self.asked_scope.given()
+        """The scope fields to filter by."""
+        return {} if self.scope_filter is None else self.scope_filter.conditions()
 
     @property
     def kinds(self) -> tuple[Kind, ...] | None:
-        return _several((self.filters or _NO_FILTER).kind)
+        """The kinds to search for, or None for all."""
+        return _as_tuple((self.filters or _NO_FILTER).kind)
 
     @property
     def statuses(self) -> tuple[Status, ...] | None:
-        return _several((self.filters or _NO_FILTER).status)
+        """The statuses to search for, or None for the default."""
+        return _as_tuple((self.filters or _NO_FILTER).status)
 
     @property
     def valid_at(self) -> Instant | None:
+        """The time at which memories must be true, or None for now."""
         return (self.filters or _NO_FILTER).valid_at
 
     @property
     def known_at(self) -> Instant | None:
+        """The time at which the store must have known them, or None for now."""
         return (self.filters or _NO_FILTER).known_at
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """In lower case, as they are compared."""
-        return tuple(tag.lower() for tag in _several((self.filters or _NO_FILTER).tags) or ())
+        """The required tags, in lower case for comparison."""
+        return tuple(tag.lower() for tag in _as_tuple((self.filters or _NO_FILTER).tags) or ())
 
     @property
     def standard(self) -> Standard | None:
+        """The standard of the documents, or None for all."""
         return (self.filters or _NO_FILTER).standard
 
     @property
     def is_strict(self) -> bool:
-        """Whether every field of the scope must match exactly."""
+        """True if every field of the scope must match exactly."""
         return (self.filters or _NO_FILTER).scope == "strict"
 
     @property
     def limit(self) -> int:
-        return self._limited(8)
+        """The maximum number of results."""
+        return self._capped_limit(8)
 
     @property
     def prefer(self) -> tuple[Signal, ...]:
+        """The preferred ranking signals, in order."""
         return () if self.ranking_hints is None else tuple(self.ranking_hints.prefer or ())
 
     @property
     def words(self) -> Words:
-        """What is looked for, with the clock of whoever asks."""
+        """The query text, with the caller's time, zone and weights."""
         hints = self.hints
         return Words(
             text=self.query,
@@ -241,74 +256,84 @@ class RecallRequest(Shape):
 
     @property
     def hints(self) -> Hints:
+        """The ranking hints, or the defaults."""
         return self.ranking_hints or _NO_HINTS
 
     @property
     def actor(self) -> Actor | None:
-        return _actor(self.said_by)
+        """The actor that the caller claims, or None."""
+        return _to_actor(self.claimed_actor)
 
-    def _limited(self, default: int) -> int:
-        return default if self.asked_limit is None else min(self.asked_limit, MAX_RECALL)
+    def _capped_limit(self, default: int) -> int:
+        """Return the requested limit up to our maximum, or the default."""
+        return default if self.requested_limit is None else min(self.requested_limit, MAX_RECALL)
 
 
 class RehydrateRequest(RecallRequest):
-    """A recall whose results come back as one framed block (section 5.3)."""
+    """A recall that returns its results as one framed block (section 5.3)."""
 
     max_visibility: (
-        Annotated[Visibility, Meta(description="The widest; by default all of one's own, of others private.")] | None
+        Annotated[
+            Visibility,
+            Meta(description="The widest visibility; default: all of one's own memories, private ones of others."),
+        ]
+        | None
     ) = None
     max_chars: Annotated[int, Meta(ge=1, le=MAX_CHARS_PER_RECORD)] = 500
     budget_chars: Annotated[int, Meta(ge=1, le=MAX_BUDGET_CHARS)] | None = None
-    ids: Annotated[bool, Meta(description="Begin each line with a short id, by which the memory can be named.")] = False
+    ids: Annotated[bool, Meta(description="Begin each line with a short id of its memory.")] = False
 
     @property
     def limit(self) -> int:
-        return self._limited(12)
+        """The maximum number of results."""
+        return self._capped_limit(12)
 
 
-Cursor = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the page before.")]
+Cursor = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the previous page.")]
 
 
 class ListRequest(Shape):
-    """Which of the latest; every field given must match exactly. Beyond the standard."""
+    """A listing of the latest memories; every given field must match exactly. An extension of the standard."""
 
-    project: Annotated[Name, Meta(description="Of this project.")] | None = None
-    user: Annotated[Name, Meta(description="About this person.")] | None = None
-    agent: Annotated[Name, Meta(description="Of this agent.")] | None = None
-    session: Annotated[Name, Meta(description="Of this conversation.")] | None = None
+    project: Annotated[Name, Meta(description="Only this project.")] | None = None
+    user: Annotated[Name, Meta(description="Only memories about this person.")] | None = None
+    agent: Annotated[Name, Meta(description="Only this agent.")] | None = None
+    session: Annotated[Name, Meta(description="Only this conversation.")] | None = None
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     tags: Tags | None = None
     standard: WrittenIn | None = None
-    since: Annotated[Moment, Meta(description="Written or changed then or later.")] | None = None
-    valid_at: Annotated[Moment, Meta(description="What was true then; by default now.")] | None = None
-    known_at: Annotated[Moment, Meta(description="What this store knew then; by default now.")] | None = None
-    asked_limit: Annotated[int, Meta(ge=1, description=f"How many; more than {MAX_RECALL} is {MAX_RECALL}.")] = field(
+    since: Annotated[Moment, Meta(description="Only memories written or changed since then.")] | None = None
+    valid_at: Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None = None
+    known_at: Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None = None
+    requested_limit: Annotated[int, Meta(ge=1, description=f"Results per page, at most {MAX_RECALL}.")] = field(
         default=20, name="limit"
     )
     cursor: Cursor | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...] | None:
-        return _several(self.kind)
+        """The kinds to list, or None for all."""
+        return _as_tuple(self.kind)
 
     @property
     def limit(self) -> int:
-        return min(self.asked_limit, MAX_RECALL)
+        """The number of results per page."""
+        return min(self.requested_limit, MAX_RECALL)
 
     @property
     def after(self) -> int:
-        """How many were passed over before."""
+        """The number of memories on the previous pages."""
         return int(self.cursor or 0)
 
-    def given(self) -> dict[str, Any]:
-        """What the verb is told."""
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the service's `list`."""
         return {
             "project": self.project,
             "user": self.user,
             "agent": self.agent,
             "session": self.session,
             "kinds": self.kinds,
-            "tags": _several(self.tags) or (),
+            "tags": _as_tuple(self.tags) or (),
             "standard": self.standard,
             "since": self.since,
             "valid_at": self.valid_at,
@@ -319,92 +344,93 @@ class ListRequest(Shape):
 
 
 class HistoryRequest(Shape):
-    """Where to go on in a long history. Beyond the standard."""
+    """A page of a memory's history. An extension of the standard."""
 
     cursor: Cursor | None = None
 
     @property
     def after(self) -> int:
-        """How many were passed over before."""
+        """The number of versions on the previous pages."""
         return int(self.cursor or 0)
 
 
-# As many records leave by their ids in one answer.
-MAX_NAMED: Final = 50
-# As many records are taken in by one request.
+# Ids per export request.
+MAX_EXPORT_IDS: Final = 50
+# Records per import request.
 MAX_IMPORT: Final = 500
 
 
 class ExportRequest(Shape):
-    """Which records leave. Beyond the standard."""
+    """A request to export records. An extension of the standard."""
 
-    owner: Annotated[Name, Meta(description="Whose; by default the credential's own.")] | None = None
-    project: Annotated[Name, Meta(description="Only of this project.")] | None = None
-    history: Annotated[bool, Meta(description="false: only what is current.")] = True
+    owner: Annotated[Name, Meta(description="The owner; default: the credential's own.")] | None = None
+    project: Annotated[Name, Meta(description="Only this project.")] | None = None
+    history: Annotated[bool, Meta(description="false: only current versions.")] = True
     carry: Annotated[
-        bool, Meta(description="false: without the documents of other standards that stand behind records.")
+        bool, Meta(description="false: without the original documents of other standards inside the records.")
     ] = True
     ids: (
         Annotated[
             list[Name] | Name,
-            Meta(
-                description=f"Only the records of these ids, at most {MAX_NAMED}, in this order, and nothing with them."
-            ),
+            Meta(description=f"Only the records with these ids, at most {MAX_EXPORT_IDS}, in this order."),
         ]
         | None
     ) = None
     cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")] | None
+        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")] | None
     ) = None
 
     @property
     def after(self) -> int:
-        """The last version of the page before."""
+        """The sequence number of the last version on the previous page."""
         return int(self.cursor or 0)
 
     @property
-    def names(self) -> tuple[str, ...] | None:
-        """Of which ids, if not of all."""
-        return _several(self.ids)
+    def record_ids(self) -> tuple[str, ...] | None:
+        """The ids to export, or None for all."""
+        return _as_tuple(self.ids)
 
     def __post_init__(self) -> None:
-        if len(self.names or ()) > MAX_NAMED:
-            raise InvalidInput(f"ids must be at most {MAX_NAMED}")
+        if len(self.record_ids or ()) > MAX_EXPORT_IDS:
+            raise InvalidInput(f"ids must have at most {MAX_EXPORT_IDS} entries")
 
 
 class ImportRequest(Shape):
-    """Records to take in; a bad one is reported, and the rest go on. Beyond the standard."""
+    """Records to import; bad ones are reported and skipped. An extension of the standard."""
 
-    records: Annotated[list[Any], Meta(max_length=MAX_IMPORT, description="Whole records, as an export has them.")]
-    restore: Annotated[bool, Meta(description="Also those that were forgotten here.")] = False
-    first: Annotated[int, Meta(ge=1, le=MAX_PLACE, description="The number of the first, for the report.")] = 1
+    records: Annotated[list[Any], Meta(max_length=MAX_IMPORT, description="Complete records, as exported.")]
+    restore: Annotated[bool, Meta(description="Import records that were forgotten here, too.")] = False
+    first: Annotated[
+        int, Meta(ge=1, le=MAX_POSITION, description="The number of the first record, for the report.")
+    ] = 1
 
 
 class UndoImportRequest(Shape):
-    """Which import is taken back; by default the last. Beyond the standard."""
+    """A request to undo an import, by default the last. An extension of the standard."""
 
     id: Name | None = None
 
 
 class GetRequest(Shape):
-    """Which memory (section 3.4)."""
+    """A request for one memory (section 3.4)."""
 
-    # Any name will do: an identifier that is not one of ours is not found, rather than malformed.
+    # Accept any name: an identifier that is not one of ours is not found rather than malformed.
     id: Identifier
 
 
 class ActRequest(GetRequest):
-    """What is done to a memory, and by whom it is said to be done."""
+    """A change of one memory, and the actor that the caller claims."""
 
-    said_by: ActorSaid | None = field(default=None, name="actor")
+    claimed_actor: ActorClaim | None = field(default=None, name="actor")
 
     @property
     def actor(self) -> Actor | None:
-        return _actor(self.said_by)
+        """The actor that the caller claims, or None."""
+        return _to_actor(self.claimed_actor)
 
 
 class ReviseRequest(ActRequest):
-    """Which memory, and its new content (section 3.5)."""
+    """The memory to revise and its new content (section 3.5)."""
 
     patch: Annotated[dict[str, Any], Meta(extra={"shape": Patch})]
 
@@ -413,7 +439,7 @@ class ReviseRequest(ActRequest):
 
 
 class ForgetRequest(ActRequest):
-    """Which memory, and why (section 3.6)."""
+    """The memory to forget, and the reason (section 3.6)."""
 
     reason: (
         Annotated[
@@ -421,7 +447,7 @@ class ForgetRequest(ActRequest):
             Meta(
                 max_length=MAX_REASON_CHARS,
                 pattern=ONE_LINE,
-                description="Why, in one line; kept in the audit log.",
+                description="The reason, in one line; kept in the audit log.",
                 extra={"expected": f"one line of at most {MAX_REASON_CHARS} characters"},
                 extra_json_schema={"pattern": None},
             ),
@@ -429,25 +455,26 @@ class ForgetRequest(ActRequest):
         | None
     ) = None
     hard: Annotated[
-        bool, Meta(description="true erases the content for good; false keeps it for the record, out of every recall.")
+        bool,
+        Meta(description="true: erase the content permanently; false: keep it in the history, hidden from recall."),
     ] = False
 
 
 class FeedbackRequest(ActRequest):
-    """Which memory, and what became of it (section 3.8)."""
+    """Feedback on a memory (section 3.8)."""
 
-    outcome: Annotated[Outcome, Meta(description="What you did with it.")]
+    outcome: Annotated[Outcome, Meta(description="Your use of the memory.")]
     session: Annotated[Name, Meta(description="The conversation it was used in.")] | None = None
 
 
 class CapabilitiesRequest(Shape):
-    """Nothing is needed."""
+    """A request for the server's capabilities. Nothing is required."""
 
-    client: Annotated[dict[str, Any], Meta(description="Who asks; informative.")] | None = None
+    client: Annotated[dict[str, Any], Meta(description="The client; informative.")] | None = None
 
 
 class AuditRequest(Shape):
-    """Which events of the audit log (UMP 1.0 section 9)."""
+    """A filter for events of the audit log (UMP 1.0 section 9)."""
 
     op: Name | list[Name] | None = None
     actor: Name | None = None
@@ -456,58 +483,59 @@ class AuditRequest(Shape):
     project: Name | None = None
     since: Moment | None = None
     until: Moment | None = None
-    asked_limit: Annotated[int, Meta(ge=1, description=f"More than {MAX_EVENTS} is {MAX_EVENTS}.")] = field(
+    requested_limit: Annotated[int, Meta(ge=1, description=f"Events per response, at most {MAX_EVENTS}.")] = field(
         default=100, name="limit"
     )
 
     @property
     def limit(self) -> int:
-        """How many at most."""
-        return min(self.asked_limit, MAX_EVENTS)
+        """The maximum number of events."""
+        return min(self.requested_limit, MAX_EVENTS)
 
 
 class AuditVerifyRequest(Shape):
-    """Whose audit log; by default the credential's own."""
+    """A request to verify an owner's audit log, by default that of the credential's owner."""
 
     owner: Name | None = None
 
 
 class NewMemory(DraftFields):
-    """The memory: kind and body.text are needed. Owner and provenance are filled in from the credential."""
+    """The memory; kind and body.text are required. The credential determines owner and provenance."""
 
     scope: NotRequired[NewScope]
     provenance: NotRequired[Provenance]
 
 
 class RememberRequest(NewMemory):
-    """The memory: kind and body.text are needed. Owner and provenance are filled in from the credential."""
+    """The memory; kind and body.text are required. The credential determines owner and provenance."""
 
     record: NotRequired[
         Annotated[
-            dict[str, Any], Meta(description="Instead of the above: the same fields wrapped, as UMP 3.3 writes it.")
+            dict[str, Any], Meta(description="The same fields in a wrapper, as in UMP 3.3, instead of the above.")
         ]
     ]
 
 
-def draft_of(body: object) -> object:
-    """The draft in a remember request: under `record`, as section 3.3 writes it, or bare."""
+def unwrap_draft(body: object) -> object:
+    """Return the draft of a remember request: bare, or under `record` as in section 3.3. Raises InvalidInput."""
     if not isinstance(body, dict) or "record" not in body:
         return body
-    if len(body) > 1:
-        raise InvalidInput(f"record stands alone; beside it there is {next(n for n in body if n != 'record')[:40]!a}")
+    other_names = [name for name in body if name != "record"]
+    if other_names:
+        raise InvalidInput(f"record must be the only field; remove {other_names[0][:40]!a}")
     return body["record"]
 
 
 def check_patch(patch: Mapping[str, Any]) -> None:
-    """Refuse what cannot be revised, and what is wrong with the rest."""
-    known = fields_of(Patch)
+    """Raise InvalidInput for fields that cannot be revised and for invalid values."""
+    fields = fields_of(Patch)
     for name in patch:
-        if name not in known:
+        if name not in fields:
             # Section 3.5: scope, kind and consent pass to the successor unchanged.
-            raise InvalidInput(f"patch.{name[:40]} cannot be revised; only {', '.join(known)} can")
+            raise InvalidInput(f"patch.{name[:40]} cannot be revised; only {', '.join(fields)} can")
     if not patch:
-        raise InvalidInput(f"patch must change at least one of {', '.join(known)}")
-    problems = patch_problems(patch)
+        raise InvalidInput(f"patch must change at least one of {', '.join(fields)}")
+    problems = find_patch_problems(patch)
     time = patch.get("time")
     if isinstance(time, dict):
         problems += [f"time.{name} cannot be revised" for name in ("created", "observed") if name in time]
@@ -515,11 +543,13 @@ def check_patch(patch: Mapping[str, Any]) -> None:
         raise InvalidInput("; ".join(f"patch.{problem}" for problem in problems))
 
 
-def _actor(said: ActorSaid | None) -> Actor | None:
-    return None if said is None else (said.did, said.kind or "user")
+def _to_actor(claim: ActorClaim | None) -> Actor | None:
+    """Return the claimed actor; its kind is user by default."""
+    return None if claim is None else (claim.did, claim.kind or "user")
 
 
-def _several(given: list[T] | T | None) -> tuple[T, ...] | None:
-    if not given:
+def _as_tuple(values: list[T] | T | None) -> tuple[T, ...] | None:
+    """Return one value or several as a tuple without duplicates; None for none."""
+    if not values:
         return None
-    return tuple(dict.fromkeys([given] if isinstance(given, str) else given))
+    return tuple(dict.fromkeys([values] if isinstance(values, str) else values))

@@ -1,7 +1,7 @@
-"""How records change: merge, revise, close, forget, erase, redact and expire (sections 2.3, 2.7, 3.3–3.6).
+"""The transitions of records: merge, revise, close, forget, erase, redact and expire (sections 2.3, 2.7, 3.3–3.6).
 
-Every function takes records and returns new ones without an integrity block (`redact` excepted): what
-changed must be signed again. Nothing here reads a clock; `now` is milliseconds since 1970.
+Every function takes records and returns new ones. All but `redact` return them without an integrity block, because a
+changed record must be signed again. Nothing here reads a clock; `now` is milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from memoranda.standards.ump.record import (
     MAX_RELATIONS,
     MAX_SUPERSEDES,
     Actor,
-    ordered,
-    unsigned,
+    sort_record_fields,
+    strip_integrity,
 )
 from memoranda.standards.ump.shapes import (
     DEFAULT_CONFIDENCE,
@@ -35,7 +35,7 @@ from memoranda.standards.ump.shapes import (
     Time,
 )
 
-# What one more assertion of a known fact adds to the confidence in it.
+# Confidence added by each repeated assertion of a known fact.
 _CONFIDENCE_STEP: Final = 0.1
 REDACTED: Final = "[redacted]"
 
@@ -45,11 +45,11 @@ _SPAN: Final = ("valid_from", "valid_to")
 # --- remember: the same fact again -------------------------------------------------------------------
 
 
-def same_fact(record: Mapping[str, Any]) -> str:
-    """The text that two records share when they state the same fact in the same scope.
+def fact_key(record: Mapping[str, Any]) -> str:
+    """Return a key that two records share if they state the same fact in the same scope.
 
-    Narrower than the reference, which forgets user, agent, session and visibility: merging across those
-    would show a memory to someone it was not meant for.
+    Narrower than in the reference implementation, which ignores user, agent, session and visibility: merging across
+    those could reveal a memory to the wrong reader.
     """
     scope = record["scope"]
     names = [scope.get(field) for field in ("owner", "project", "user", "agent", "session")]
@@ -59,37 +59,37 @@ def same_fact(record: Mapping[str, Any]) -> str:
 
 
 def merge(existing: Record, draft: Draft, *, now: int) -> Record | None:
-    """The existing record, strengthened by a draft of the same fact; None if the draft would lose something.
+    """Return the existing record strengthened by a draft of the same fact, or None if the draft would lose content.
 
-    `draft` is what the caller sent, before defaults: only what it says explicitly can be lost.
+    `draft` is the caller's input without defaults: only explicit content can be lost.
     """
-    if _says_otherwise(existing, draft):
+    if _has_conflict(existing, draft):
         return None
-    structured = _union(existing["body"].get("structured"), draft["body"].get("structured"))
-    relations = _appended(existing.get("relations", []), draft.get("relations", []))
+    structured = _merge_values(existing["body"].get("structured"), draft["body"].get("structured"))
+    relations = _append_new(existing.get("relations", []), draft.get("relations", []))
     if structured is _CONFLICT or len(relations) > MAX_RELATIONS:
         return None
-    merged = unsigned(existing)
+    merged = strip_integrity(existing)
     if structured:
         merged["body"] = {**existing["body"], "structured": structured}
     if relations:
         merged["relations"] = relations
-    provenance = _joined_provenance(existing.get("provenance"), draft.get("provenance"))
+    provenance = _merge_provenance(existing.get("provenance"), draft.get("provenance"))
     if provenance is not None:
         merged["provenance"] = provenance
-    merged["lifecycle"] = _strengthened(existing.get("lifecycle", {}), draft.get("lifecycle", {}))
+    merged["lifecycle"] = _strengthen(existing.get("lifecycle", {}), draft.get("lifecycle", {}))
     merged["time"] = {**existing["time"], "observed": format_instant(now)}
-    return ordered(merged)
+    return sort_record_fields(merged)
 
 
-def _says_otherwise(existing: Record, draft: Draft) -> bool:
-    """Whether the draft states something that the existing record has no room for."""
+def _has_conflict(existing: Record, draft: Draft) -> bool:
+    """Return True if the draft states something that cannot be merged into the existing record."""
     lifecycle: Lifecycle = draft.get("lifecycle", {})
     known_lifecycle: Lifecycle = existing.get("lifecycle", {})
     time: Time = draft.get("time", {})
     known_time = existing["time"]
     return (
-        # A client's own identity, and what it replaces, must stay reachable.
+        # The client's own id, and the ids that it replaces, must stay reachable.
         ("id" in draft and draft["id"] != existing["id"])
         or ("consent" in draft and draft["consent"] != existing.get("consent"))
         or ("decay" in lifecycle and lifecycle["decay"] != known_lifecycle.get("decay"))
@@ -100,105 +100,111 @@ def _says_otherwise(existing: Record, draft: Draft) -> bool:
     )
 
 
-def _same_instant(left: str | None, right: str | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return parse_instant(left) == parse_instant(right)
+def _same_instant(first: str | None, second: str | None) -> bool:
+    """Return True if both times are the same instant, or both are missing."""
+    if first is None or second is None:
+        return first is second
+    return parse_instant(first) == parse_instant(second)
 
 
 _CONFLICT: Final = object()
 
 
-def _union(left: Any, right: Any) -> Any:
-    """Both objects in one; _CONFLICT where they differ."""
-    if left is None or right is None:
-        return right if left is None else left
-    if not (isinstance(left, dict) and isinstance(right, dict)):
-        return left if _same_json(left, right) else _CONFLICT
-    joined = dict(left)
-    for key, value in right.items():
-        joined[key] = _member_union(left, key, value)
-        if joined[key] is _CONFLICT:
+def _merge_values(first: Any, second: Any) -> Any:
+    """Merge two JSON values; return _CONFLICT if they differ."""
+    if first is None or second is None:
+        return second if first is None else first
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        return first if _same_json(first, second) else _CONFLICT
+    merged = dict(first)
+    for key, value in second.items():
+        merged[key] = _merge_member(first, key, value)
+        if merged[key] is _CONFLICT:
             return _CONFLICT
-    return joined
+    return merged
 
 
-def _member_union(left: dict[str, Any], key: str, value: Any) -> Any:
-    if key not in left:
+def _merge_member(members: dict[str, Any], key: str, value: Any) -> Any:
+    """Merge a value into a member; return _CONFLICT if they differ."""
+    if key not in members:
         return value
-    if isinstance(left[key], dict) and isinstance(value, dict):
-        return _union(left[key], value)
-    # An explicit null is a value of its own, not an absence.
-    return value if _same_json(left[key], value) else _CONFLICT
+    if isinstance(members[key], dict) and isinstance(value, dict):
+        return _merge_values(members[key], value)
+    # An explicit null is a value, not an absence.
+    return value if _same_json(members[key], value) else _CONFLICT
 
 
-def _same_json(left: Any, right: Any) -> bool:
-    # Python holds True == 1; JSON does not.
-    return canonical(left) == canonical(right)
+def _same_json(first: Any, second: Any) -> bool:
+    """Return True if two JSON values are equal."""
+    # True == 1 in Python, but not in JSON.
+    return canonical(first) == canonical(second)
 
 
-def _appended(known: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+def _append_new(old_items: Sequence[Any], new_items: Sequence[Any]) -> list[Any]:
+    """Append the new items to the known ones, without duplicates."""
     joined: list[Any] = []
     seen: set[bytes] = set()
-    for item in (*known, *more):
-        mark = canonical(item)
-        if mark not in seen:
-            seen.add(mark)
+    for item in (*old_items, *new_items):
+        item_key = canonical(item)
+        if item_key not in seen:
+            seen.add(item_key)
             joined.append(item)
     return joined
 
 
-def _joined_provenance(known: Provenance | None, new: Provenance | None) -> Provenance | None:
-    if known is None or new is None:
-        return known or new
-    evidence = _appended(known.get("evidence", []), new.get("evidence", []))
+def _merge_provenance(old: Provenance | None, new: Provenance | None) -> Provenance | None:
+    """Merge the provenance of two assertions; new sources become evidence."""
+    if old is None or new is None:
+        return old or new
+    evidence = _append_new(old.get("evidence", []), new.get("evidence", []))
     ref = new.get("source", {}).get("ref")
-    differs = any(known.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source"))
+    differs = any(old.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source"))
     if differs and ref is not None and all(item["ref"] != ref for item in evidence):
-        # Who said it again would be lost; where they said it stays as evidence.
+        # The second actor is not stored, but its source becomes evidence.
         evidence.append({"ref": ref, "weight": 1})
     if not evidence:
-        return known
-    # A fact asserted every day for a year must not grow without end: the newest evidence stays.
-    return {**known, "evidence": evidence[-MAX_EVIDENCE:]}
+        return old
+    # A fact asserted every day for a year must not grow without limit: keep the newest evidence.
+    return {**old, "evidence": evidence[-MAX_EVIDENCE:]}
 
 
-def _strengthened(known: Lifecycle, new: Lifecycle) -> Lifecycle:
-    raised = round(known.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
-    saliences = [part["salience"] for part in (known, new) if "salience" in part]
-    # Both default to active (section 2.4); one active assertion is enough.
-    active = "active" in (known.get("status", "active"), new.get("status", "active"))
+def _strengthen(old: Lifecycle, new: Lifecycle) -> Lifecycle:
+    """Return the lifecycle after one more assertion."""
+    confidence = round(old.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
+    saliences = [part["salience"] for part in (old, new) if "salience" in part]
+    # Both default to active (section 2.4). One active assertion is enough.
+    is_active = "active" in (old.get("status", "active"), new.get("status", "active"))
     lifecycle: Lifecycle = {
-        **known,
-        "status": "active" if active else known["status"],
-        # Rounded, because 0.7999999999999999 would enter the hash.
-        "confidence": max(min(1, raised), new.get("confidence", 0)),
+        **old,
+        "status": "active" if is_active else old["status"],
+        # Rounded, so that values like 0.7999999999999999 do not enter the hash.
+        "confidence": max(min(1, confidence), new.get("confidence", 0)),
     }
     if saliences:
         lifecycle["salience"] = max(saliences)
     return lifecycle
 
 
-def without_original(record: Record) -> Record:
-    """A record without the foreign document inside: a new version is not that document any more."""
+def drop_original(record: Record) -> Record:
+    """Return a record without the foreign document inside, which a new version no longer matches."""
     structured = record["body"].get("structured") or {}
     if NATIVE_KEY not in structured:
         return record
-    kept = {name: value for name, value in structured.items() if name != NATIVE_KEY}
+    own_fields = {name: value for name, value in structured.items() if name != NATIVE_KEY}
     body: Body = {"text": record["body"]["text"]}
-    if kept:
-        body["structured"] = kept
+    if own_fields:
+        body["structured"] = own_fields
     return {**record, "body": body}
 
 
 # --- revise and forget -------------------------------------------------------------------------------
 
 
-def succeed(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
-    """The successor that a revision creates (section 3.5), without an id."""
+def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
+    """Return the successor that a revision creates (section 3.5), without an id."""
     moment = format_instant(now)
     time: PatchTime = patch.get("time", {})
-    successor = unsigned(prior)
+    successor = strip_integrity(prior)
     successor["id"] = ""
     if "body" in patch:
         successor["body"] = patch["body"]
@@ -213,33 +219,33 @@ def succeed(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None
         "valid_from": time.get("valid_from", moment),
         "valid_to": time.get("valid_to"),
     }
-    ends = retention_end(prior)
-    if ends is not None:
-        # Section 2.7 counts from the creation; a memory that is revised is as old as it was.
-        successor["consent"] = {**prior["consent"], "retention": format_duration(max(0, ends - now))}
-    # Section 2.1: what this replaces. Those before it are named by the prior, and told by history.
+    retention_ends = retention_end(prior)
+    if retention_ends is not None:
+        # Section 2.7 counts from the creation, and a revision does not make a memory younger.
+        successor["consent"] = {**prior["consent"], "retention": format_duration(max(0, retention_ends - now))}
+    # Section 2.1: the direct predecessor only. Earlier ones are named by it; `history` lists all.
     successor["supersedes"] = [prior["id"]]
     successor["superseded_by"] = []
-    _stamp(successor, prior["id"], "revise", actor)
-    return ordered(successor)
+    _write_provenance(successor, prior["id"], "revise", actor)
+    return sort_record_fields(successor)
 
 
 def close(prior: Record, *, valid_to: str, successor_id: str) -> Record:
-    """The prior version once it has a successor: section 3.5 sets its valid_to and superseded_by."""
-    closed = _ended(prior, valid_to)
+    """Return the prior version after its revision: section 3.5 sets its valid_to and superseded_by."""
+    closed = _end_at(prior, valid_to)
     closed["superseded_by"] = [successor_id, *prior.get("superseded_by", ())][:MAX_SUPERSEDES]
-    return ordered(closed)
+    return sort_record_fields(closed)
 
 
 def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
-    """The record once forgotten (section 3.6) or past its retention (section 2.7): kept, not recalled."""
-    tombstoned = _ended(record, at)
+    """Return the record after forgetting (section 3.6) or the end of retention (section 2.7): stored, not recalled."""
+    tombstoned = _end_at(record, at)
     tombstoned["lifecycle"] = {**record.get("lifecycle", {}), "status": "tombstoned"}
-    _stamp(tombstoned, record["id"], "forget", actor)
-    return ordered(tombstoned)
+    _write_provenance(tombstoned, record["id"], "forget", actor)
+    return sort_record_fields(tombstoned)
 
 
-# What stays of each object: a field that is not known here may say anything, and goes.
+# Fields that survive erasure, by object. Unknown fields may contain anything, so they are removed.
 _SKELETON: Final = {
     "scope": ("owner", "project", "visibility"),
     "time": ("created", "observed", "valid_from", "valid_to"),
@@ -249,33 +255,37 @@ _SKELETON: Final = {
 
 
 def erase(record: Record, *, reason: str, actor: Actor | None = None) -> Record:
-    """The record once erased (section 3.6, hard): its place in history, and nothing it said."""
+    """Return the record after erasure (section 3.6, hard): its position in history, without any content."""
     fields: Mapping[str, Any] = record
-    left = {key: fields[key] for key in ("ump", "id", "kind", "supersedes", "superseded_by") if key in fields}
-    for field, kept in _SKELETON.items():
+    names = ("ump", "id", "kind", "supersedes", "superseded_by")
+    skeleton = {name: fields[name] for name in names if name in fields}
+    for field, permitted in _SKELETON.items():
         if field in fields:
-            left[field] = {key: value for key, value in fields[field].items() if key in kept}
-    erased = cast("Record", left)
+            skeleton[field] = {name: value for name, value in fields[field].items() if name in permitted}
+    erased = cast("Record", skeleton)
     erased["body"] = {"text": f"[erased: {reason}]"}
     erased["lifecycle"] = {**erased.get("lifecycle", {}), "status": "tombstoned"}
     if actor is not None:
         erased["provenance"] = {"actor": actor[0], "actor_kind": actor[1], "method": "forget"}
-    return ordered(erased)
+    return sort_record_fields(erased)
 
 
-def _ended(record: Record, at: str) -> Record:
-    """A copy that is valid no longer than `at`; an earlier end stands."""
-    known = record["time"].get("valid_to")
-    ends = known if known is not None and parse_instant(known) <= parse_instant(at) else at
-    ended = unsigned(record)
+def _end_at(record: Record, at: str) -> Record:
+    """Return an unsigned copy that is valid until `at` at most."""
+    valid_to = record["time"].get("valid_to")
+    ends = at
+    if valid_to is not None and parse_instant(valid_to) <= parse_instant(at):
+        ends = valid_to
+    ended = strip_integrity(record)
     ended["time"] = {**record["time"], "valid_to": ends}
     return ended
 
 
-def _stamp(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
+def _write_provenance(record: Record, source_id: str, method: str, actor: Actor | None) -> None:
+    """Write the actor and method of a change into the record, which keeps its evidence."""
     if actor is None:
         return
-    # Section 2.6: who asserted what, how; the evidence of the fact itself stays.
+    # Section 2.6: the new provenance says who asserted what and how. The evidence of the fact stays.
     stamped: Provenance = {
         "actor": actor[0],
         "actor_kind": actor[1],
@@ -290,8 +300,8 @@ def _stamp(record: Record, source_id: str, method: str, actor: Actor | None) -> 
 
 # --- consent -----------------------------------------------------------------------------------------
 
-# Without these a record is no record: strings are blanked, objects lose everything else, the rest stays.
-_BLANKED: Final = frozenset(
+# Fields that a valid record needs. Redaction blanks strings, strips objects, and keeps the others.
+_BLANKED_FIELDS: Final = frozenset(
     (
         "body.text",
         "provenance.actor",
@@ -301,12 +311,12 @@ _BLANKED: Final = frozenset(
         "relations.*.target",
     )
 )
-_HOLLOWED: Final[dict[str, dict[str, str | None]]] = {
+_STRIPPED_OBJECTS: Final[dict[str, dict[str, str | None]]] = {
     "body": {"text": REDACTED},
     "scope": {"owner": None, "visibility": None},
     "time": {"created": None},
 }
-_KEPT: Final = frozenset(
+_UNREDACTABLE: Final = frozenset(
     (
         "ump",
         "id",
@@ -323,68 +333,80 @@ _KEPT: Final = frozenset(
 
 
 def redact(record: Record) -> tuple[Record, bool]:
-    """The record as others may see it, and whether anything was taken out.
+    """Return the record as others may see it, and True if anything was removed.
 
-    Section 2.7: a store MUST apply redact before emitting a record across a visibility boundary. A
-    redacted record keeps its integrity block, which no longer verifies.
+    Section 2.7: a store MUST apply redact before emitting a record across a visibility boundary. A redacted record
+    keeps its integrity block, which no longer verifies.
     """
     consent = record.get("consent")
-    listed: Any = consent.get("redact") if isinstance(consent, dict) else None
-    seen = record
-    for text in listed if isinstance(listed, list) else ():
-        # What cannot be read may have meant anything that was said.
-        seen = _without(seen, (parse_path(text) if isinstance(text, str) else None) or _SAID, ())
-    return (seen, False) if seen is record else (_without(seen, _ORIGINAL, ()), True)
+    redact_paths: Any = consent.get("redact") if isinstance(consent, dict) else None
+    redacted = record
+    for text in redact_paths if isinstance(redact_paths, list) else ():
+        # An unreadable path may have meant any part of the content, so all of it is removed.
+        path = parse_path(text) if isinstance(text, str) else None
+        redacted = _remove_path(redacted, path or _BODY, ())
+    if redacted is record:
+        return record, False
+    return _remove_path(redacted, _ORIGINAL, ()), True
 
 
-_SAID: Final = (Step(("body",)),)
-# A document that is carried along says what was taken out.
+_BODY: Final = (Step(("body",)),)
+# A foreign document inside the record contains the removed content as well.
 _ORIGINAL: Final = (Step(("body",)), Step(("structured",)), Step((NATIVE_KEY,)))
 
 
-def _without(node: Any, path: Path, walked: tuple[str, ...]) -> Any:
-    """The node with one path taken out; the node itself, untouched, when the path leads nowhere."""
-    step, rest = path[0], path[1:]
-    seen = node
-    for key in step.keys(node):
-        rule = (*walked, "*" if isinstance(node, list) else str(key))
-        seen = _changed(seen, key, _without(node[key], rest, rule)) if rest else _taken(seen, key, ".".join(rule))
+def _remove_path(node: Any, path: Path, steps_before: tuple[str, ...]) -> Any:
+    """Return the node without what the path selects, or the same node if it selects nothing."""
+    step, remaining = path[0], path[1:]
+    redacted = node
+    for key in step.select_keys(node):
+        rule = (*steps_before, "*" if isinstance(node, list) else str(key))
+        if remaining:
+            redacted = _with_value(redacted, key, _remove_path(node[key], remaining, rule))
+        else:
+            redacted = _remove_member(redacted, key, ".".join(rule))
     if step.descends and isinstance(node, dict | list):
         for key in list(node) if isinstance(node, dict) else range(len(node)):
-            rule = (*walked, "*" if isinstance(node, list) else str(key))
-            if isinstance(seen, list) or key in seen:
-                seen = _changed(seen, key, _without(seen[key], path, rule))
-    return seen
+            rule = (*steps_before, "*" if isinstance(node, list) else str(key))
+            if isinstance(redacted, list) or key in redacted:
+                redacted = _with_value(redacted, key, _remove_path(redacted[key], path, rule))
+    return redacted
 
 
-def _changed(node: Any, key: Any, value: Any) -> Any:
-    return node if node[key] is value else _replaced(node, key, value)
+def _with_value(node: Any, key: Any, value: Any) -> Any:
+    """Return the node with a new value for the key, or the same node if the value is the same."""
+    return node if node[key] is value else _replace_value(node, key, value)
 
 
-def _taken(node: Any, key: Any, rule: str) -> Any:
+def _remove_member(node: Any, key: Any, rule: str) -> Any:
+    """Remove or blank one member of a node, depending on whether a valid record needs it."""
     inner = node[key]
-    if rule in _KEPT:
+    if rule in _UNREDACTABLE:
         return node
-    if rule in _BLANKED:
-        return node if inner == REDACTED else _replaced(node, key, REDACTED)
-    if rule in _HOLLOWED and isinstance(inner, dict):
-        shell = _HOLLOWED[rule]
-        hollow = {field: inner[field] if shell[field] is None else shell[field] for field in shell if field in inner}
-        return node if hollow == inner else _replaced(node, key, hollow)
+    if rule in _BLANKED_FIELDS:
+        return node if inner == REDACTED else _replace_value(node, key, REDACTED)
+    if rule in _STRIPPED_OBJECTS and isinstance(inner, dict):
+        required = _STRIPPED_OBJECTS[rule]
+        stripped = {}
+        for field, blank in required.items():
+            if field in inner:
+                stripped[field] = inner[field] if blank is None else blank
+        return node if stripped == inner else _replace_value(node, key, stripped)
     if isinstance(node, list):
-        # A hole, so that the other elements keep their index.
-        return node if inner is None else _replaced(node, key, None)
+        # Write null, so that the other elements keep their index.
+        return node if inner is None else _replace_value(node, key, None)
     return {field: value for field, value in node.items() if field != key}
 
 
-def _replaced(node: Any, key: Any, value: Any) -> Any:
+def _replace_value(node: Any, key: Any, value: Any) -> Any:
+    """Return a copy of an object or array with another value for one key."""
     copy = node.copy()
     copy[key] = value
     return copy
 
 
 def retention_end(record: Mapping[str, Any]) -> int | None:
-    """The instant from which the record must be tombstoned (section 2.7), if its consent sets one."""
+    """Return the time from which the record must be tombstoned (section 2.7), or None without retention."""
     consent = record.get("consent")
     retention = consent.get("retention") if isinstance(consent, dict) else None
     if not isinstance(retention, str):

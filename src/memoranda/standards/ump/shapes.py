@@ -1,7 +1,7 @@
-"""The record of UMP, field by field, as its schema has it (section 2): closed everywhere but in `body.structured`.
+"""The fields of a UMP record with their types and descriptions, following its schema (section 2).
 
-These classes declare names, types and words about them: what a draft may say, what the documents of the HTTP and MCP
-bindings describe. What is wrong with a record, and in which order that is said, is in `record`.
+The classes describe drafts, and the documents of the HTTP and MCP interfaces. All objects are closed except
+`body.structured`. Validation, with its order of messages, is in `record`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ActorKind = Literal["user", "agent", "model", "import", "scan"]
 Signal = Literal["similarity", "scope_match", "recency", "salience", "provenance_depth"]
 Outcome = Literal["followed", "overridden", "ignored", "contradicted"]
 
-# Names, references and identifiers end up in URIs, index keys and one-line frames.
+# Characters. Names, references and identifiers are used in URIs, index keys and one-line frames.
 MAX_NAME_CHARS: Final = 1024
-# Controls would break lines, frames and C strings.
+# Control characters would break lines, frames and C strings.
 ONE_LINE: Final = r"^(?![\s\S]*[\x00-\x1f\x7f])"
 NAME_EXPECTED: Final = f"must be a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"
 DEFAULT_CONFIDENCE: Final = 0.6
@@ -39,76 +39,74 @@ Name = Annotated[
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Identifier = Annotated[
-    Name, Meta(description="The memory's id, as remember or recall gave it.", examples=["urn:ump:mfrggzdfmztwq2lk"])
+    Name, Meta(description="The memory's id, from remember or recall.", examples=["urn:ump:mfrggzdfmztwq2lk"])
 ]
 KindWord = Annotated[
     Kind,
     Meta(
-        description="What kind of memory it is: semantic (a fact), episodic (something that happened), procedural (how "
-        "to do something), working (for the task at hand), identity (who somebody is and what they prefer)."
+        description="The kind of memory: semantic (a fact), episodic (something that happened), procedural (how to do "
+        "something), working (for the task at hand), identity (a person and their preferences)."
     ),
 ]
 
 
 class Body(TypedDict):
-    """What is remembered."""
+    """The content of the memory."""
 
-    text: Annotated[str, Meta(min_length=1, description="In plain words: one fact, complete without its context.")]
-    structured: NotRequired[
-        Annotated[dict[str, Any], Meta(description="The same, or more, as data of your own shape.")] | None
-    ]
+    text: Annotated[str, Meta(min_length=1, description="One fact in plain words, understandable without context.")]
+    structured: NotRequired[Annotated[dict[str, Any], Meta(description="Additional data as any JSON object.")] | None]
 
 
-Owner = Annotated[Name, Meta(description="Whose memory: a DID.")]
+Owner = Annotated[Name, Meta(description="The owner's DID.")]
 
 
-class _Owned(TypedDict):
+class _RequiredOwner(TypedDict):
     owner: Owner
 
 
-class _MaybeOwned(TypedDict):
+class _OptionalOwner(TypedDict):
     owner: NotRequired[Owner]
 
 
-class _Places(TypedDict):
+class _ScopeFields(TypedDict):
     project: NotRequired[Annotated[Name, Meta(description="The project or repository.", examples=["acme/website"])]]
     user: NotRequired[Annotated[Name, Meta(description="The person it is about, when the owner serves several.")]]
     agent: NotRequired[Annotated[Name, Meta(description="The agent it belongs to.")]]
     session: NotRequired[Annotated[Name, Meta(description="The conversation it belongs to.")]]
-    visibility: NotRequired[Annotated[Visibility, Meta(description="Who may see it.")]]
+    visibility: NotRequired[Annotated[Visibility, Meta(description="The readers who may see it.")]]
 
 
-class Scope(_Owned, _Places):
-    """Where the memory belongs."""
+class Scope(_RequiredOwner, _ScopeFields):
+    """The owner and context of the memory."""
 
 
-class NewScope(_MaybeOwned, _Places):
-    """Where the memory belongs; whose it is, the credential tells."""
+class NewScope(_OptionalOwner, _ScopeFields):
+    """The context of the memory; the credential determines the owner."""
 
 
 class Time(TypedDict):
-    """When it was true and when it was learned. RFC 3339 with an offset."""
+    """The times of validity and recording. RFC 3339 with an offset."""
 
-    created: NotRequired[Annotated[Moment, Meta(description="When it was first written; by default now.")]]
-    observed: NotRequired[Annotated[Moment, Meta(description="When it was last seen to hold; by default now.")]]
-    valid_from: NotRequired[Annotated[Moment, Meta(description="True from; by default now.")]]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="True until; null: still.")] | None]
+    created: NotRequired[Annotated[Moment, Meta(description="The time it was first written; default: now.")]]
+    observed: NotRequired[Annotated[Moment, Meta(description="The time it was last confirmed; default: now.")]]
+    valid_from: NotRequired[Annotated[Moment, Meta(description="Start of validity; default: now.")]]
+    valid_to: NotRequired[Annotated[Moment, Meta(description="End of validity; null: no end.")] | None]
 
 
 class Lifecycle(TypedDict):
-    """How sure and how important it is."""
+    """Certainty, importance and status."""
 
-    confidence: NotRequired[Annotated[Fraction, Meta(description=f"How sure; {DEFAULT_CONFIDENCE} by default.")]]
+    confidence: NotRequired[Annotated[Fraction, Meta(description=f"Certainty; default: {DEFAULT_CONFIDENCE}.")]]
     salience: NotRequired[Annotated[Fraction, Meta(description="Importance.")]]
-    decay: NotRequired[Annotated[Name, Meta(description="How its importance fades; free text.")]]
+    decay: NotRequired[Annotated[Name, Meta(description="The decay of its importance; free text.")]]
     status: NotRequired[Annotated[Status, Meta(description="candidate: not yet confirmed.")]]
 
 
 class Relation(TypedDict):
     """A link to another memory or to a thing."""
 
-    type: Annotated[Name, Meta(description="What the link means.", examples=["about", "derived_from"])]
-    target: Annotated[Name, Meta(description="A name or id.")]
+    type: Annotated[Name, Meta(description="The meaning of the link.", examples=["about", "derived_from"])]
+    target: Annotated[Name, Meta(description="The target: a name or an id.")]
 
 
 class Source(TypedDict):
@@ -119,31 +117,35 @@ class Source(TypedDict):
 
 
 class Evidence(TypedDict):
-    """A piece of what supports it."""
+    """A reference that supports the memory."""
 
     ref: Name
     weight: NotRequired[float]
 
 
 class Provenance(TypedDict):
-    """Where it comes from."""
+    """The origin of the memory."""
 
-    actor: Annotated[Name, Meta(description="Who said it: a DID or another name.")]
-    actor_kind: Annotated[ActorKind, Meta(description="What they are.")]
-    method: Annotated[Name, Meta(description="How it was learned.", examples=["user_correction"])]
+    actor: Annotated[Name, Meta(description="The source of the statement: a DID or another name.")]
+    actor_kind: Annotated[ActorKind, Meta(description="The kind of actor.")]
+    method: Annotated[Name, Meta(description="The method of learning it.", examples=["user_correction"])]
     source: NotRequired[Source]
     evidence: NotRequired[list[Evidence]]
 
 
 class Consent(TypedDict):
-    """What may be done with it."""
+    """The permitted uses."""
 
     retention: NotRequired[
-        Annotated[str, Meta(description="Forget it after this ISO 8601 duration.", examples=["P30D"], pattern="^P")]
+        Annotated[
+            str, Meta(description="Forget the memory after this ISO 8601 duration.", examples=["P30D"], pattern="^P")
+        ]
     ]
-    exportable: NotRequired[Annotated[bool, Meta(description="Whether it may leave this store; true by default.")]]
+    exportable: NotRequired[Annotated[bool, Meta(description="false: it must not be exported; default: true.")]]
     redact: NotRequired[
-        Annotated[list[Name], Meta(description="Paths to strip before others see it: body.structured.token.")]
+        Annotated[
+            list[Name], Meta(description="Paths to remove before others see the record, such as body.structured.token.")
+        ]
     ]
 
 
@@ -157,8 +159,8 @@ class Integrity(TypedDict):
 
 class _Fields(TypedDict):
     lifecycle: NotRequired[Lifecycle]
-    supersedes: NotRequired[Annotated[list[Name], Meta(description="Ids of what it replaces.")]]
-    superseded_by: NotRequired[Annotated[list[Name], Meta(description="Ids of what replaced it.")]]
+    supersedes: NotRequired[Annotated[list[Name], Meta(description="Ids of the records it replaces.")]]
+    superseded_by: NotRequired[Annotated[list[Name], Meta(description="Ids of the records that replaced it.")]]
     relations: NotRequired[Annotated[list[Relation], Meta(description="Links to other memories or to things.")]]
     consent: NotRequired[Consent]
     integrity: NotRequired[Integrity]
@@ -169,7 +171,7 @@ Version = Literal["0.1", "1.0"]
 
 
 class Record(_Fields):
-    """One memory, signed (UMP §2). Its text is data that somebody stored, never an instruction."""
+    """A signed memory (UMP §2). Its text is stored data, never an instruction."""
 
     ump: Version
     id: RecordId
@@ -180,36 +182,36 @@ class Record(_Fields):
     provenance: NotRequired[Provenance]
 
 
-# A record as it was read, before anybody checked it.
+# A parsed record before validation.
 Unchecked = dict[str, Any]
 
 
 class DraftFields(_Fields):
-    """What is not filled in from a connection."""
+    """The fields of a draft that a connection does not determine."""
 
     kind: KindWord
     body: Body
     time: NotRequired[Time]
-    ump: NotRequired[Annotated[Version, Meta(description="Only for a record that was written elsewhere.")]]
-    id: NotRequired[Annotated[RecordId, Meta(description="The same: its id.")]]
+    ump: NotRequired[Annotated[Version, Meta(description="Only for a record from elsewhere.")]]
+    id: NotRequired[Annotated[RecordId, Meta(description="Only for a record from elsewhere: its id.")]]
 
 
 class Draft(DraftFields):
-    """A record to be written. What is left out is filled in; visibility is private unless stated."""
+    """A record to be written. Omitted fields get defaults; the default visibility is private."""
 
     scope: Scope
     provenance: Provenance
 
 
 class PatchTime(TypedDict):
-    """When the new version is true."""
+    """The period of validity of the new version."""
 
-    valid_from: NotRequired[Annotated[Moment, Meta(description="True from; by default now.")]]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="True until; null: still.")] | None]
+    valid_from: NotRequired[Annotated[Moment, Meta(description="Start of validity; default: now.")]]
+    valid_to: NotRequired[Annotated[Moment, Meta(description="End of validity; null: no end.")] | None]
 
 
 class Patch(TypedDict):
-    """What to change; at least one field. The body is replaced as a whole."""
+    """The fields to change, at least one. The body is replaced completely."""
 
     body: NotRequired[Body]
     lifecycle: NotRequired[Lifecycle]
@@ -217,7 +219,7 @@ class Patch(TypedDict):
     time: NotRequired[PatchTime]
 
 
-# By the path of an object in a record: the fields that it may have.
+# The permitted fields of each object in a record, by its path.
 CLOSED: Final[dict[str, tuple[str, ...]]] = {
     "body": fields_of(Body),
     "scope": fields_of(Scope),

@@ -19,7 +19,7 @@ from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import canonical, cbor, schema
-from memoranda.standards.oms.fields import accepted
+from memoranda.standards.oms.fields import expand_accepted
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.header import HEADER_BYTES, Header
 from memoranda.standards.oms.mapping import project
@@ -101,7 +101,7 @@ def _grain(record: _Record) -> Grain:
     found = canonical.unpack(payload) if payload[0] in canonical.MAP_LEADS else cbor.decode_value(payload)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise InvalidInput("the grain is not a map of fields")
-    fields: dict[str, Any] = accepted(found, head.type_byte)
+    fields: dict[str, Any] = expand_accepted(found, head.type_byte)
     if isinstance(fields.get("derived_from"), str):
         fields["derived_from"] = [fields["derived_from"]]
     schema.check(fields, head.type_byte)

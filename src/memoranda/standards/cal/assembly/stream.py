@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from memoranda.encoding import json_text
-from memoranda.encoding.event_stream import frame
+from memoranda.encoding.event_stream import format_event
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceReport, SourceResult, budget_of, weights
 from memoranda.standards.cal.language.syntax import Assemble, Stream
@@ -88,7 +88,7 @@ def chunk_size_of(stream: Stream | None) -> int:
 
 def encode_sse(event: Event) -> bytes:
     """Encode an event for text/event-stream."""
-    return frame(event["type"], json_text.dump(event))
+    return format_event(event["type"], json_text.dump(event))
 
 
 def encode_ndjson(event: Event) -> bytes:

@@ -102,7 +102,7 @@ def _row_line(row: Any) -> str:
 
 def _format_line(name: str, line: str) -> str:
     """Return a line, as a list item in markdown."""
-    line = sml.one_line(line)
+    line = sml.format_line(line)
     return f"- {line}" if name == "markdown" else line
 
 
@@ -127,7 +127,7 @@ def _values_table(value: Any) -> str:
 def _sml_element(element: Element, now: int, iso_times: bool) -> str:
     """Return one element in SML."""
     projected = project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
-    return sml.element(projected.grain_type, projected.attributes, projected.text)
+    return sml.render_element(projected.grain_type, projected.attributes, projected.text)
 
 
 def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[list[str]]:
@@ -138,7 +138,7 @@ def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[
 # --- tables -------------------------------------------------------------------------------------------------
 
 _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
-    "sml": lambda elements, now, iso_times: sml.bare(_sml_groups(elements, now, iso_times)),
+    "sml": lambda elements, now, iso_times: sml.render_bare(_sml_groups(elements, now, iso_times)),
     "markdown": prose.markdown,
     "text": lambda elements, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
     "triples": lambda elements, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
@@ -147,7 +147,9 @@ _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str
     "toon": toon.recall_tables,
 }
 _ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
-    "sml": lambda elements, frame, now, iso_times: sml.context(frame.intent, _sml_groups(elements, now, iso_times)),
+    "sml": lambda elements, frame, now, iso_times: sml.render_context(
+        frame.intent, _sml_groups(elements, now, iso_times)
+    ),
     "markdown": lambda elements, frame, now, iso_times: prose.markdown(elements, now, iso_times, frame),
     "text": lambda elements, _, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
     "triples": lambda elements, _, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
@@ -158,7 +160,7 @@ _ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, b
     "toon": toon.assembled_tables,
 }
 _LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
-    "sml": lambda element, now, iso_times: sml.line(_sml_element(element, now, iso_times)),
+    "sml": lambda element, now, iso_times: sml.render_line(_sml_element(element, now, iso_times)),
     "markdown": lambda element, now, iso_times: prose.markdown_line(element, now, iso_times) + "\n",
     "text": lambda element, now, iso_times: prose.text_line(element, now, iso_times) + "\n",
     "triples": lambda element, now, iso_times: prose.triple_line(element, now, iso_times) + "\n",

@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from memoranda.encoding.json_text import MAX_DEPTH, is_unicode
-from memoranda.encoding.untrusted import harmless
-from memoranda.standards.sml.render import plain_number
+from memoranda.encoding.untrusted import neutralize_tags
+from memoranda.standards.sml.render import format_number
 
 # Bits of a whole number that the JSON writer accepts, of either sign.
 MAX_INTEGER_BITS: Final = 63
@@ -36,9 +36,9 @@ def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) ->
         return value
     if isinstance(value, str):
         valid_text = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
-        return harmless(valid_text) if is_read else valid_text
+        return neutralize_tags(valid_text) if is_read else valid_text
     if isinstance(value, int):
-        return int(value) if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
+        return int(value) if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if depth == 0:

@@ -21,7 +21,7 @@ from memoranda.standards.cal.item import Item, context_label, event_text, value_
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 # The word that replaces the identifier of a memory's owner.
 OWNER: Final = "user"
@@ -124,7 +124,7 @@ def to_text(value: Any) -> str:
     if value is None or isinstance(value, bytes | bytearray):
         return ""
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return plain_number(value)
+        return format_number(value)
     if isinstance(value, float):
         return ""
     return str(value) if isinstance(value, str) else compact_json(value)
@@ -139,7 +139,7 @@ def to_scalar(value: Any) -> Scalar | None:
     if type(value) is float:
         return value if math.isfinite(value) else None
     if isinstance(value, int):
-        return value if value.bit_length() <= MAX_INTEGER_BITS else plain_number(value)
+        return value if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
     if isinstance(value, list | tuple):
         return _join_texts(value) or None
     return to_text(value) or None

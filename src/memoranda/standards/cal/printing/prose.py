@@ -19,7 +19,7 @@ from memoranda.standards.cal.printing.projection import (
     to_scalar,
     to_text,
 )
-from memoranda.standards.sml.render import one_line
+from memoranda.standards.sml.render import format_line
 
 # Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
 _LEADING_ATTRIBUTES: Final = {
@@ -83,13 +83,13 @@ def triple_line(element: Element, now: int, iso_times: bool) -> str:
         object_ = text_of(element.item)
     if shape is not None and shape.content is not None:
         object_ = _project_element(element, now, iso_times).text
-    return f"({one_line(subject)}, {one_line(relation)}, {one_line(to_text(object_))})"
+    return f"({format_line(subject)}, {format_line(relation)}, {format_line(to_text(object_))})"
 
 
 def markdown(elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None) -> str:
     """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
-    parts = [f"## Context: {one_line(title)}"] if title else []
+    parts = [f"## Context: {format_line(title)}"] if title else []
     for group in group_elements(elements):
         lines = [_TITLES[group[0].item.grain_type], *(markdown_line(element, now, iso_times) for element in group)]
         parts.append("\n".join(lines))
@@ -116,12 +116,12 @@ def _line_body(projection: Projection, unnamed_attributes: frozenset[str]) -> st
     lead: dict[str, str] = {}
     notes = []
     for name, value in projection.attributes:
-        value_text = one_line(to_text(value))
+        value_text = format_line(to_text(value))
         if name in lead_names:
             lead[name] = value_text
         else:
             notes.append(value_text if name in unnamed_attributes else f"{name}: {value_text}")
-    text = one_line(projection.text)
+    text = format_line(projection.text)
     if lead:
         lead_text = " ".join(lead[name] for name in lead_names if name in lead)
         text = f"{lead_text}{separator}{text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
 from memoranda.standards.cal.printing.plain import dump_json, plain_value
@@ -27,9 +27,9 @@ def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, Any]
     # PROJECT omits all fields that it does not list.
     is_triple = element.shape is None and not projected.is_sentence
     if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
-        document["relation"] = harmless(humanize(fields["relation"]))
+        document["relation"] = neutralize_tags(humanize(fields["relation"]))
         document["object"] = plain_value(fields["object"], is_read=True)
-    document["content"] = harmless(projected.text)
+    document["content"] = neutralize_tags(projected.text)
     return document
 
 

@@ -34,7 +34,7 @@ from memoranda.standards.cal.printing.projection import (
     text_of,
     to_text,
 )
-from memoranda.standards.sml.render import one_line, plain_number
+from memoranda.standards.sml.render import format_line, format_number
 
 # Section 10.6: grains over which {{#each}} loops at most.
 EACH_MAX_GRAINS: Final = 200
@@ -282,9 +282,9 @@ class TemplateRenderer:
         if value is None:
             return ""
         if isinstance(value, int | float):
-            return plain_number(value)
+            return format_number(value)
         text = value if isinstance(value, str) else to_text(value)
-        text = one_line(text)
+        text = format_line(text)
         if self.extends != "structured":
             return text
         # A stored value must not form a tag, not even with the text after it (cal.md, *forged tags*).

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.encoding.untrusted import harmless
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
 from memoranda.standards.cal.printing.projection import Level, columns_of, project, to_text
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 MISSING: Final = "-"
 INDENT: Final = "  "
@@ -94,21 +94,21 @@ def format_cell(value: Any) -> str:
     if value is None:
         return MISSING
     if isinstance(value, int | float):
-        return format_number(value)
-    text = harmless(value if type(value) is str else to_text(value))
+        return format_toon_number(value)
+    text = neutralize_tags(value if type(value) is str else to_text(value))
     if _NEEDS_NO_QUOTES.fullmatch(text) and text not in _LITERALS:
         return text
     # TOON has no escapes for the other line breaks, so they become spaces.
     return f'"{_OTHER_BREAKS.sub(" ", text).translate(_ESCAPES)}"'
 
 
-def format_number(value: float) -> str:
+def format_toon_number(value: float) -> str:
     """Return a number without exponent and without trailing zeros; null if it is not finite."""
     if isinstance(value, int):
-        return plain_number(value)
+        return format_number(value)
     if not math.isfinite(value):
         return "null"
-    return plain_number(value).removesuffix(".0") if value else "0"
+    return format_number(value).removesuffix(".0") if value else "0"
 
 
 # Cells that need quotes: empty ones, with space at an end, with a hyphen first, numbers, or with special characters.

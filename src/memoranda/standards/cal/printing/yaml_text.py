@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from memoranda.standards.cal.printing.plain import dump_json
-from memoranda.standards.sml.render import plain_number
+from memoranda.standards.sml.render import format_number
 
 # Strings that need no quotes: they begin with a letter, so are no number and no date, and contain no YAML syntax.
 _NEEDS_NO_QUOTES: Final = re.compile(r"[^\W\d_](?:[^:#\[\]{}\"\\`\n\r\t]*[^:#\[\]{}\"\\`\s])?")
@@ -57,7 +57,7 @@ def _scalar_text(value: Any) -> str:
         return _string_text(value)
     if value is None:
         return "null"
-    return plain_number(value) if isinstance(value, int | float) else dump_json(value)
+    return format_number(value) if isinstance(value, int | float) else dump_json(value)
 
 
 def _string_text(text: str) -> str:
