@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,8 +37,19 @@ def made(
     return assemble(asked, sources, now=NOW)
 
 
+def stream_events(assembly: Assembly) -> Iterator[stream.Event]:
+    """Yield the whole stream of an ASSEMBLE that has run, as its runner sends it."""
+    feed = stream.Feed(assembly.statement.stream, ID)
+    yield from feed(stream.assembly_started(assembly.statement))
+    for index, source in enumerate(assembly.sources):
+        yield from feed(stream.source_started(source.label, index))
+        yield from feed(*stream.source_ended(source.result, source.demand))
+    for event in stream.outcome_events(assembly, stream.chunk_size_of(assembly.statement.stream)):
+        yield from feed(event)
+
+
 def sent(assembly: Assembly) -> list[stream.Event]:
-    return list(stream.stream_events(assembly, assembly.statement.stream, ID))
+    return list(stream_events(assembly))
 
 
 def kinds(assembly: Assembly) -> list[str]:

@@ -1,8 +1,7 @@
 """An ASSEMBLE as a stream of events (section 11): progress in causal order, and the text in chunks.
 
 Each builder function returns one event without its number. A `Feed` numbers the events and drops those that STREAM does
-not request. The runner of the sources can so send events as they happen, and `outcome_events` once the text is there;
-`stream_events` returns the whole stream of an ASSEMBLE that has already run.
+not request. So the runner of the sources sends events as they happen, and `outcome_events` once the text is there.
 """
 
 from __future__ import annotations
@@ -46,20 +45,6 @@ class Feed:
                 numbered = {"type": event_type, "assembly_id": self._assembly_id, "seq": self._seq} | event
                 self._seq += 1
                 yield numbered
-
-
-def stream_events(assembly: Assembly, stream: Stream | None, assembly_id: str) -> Iterator[Event]:
-    """Yield the whole stream of an ASSEMBLE that has run.
-
-    Closing the iterator cancels the stream (cal.md, *cancelling a stream*).
-    """
-    feed = Feed(stream, assembly_id)
-    yield from feed(assembly_started(assembly.statement))
-    for index, source in enumerate(assembly.sources):
-        yield from feed(source_started(source.label, index))
-        yield from feed(*source_ended(source.result, source.demand))
-    for event in outcome_events(assembly, chunk_size_of(stream)):
-        yield from feed(event)
 
 
 def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
