@@ -85,6 +85,13 @@ def test_what_was_true_and_what_was_known_can_be_asked(run: Command) -> None:
     assert "RFC 3339" in run("recall", "office", "--valid-at", "yesterday").err
 
 
+def test_what_was_true_or_known_on_a_day_includes_that_day(run: Command) -> None:
+    name = remember(run, "the office is in Rome")
+    day = run("get", name, "--json").json["record"]["time"]["created"][:10]
+    for option in ("--valid-at", "--known-at"):
+        assert len(run("recall", "office", option, day, "--json").json["results"]) == 1
+
+
 def test_a_revision_keeps_the_data_beside_the_text(run: Command) -> None:
     first = remember(run, "one", "--structured", '{"a": 1}')
     revised = run("revise", first, "two", "--salience", "0.9", "--json").json

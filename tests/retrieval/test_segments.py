@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from memoranda.retrieval.time_words import Span, spans_in
 from memoranda.retrieval.weights import K1, B, Weights
 
 DAY_MS = 86_400_000
+JUNE_1970 = 151 * DAY_MS
 NOTHING = Weights(
     text=0.0,
     window=0.0,
@@ -178,7 +179,7 @@ def test_the_one_person_who_is_named_comes_first() -> None:
 
 
 def spans(text: str) -> tuple[Span, ...]:
-    return spans_in(text, datetime(1970, 6, 1, tzinfo=UTC), UTC)
+    return spans_in(text, JUNE_1970, UTC)
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from memoranda.model.facts import FieldIndex
-from memoranda.model.instant import EARLIEST, LATEST, Instant
+from memoranda.model.instant import Instant, clamp
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, Kind
@@ -50,7 +50,7 @@ def field_index_of(grain: Grain) -> FieldIndex:
     return FieldIndex(
         address=grain.address,
         form=kind.name,
-        at=clamped(time_of(fields)),
+        at=clamp(time_of(fields)),
         confidence=_number(fields.get("confidence")),
         importance=_number(fields.get("importance")),
         subject=subject,
@@ -59,11 +59,6 @@ def field_index_of(grain: Grain) -> FieldIndex:
         texts=tuple(dict.fromkeys(texts)),
         numbers=tuple(numbers),
     )
-
-
-def clamped(instant: int) -> Instant:
-    """An instant that a date can write."""
-    return Instant(max(EARLIEST, min(LATEST, instant)))
 
 
 @cache

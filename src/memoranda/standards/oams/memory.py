@@ -160,7 +160,7 @@ def instant(value: object, where: str) -> Instant:
     try:
         if isinstance(value, str) and len(value) <= _MAX_TIME_CHARS:
             return parse_instant(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         pass
     raise InvalidInput(f"{where} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
 

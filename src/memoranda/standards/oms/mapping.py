@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import GrainError, InvalidInput
 from memoranda.model import native
-from memoranda.model.instant import EARLIEST, LATEST, Instant
+from memoranda.model.instant import Instant, clamp
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
@@ -186,7 +186,7 @@ _TEXTS: Final[dict[int, Callable[[Fields], str]]] = {
 
 
 def from_projection(projection: Projection, original: Document) -> Grain:
-    """A memory of another standard as a grain (DESIGN: kinds across the standards)."""
+    """Return a memory of another standard as a grain (DESIGN: kinds across the standards)."""
     scope = projection.scope
     tags = [*projection.tags]
     if projection.kind == "identity" and IDENTITY_TAG not in tags:
@@ -197,7 +197,8 @@ def from_projection(projection: Projection, original: Document) -> Grain:
         **_said(projection),
         "subject": projection.subject or scope.user or scope.tenant,
         "relation": projection.relation or projection.kind,
-        "created_at": projection.created,
+        # A grain has four bytes for the seconds; the original inside has the time itself.
+        "created_at": min(max(projection.created, 0), MAX_CREATED_AT_SEC * 1_000 + 999),
         "namespace": scope.space or DEFAULT_NAMESPACE,
         "valid_from": projection.valid_from,
         "source_type": "imported",
@@ -226,8 +227,8 @@ def from_projection(projection: Projection, original: Document) -> Grain:
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
-    """Whether the fields of a view are plainly those of a grain, as nearly all are: then nothing of it is checked."""
-    if not (projection.text and 0 <= projection.created // 1000 <= MAX_CREATED_AT_SEC):
+    """Return True if the fields of a view are plainly those of a grain, as nearly all are, and need no check."""
+    if not projection.text:
         return False
     named = (fields["subject"], fields["relation"], fields["namespace"], *tags)
     beside = (original.standard, original.name, original.media_type, projection.actor)
@@ -307,4 +308,4 @@ def _text(value: Any) -> str:
 
 def _instant(value: Any) -> Instant:
     # A grain may name any instant of 64 bits; beyond what a date can write, "for ever" begins.
-    return max(EARLIEST, min(LATEST, Instant(int(value))))
+    return clamp(int(value))

@@ -411,6 +411,6 @@ def _parses(value: object, parser: Callable[[str], object]) -> bool:
         return False
     try:
         parser(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         return False
     return True

@@ -137,7 +137,7 @@ def _time(wire: dict[str, Any], name: str) -> str:
     value = _text(wire, name)
     try:
         parse_instant(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise _bad(f"{name} must be an RFC 3339 date-time") from None
     return value
 

@@ -5,14 +5,14 @@ Every expression names the start of a span; the caller says what time it is now.
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date
 from typing import Final
 
 from memoranda.errors import QueryError
-from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
+from memoranda.model.calendar import FIRST_DAY, end_of_month, existing_day, instant_of, months_after, utc_day
+from memoranda.model.instant import DAY_MS, EARLIEST, clamp, parse_instant
 from memoranda.standards.cal.language.syntax import Option
 
 # Epochs below this are seconds, others milliseconds (1e11 seconds are the year 5138, 1e11 ms are 1973).
@@ -33,7 +33,7 @@ _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": D
 
 
 def start_of(text: str, now: int) -> int | None:
-    """The instant in ms at which the expression begins, or None: not a time expression."""
+    """Return the instant in ms at which a time expression begins; None for any other text."""
     words = text.strip().lower()
     if words in ("now", "today", "yesterday"):
         return now if words == "now" else now - now % DAY_MS - (DAY_MS if words == "yesterday" else 0)
@@ -86,11 +86,11 @@ def span_of(text: str) -> tuple[int, int] | None:
     text = text.strip()
     if _EPOCH.fullmatch(text):
         return (epoch := epoch_ms(int(text))), epoch
+    if match := _DATE.fullmatch(text):
+        return _days(match)
     try:
-        if match := _DATE.fullmatch(text):
-            return _date(match)
         instant = parse_instant(text if _HAS_OFFSET.search(text) else f"{text}Z")
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
     return instant, instant
 
@@ -100,31 +100,23 @@ def epoch_ms(number: float) -> int:
     return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
 
 
-def _date(match: re.Match[str]) -> tuple[int, int]:
+def _days(match: re.Match[str]) -> tuple[int, int] | None:
+    """Return the first and the last millisecond of a year, a month or a day; None if it does not exist."""
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
-    first = datetime(year, month or 1, day or 1, tzinfo=UTC)
-    if day:
-        days = 1
-    elif month:
-        days = calendar.monthrange(year, month)[1]
-    else:
-        days = 366 if calendar.isleap(year) else 365
-    start = _ms(first)
-    return start, start + days * DAY_MS - 1
+    first = existing_day(year, 1 if month is None else month, 1 if day is None else day)
+    if first is None:
+        return None
+    last = first if day else end_of_month(first if month else first.replace(month=12))
+    return _start(first), _start(last) + DAY_MS - 1
 
 
 def _back(now: int, count: int, unit: str) -> int:
     if unit in _UNIT_MS:
-        return max(now - count * _UNIT_MS[unit], EARLIEST)
-    moment = _moment(now)
-    months = moment.year * 12 + moment.month - 1 - count * (12 if unit == "year" else 1)
-    year, month = divmod(months, 12)
-    if year < 1:
-        return EARLIEST
+        return clamp(now - count * _UNIT_MS[unit])
     # The 31st of March minus one month is the last of February.
-    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
-    return _ms(moment.replace(year=year, month=month + 1, day=day))
+    day = months_after(utc_day(now), -count * (12 if unit == "year" else 1))
+    return EARLIEST if day == FIRST_DAY else _start(day) + clamp(now) % DAY_MS
 
 
 def _this(now: int, unit: str) -> int:
@@ -135,17 +127,9 @@ def _this(now: int, unit: str) -> int:
         return today
     if unit == "week":
         return today - (today // DAY_MS + 3) % 7 * DAY_MS
-    moment = _moment(today)
-    return _ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
+    first = utc_day(today).replace(day=1)
+    return _start(first if unit == "month" else first.replace(month=1))
 
 
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
-
-
-def _ms(moment: datetime) -> int:
-    return (moment - _ZERO) // _MILLISECOND
+def _start(day: date) -> int:
+    return instant_of(day, 0, UTC)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
+from memoranda.model.calendar import utc_day
+from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal.item import Item, event_text, label_of, value_of
 from memoranda.standards.cal.language.syntax import Project
@@ -87,20 +87,20 @@ def relative_time(then_ms: int, now_ms: int) -> str:
         return "yesterday" if days == 1 else f"{days}d ago"
     if days < 30:
         return f"{days // 7}w ago"
-    moment = _moment(then_ms)
+    day = utc_day(then_ms)
     if days < 365:
-        return f"{_MONTHS[moment.month - 1]} {moment.day}"
-    return f"{_MONTHS[moment.month - 1]} {moment.year}" if days < 730 else str(moment.year)
+        return f"{_MONTHS[day.month - 1]} {day.day}"
+    return f"{_MONTHS[day.month - 1]} {day.year}" if days < 730 else str(day.year)
 
 
 def iso_time(ms: int) -> str:
     """An instant as `2026-03-03T12:00:00Z`."""
-    return format_instant(_clamped(ms))[:19] + "Z"
+    return format_instant(ms)[:19] + "Z"
 
 
 def iso_date(ms: int) -> str:
     """The day of an instant as `2026-03-03`, in UTC."""
-    return format_instant(_clamped(ms))[:10]
+    return format_instant(ms)[:10]
 
 
 def words(value: Any) -> str:
@@ -135,15 +135,6 @@ def scalar(value: Any) -> Scalar | None:
 
 # strftime would ask the locale.
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _clamped(ms: int) -> int:
-    return min(max(ms, EARLIEST), LATEST)
-
-
-def _moment(ms: int) -> datetime:
-    return _ZERO + timedelta(milliseconds=_clamped(ms))
 
 
 def _ms(value: Any) -> int | None:
