@@ -92,6 +92,18 @@ def test_what_was_true_or_known_on_a_day_includes_that_day(run: Command) -> None
         assert len(run("recall", "office", option, day, "--json").json["results"]) == 1
 
 
+def test_preferring_a_signal_neither_loses_nor_adds_an_answer(run: Command) -> None:
+    answer = "the office opens at nine in the morning"
+    remember(run, answer)
+    for text in ("a chair was mended", "office plants were watered", "the roof was cleaned"):
+        remember(run, text, "--salience", "1")
+    asked = ("recall", "when does the office open in the morning", "--json")
+    usual = [each["record"]["body"]["text"] for each in run(*asked).json["results"]]
+    for signal in ("recency", "salience"):
+        found = [each["record"]["body"]["text"] for each in run(*asked, "--prefer", signal).json["results"]]
+        assert (found[0], sorted(found)) == (answer, sorted(usual))
+
+
 def test_a_revision_keeps_the_data_beside_the_text(run: Command) -> None:
     first = remember(run, "one", "--structured", '{"a": 1}')
     revised = run("revise", first, "two", "--salience", "0.9", "--json").json

@@ -527,7 +527,7 @@ export type RecallRequest = {
   limit?: number | null;
   /** How to order. */
   ranking_hints?: {
-    /** Signals that matter most, first first. */
+    /** Signals that count more among good answers, the most important one first. */
     prefer?: ("provenance_depth" | "recency" | "salience" | "scope_match" | "similarity")[] | null;
     /** When it is asked, for "yesterday"; by default now. */
     asked_at?: string | null;
@@ -698,7 +698,7 @@ export type RehydrateRequest = {
   limit?: number | null;
   /** How to order. */
   ranking_hints?: {
-    /** Signals that matter most, first first. */
+    /** Signals that count more among good answers, the most important one first. */
     prefer?: ("provenance_depth" | "recency" | "salience" | "scope_match" | "similarity")[] | null;
     /** When it is asked, for "yesterday"; by default now. */
     asked_at?: string | null;

@@ -134,7 +134,9 @@ def recall(
     known_at: Annotated[str | None, Parameter(help="What was known here then, likewise.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
     standard: Annotated[Standard | None, Parameter(help="Only what was written through this standard.")] = None,
-    prefer: Annotated[tuple[Signal, ...], Parameter(help="Sort by this signal first; can be repeated.")] = (),
+    prefer: Annotated[
+        tuple[Signal, ...], Parameter(help="Weigh a signal more among good answers; can be repeated.")
+    ] = (),
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
     max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,

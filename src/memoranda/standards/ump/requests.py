@@ -127,7 +127,13 @@ class Hints(Shape):
     """How to order."""
 
     prefer: (
-        Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="Signals that matter most, first first.")]
+        Annotated[
+            list[Signal],
+            Meta(
+                max_length=MAX_PREFERENCES,
+                description="Signals that count more among good answers, the most important one first.",
+            ),
+        ]
         | None
     ) = None
     asked_at: Annotated[Moment, Meta(description='When it is asked, for "yesterday"; by default now.')] | None = None
