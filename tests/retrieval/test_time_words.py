@@ -99,12 +99,28 @@ def test_a_day(question: str, day: str) -> None:
         ("l'été dernier", "2024-06-01", "2024-08-31"),
         ("this summer", "2025-06-01", "2025-08-31"),
         ("three weeks ago", "2025-06-07", "2025-06-13"),
+        ("a couple of weeks ago", "2025-06-14", "2025-06-20"),
+        ("vor ein paar Wochen", "2025-06-07", "2025-06-13"),
+        ("há duas semanas", "2025-06-14", "2025-06-20"),
+        ("il y a quinze jours", "2025-06-14", "2025-06-18"),
         ("in the last two weeks", "2025-06-17", "2025-07-01"),
         ("the last week of August 2023", "2023-08-01", "2023-08-31"),
     ],
 )
 def test_a_longer_time(question: str, first: str, last: str) -> None:
     assert days(question) == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "days_ago"),
+    [
+        *(("a", 1), ("one", 1), ("a couple of", 2), ("couple of", 2), ("two", 2), ("a few", 3), ("few", 3)),
+        *(("three", 3), ("five", 5), ("6", 6)),
+    ],
+)
+def test_a_number_in_words_is_that_many(phrase: str, days_ago: int) -> None:
+    day = days_after(local_day(NOW, UTC), -days_ago).isoformat()
+    assert days(f"{phrase} days ago") == [(day, day)]
 
 
 def test_what_has_no_year_is_meant_of_every_year() -> None:

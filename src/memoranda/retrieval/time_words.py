@@ -92,7 +92,8 @@ _NUMBERS: Final = {
         "um dois tres quatro cinco seis sete oito nove dez onze doze",
     ),
     **dict.fromkeys("a an eine einem einer einen une una uma".split(), 1),
-    **dict.fromkeys(("a couple of", "couple of", "duas", "quinze"), 2),
+    **dict.fromkeys(("a couple of", "couple of", "duas"), 2),
+    "quinze": 15,
     **dict.fromkeys(("a few", "few", "ein paar", "einigen", "quelques", "unos", "alguns"), 3),
 }
 # How many days before the present one; "hier" is here in German.
