@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
-from typing import Final
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from tests.bindings.console.browsing import ALL, send, signed_in, with_console
 from tests.bindings.http.running import OWNER, Running, draft, running
 from tests.embedders import letters
 
+from memoranda import Memoranda
 from memoranda.service.openwop.commitments import Commitment
 from memoranda.standards.oams.namespace import namespace_of
 
@@ -247,3 +249,26 @@ def test_a_token_of_the_console_may_be_asked_for_any_number_of_days(browser: htt
 def test_an_audit_is_read_from_and_before_any_time(client: httpx.Client, moment: str) -> None:
     for name in ("since", "before"):
         assert client.post("/ump/audit", json={name: moment}).status_code < 500
+
+
+ENDS: Final = tuple(
+    end.replace(tzinfo=timezone(timedelta(hours=hours)))
+    for end in (datetime.min, datetime.max)  # noqa: DTZ901 -- each gets its zone
+    for hours in (-14, 0, 14)
+)
+
+
+@pytest.mark.parametrize("end", ENDS, ids=str)
+def test_a_program_may_give_the_ends_of_its_own_times(tmp_path: Path, end: datetime) -> None:
+    with Memoranda.open(tmp_path) as memory:
+        begun = memory.remember("kettle one", created=end, observed=end, valid_from=datetime(2020, 1, 1, tzinfo=UTC))
+        memory.remember("kettle two", retention=timedelta.max)
+        if end.year > 2000:
+            memory.remember("kettle three", valid_to=end, expires=end)
+        assert memory.get(begun.id).created.year == end.year
+        assert [each.created for each in memory.history(begun.id)] == [memory.get(begun.id).created]
+        for name in ("asked_at", "valid_at", "known_at"):
+            where: dict[str, Any] = {name: end}
+            memory.recall("kettle 9999-12-31", **where)
+        assert len(memory.recall("kettle")) == (3 if end.year > 2000 else 2)
+        assert len(memory.list(since=end)) <= 3
