@@ -115,7 +115,7 @@ class VectorQueue:
 
     def _batch(self, connection: Connection, after: int, upto: int, limit: int, *, has_contexts: bool = True) -> Batch:
         rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
-        found: list[ToEmbed] = []
+        versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
         for version_id, tenant, tenant_id, _, live in rows:
             if live:
@@ -123,8 +123,8 @@ class VectorQueue:
         for (tenant, tenant_id), version_ids in by_tenant.items():
             index = WordIndex(connection, tenant_id, self._segments)
             contexts = _before(index, version_ids) if has_contexts else {}
-            found += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
-        return Batch(after, max(after, rows[-1][0]) if rows else after, found)
+            versions += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
+        return Batch(after, max(after, rows[-1][0]) if rows else after, versions)
 
     def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""

@@ -74,7 +74,7 @@ class EmbeddingQueue:
         self._yields_until = self._looked + _GIVE_WAY_SECONDS
         # Versions of a batch: fewer while the one that fails is looked for; and how often that one has failed.
         self._limit, self._tries = BATCH_LIMIT, 0
-        # What is still to be tried once more; None: that is not read yet.
+        # Versions to try once more; None: the store was not asked for them yet.
         self._retries: list[int] | None = None
         self._model = context.meaning.model
         self._job = f"vectors {self._model}"
@@ -108,15 +108,15 @@ class EmbeddingQueue:
 
     def settle(self, seconds: float) -> None:
         """Wait so long for what was written before, unless vectors are not made at all."""
-        asked = self.progress()
-        if not asked.is_behind or self._is_failing() or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
+        current = self.progress()
+        if not current.is_behind or self._is_failing() or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
             return
-        self._asked = max(self._asked, asked.last)
+        self._asked = max(self._asked, current.last)
         self.start()
         self._wake.set()
         ends = time.monotonic() + seconds
         with self._moved:
-            while self.progress().done < asked.last and (left := ends - time.monotonic()) > 0:
+            while self.progress().done < current.last and (left := ends - time.monotonic()) > 0:
                 self._moved.wait(min(left, _IDLE_SECONDS))
                 if self._is_failing():
                     return
@@ -183,7 +183,7 @@ class EmbeddingQueue:
             self._note(error)
             raise
         finally:
-            # Whoever waits for vectors looks whether they are there, or are not made at all.
+            # Questions that wait for vectors look again: some are there, or none are made at all.
             with self._moved:
                 self._moved.notify_all()
         return is_more
@@ -203,12 +203,12 @@ class EmbeddingQueue:
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other versions
             return self._narrow(error)
         try:
-            made = [self._embed(job) for job in jobs if not self._stop.is_set()]
+            vectors = [self._embed(job) for job in jobs if not self._stop.is_set()]
         except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
             return self._narrow(error)
         if self._stop.is_set():
             return False
-        is_put = queue.put(self._model, self._holder, batch, made, self._context.clock())
+        is_put = queue.put(self._model, self._holder, batch, vectors, self._context.clock())
         self._limit, self._tries = min(2 * self._limit, BATCH_LIMIT), 0
         return is_put
 
@@ -243,11 +243,11 @@ class EmbeddingQueue:
             return False
         version_id = self._retries.pop()
         try:
-            made = [self._embed(job) for job in self._jobs(queue.again(version_id))]
+            vectors = [self._embed(job) for job in self._jobs(queue.again(version_id))]
         except Exception as error:  # noqa: BLE001 - it stays aside
             _log.info("version %d still has no vector: %s", version_id, _words_of(error))
             return True
-        queue.put_aside(self._model, self._holder, version_id, made, self._context.clock())
+        queue.put_aside(self._model, self._holder, version_id, vectors, self._context.clock())
         return True
 
     def _note(self, error: Exception) -> None:
@@ -275,12 +275,12 @@ class EmbeddingQueue:
         embedder = self._context.meaning.embedder
         version, memory, before = job
         own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
-        context_id, beside = 0, None
+        context_id, second = 0, None
         if before is not None and before.text.strip():
-            context_id, beside = version.context_id, embedder.of_memory(with_context(before.text, memory.text))
+            context_id, second = version.context_id, embedder.of_memory(with_context(before.text, memory.text))
         elif embedder.second is not None:
-            beside = embedder.second.of_memory(memory.text)
-        data = None if beside is None else encode(beside)
+            second = embedder.second.of_memory(memory.text)
+        data = None if second is None else encode(second)
         return NewVector(version.tenant, version.version_id, context_id, own, data)
 
     def _read(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _Read]:

@@ -104,8 +104,8 @@ def order(rated: Sequence[tuple[Ranked, T]]) -> list[tuple[Ranked, T]]:
     """Return the best first; of equal ones the newest."""
 
     def key(pair: tuple[Ranked, T]) -> tuple[Any, ...]:
-        found, record = pair[0], pair[0].record
-        return (found.score, record["time"]["created"], record["id"])
+        record = pair[0].record
+        return pair[0].score, record["time"]["created"], record["id"]
 
     return sorted(rated, key=key, reverse=True)
 
@@ -122,20 +122,20 @@ def reweigh(
     if not prefer or not ordered:
         return list(ordered)
     line = GOOD * ordered[0][0].score if question.weights else 0.0
-    good = [found for found, _ in ordered if found.score >= line]
+    good = [ranked for ranked, _ in ordered if ranked.score >= line]
     weights = {name: PREFERRED / 2**place for place, name in enumerate(dict.fromkeys(prefer))}
     spans = {name: (min(values), max(values)) for name in weights if (values := [each.signals[name] for each in good])}
     most = 1.0 + sum(weights.values())
 
-    def weigh(found: Ranked) -> Ranked:
-        score = found.score
+    def weigh(ranked: Ranked) -> Ranked:
+        score = ranked.score
         if score >= line:
             for name, weight in weights.items():
                 least, largest = spans[name]
-                score += weight * (found.signals[name] - least) / ((largest - least) or 1.0)
-        return msgspec.structs.replace(found, score=round(score / most, _DIGITS))
+                score += weight * (ranked.signals[name] - least) / ((largest - least) or 1.0)
+        return msgspec.structs.replace(ranked, score=round(score / most, _DIGITS))
 
-    return order([(weigh(found), of) for found, of in ordered])
+    return order([(weigh(ranked), item) for ranked, item in ordered])
 
 
 def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
