@@ -259,6 +259,16 @@ WRITE_SECONDS: Final = Family(
 EMBEDDING_BACKLOG: Final = Family(
     "gauge", "memoranda_embedding_backlog", "Versions that have no vectors yet, and are found by their words."
 )
+EMBEDDING_FAILING: Final = Family(
+    "gauge",
+    "memoranda_embedding_failing_since_seconds",
+    "Since when no vectors could be made, in seconds since 1970; 0 while they are made.",
+)
+EMBEDDING_ASIDE: Final = Family(
+    "gauge",
+    "memoranda_embedding_aside",
+    "Versions that could not be embedded, and are found by their words until they are tried again.",
+)
 STORE_BYTES: Final = Family("gauge", "memoranda_store_bytes", "The size of the database.")
 BUILD: Final = Family("gauge", "memoranda_build_info", "1, with the version that runs.", "version")
 CPU_SECONDS: Final = Family("counter", "process_cpu_seconds_total", "Processor time of all server processes.")

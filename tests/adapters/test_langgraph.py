@@ -212,11 +212,22 @@ def test_what_json_cannot_say_is_refused_and_nothing_is_written(fresh: Fresh, va
     with pytest.raises(InvalidInput):
         store.batch([PutOp(("a",), "1", {"n": 1}), PutOp(("a",), "2", value)])
     with pytest.raises(InvalidInput, match="a/1 cannot be stored"):
-        store.put(("a",), "1", {"n": 1}, ttl=1e300)
+        store.put(("a",), "1", {"n": 1}, ttl=float("inf"))
     assert store.search(("a",)) == []
     with pytest.raises(ValueError, match="Unsupported operator"):
         MemorandaStore(store_with(fresh, {"n": 1})).search(("a",), filter={"n": {"$like": 1}})
     assert store.get(("a",), "\x00") is None
+
+
+def test_a_life_longer_than_the_calendar_ends_with_it(fresh: Fresh) -> None:
+    m = fresh()
+    store = MemorandaStore(m)
+    store.put(("a",), "1", {"n": 1}, ttl=1e300)
+    for _ in range(2):
+        item = store.get(("a",), "1")
+        assert item is not None
+        assert item.value == {"n": 1}
+        assert m.oams.get("1", namespace="a").memory["metadata"]["memoranda:expires_at"] == "9999-12-31T23:59:59.999Z"
 
 
 def store_with(fresh: Fresh, value: dict[str, Any]) -> Memoranda:

@@ -85,6 +85,25 @@ def test_what_was_true_and_what_was_known_can_be_asked(run: Command) -> None:
     assert "RFC 3339" in run("recall", "office", "--valid-at", "yesterday").err
 
 
+def test_what_was_true_or_known_on_a_day_includes_that_day(run: Command) -> None:
+    name = remember(run, "the office is in Rome")
+    day = run("get", name, "--json").json["record"]["time"]["created"][:10]
+    for option in ("--valid-at", "--known-at"):
+        assert len(run("recall", "office", option, day, "--json").json["results"]) == 1
+
+
+def test_preferring_a_signal_neither_loses_nor_adds_an_answer(run: Command) -> None:
+    answer = "the office opens at nine in the morning"
+    remember(run, answer)
+    for text in ("a chair was mended", "office plants were watered", "the roof was cleaned"):
+        remember(run, text, "--salience", "1")
+    asked = ("recall", "when does the office open in the morning", "--json")
+    usual = [each["record"]["body"]["text"] for each in run(*asked).json["results"]]
+    for signal in ("recency", "salience"):
+        found = [each["record"]["body"]["text"] for each in run(*asked, "--prefer", signal).json["results"]]
+        assert (found[0], sorted(found)) == (answer, sorted(usual))
+
+
 def test_a_revision_keeps_the_data_beside_the_text(run: Command) -> None:
     first = remember(run, "one", "--structured", '{"a": 1}')
     revised = run("revise", first, "two", "--salience", "0.9", "--json").json

@@ -10,7 +10,8 @@ from tests.consolidation.notes import at, note
 from memoranda.consolidation.strategies.series import events, frames, rhythm, series, trend
 from memoranda.consolidation.text.note import Note
 from memoranda.consolidation.text.reading import Reading
-from memoranda.consolidation.time.dates import day_of, named_days
+from memoranda.consolidation.time.dates import named_days
+from memoranda.model.calendar import utc_day
 
 WEDNESDAY = at("2026-03-04")
 
@@ -52,9 +53,10 @@ def test_what_is_no_day_or_could_be_two_is_not_read(text: str) -> None:
 
 
 def test_instants_beyond_the_calendar_are_held_to_it() -> None:
-    assert day_of(10**30) == date(9999, 12, 31)
-    assert day_of(-(10**30)) == date(1, 1, 1)
-    assert named_days("tomorrow, next month, in 999 months", 10**30) == []
+    assert utc_day(10**30) == date(9999, 12, 31)
+    assert utc_day(-(10**30)) == date(1, 1, 1)
+    last = [named.day for named in named_days("tomorrow, next month, in 999 months", 10**30)]
+    assert last == [date(9999, 12, 31)] * 3
 
 
 def readings(numbers: list[float], unit: str = "%") -> list[Note]:
@@ -80,7 +82,7 @@ def test_figures_of_other_things_or_units_are_no_series() -> None:
     assert series(frames(Reading([*mixed, *two_numbers])), least=3) == []
 
 
-def test_a_date_in_the_sentence_counts_and_not_the_day_of_writing() -> None:
+def test_a_date_in_the_sentence_counts_and_not_the_utc_day_writing() -> None:
     notes = [note(f"CPU load was {n}% on 2026-01-0{n}.", "2026-03-01") for n in (1, 2, 3)]
     (found,) = series(frames(Reading(notes)), least=3)
     assert [point.day.day for point in found.points] == [1, 2, 3]

@@ -115,6 +115,9 @@ def test_cal_can_ask_for_another_time(house: House, way: str) -> None:
     assert said(f'x_valid_at("{then}"), x_known_at("{format_instant(known)}")') == {"spring"}
     assert said(f'x_known_at("{format_instant(known)}")') == set()
     assert house.cal(f'RECALL beliefs WITH x_valid_at("{then}")').get("warnings", []) == []
+    # A day means its end: what was learned that day was known then.
+    assert said(f'x_valid_at("{then}"), x_known_at("{format_instant(known)[:10]}")') == {"spring"}
+    assert said(f'x_valid_at("{then}"), x_known_at("{format_instant(house.now)[:10]}")') == {"spring", "autumn"}
     for wrong in ("x_valid_at", 'x_valid_at("whenever")', 'x_known_at("now", "then")'):
         with pytest.raises(QueryError, match="time"):
             said(wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 
 import numpy as np
 import pytest
@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from memoranda.retrieval.entry import COUNT_LIMIT, Entry, Indexed, encode
 from memoranda.retrieval.legs import Searched
 from memoranda.retrieval.ranking import Question, Ranking, Scope, rank
-from memoranda.retrieval.segment import Segment, build, decode_run, merge
+from memoranda.retrieval.segment import Facts, Segment, build, decode_run, joined, merge
 from memoranda.retrieval.time_words import Span, spans_in
 from memoranda.retrieval.weights import K1, B, Weights
 
 DAY_MS = 86_400_000
+JUNE_1970 = 151 * DAY_MS
 NOTHING = Weights(
     text=0.0,
     window=0.0,
@@ -93,13 +94,48 @@ def test_merged_segments_are_the_same_as_one_made_at_once(entries: list[Entry], 
     assert bytes_of(decode_run([(len(piece), encode(piece)) for piece in pieces])) == whole
 
 
-@given(some_entries(least=2), st.data())
-def test_neighbours_in_the_first_part_are_those_of_a_segment_of_its_own(
-    entries: list[Entry], data: st.DataObject
+def answers(facts: Facts, asked: list[Entry], following: Facts) -> list[object]:
+    """Return what every method of facts answers; NumPy arrays as lists."""
+    sessions = np.unique(np.array([each.session for each in asked], np.uint64))
+    versions = np.array([each.version_id for each in asked], np.int64)
+    everything, nothing = np.ones(len(facts), np.bool_), np.zeros(len(facts), np.bool_)
+    facts.prepare()
+    found: list[object] = [len(facts), facts.has_talks, facts.longest, facts.spoken, facts.encode()]
+    found += [facts.cut_before(following), following.cut_before(facts), len(joined([facts, following]))]
+    for mask in (everything, nothing, facts.without(versions[::2])):
+        seen = facts.seen(mask)
+        found += [facts.spoken_by(mask), seen.docs, seen.length, seen.window_length, seen.window_lengths.tolist()]
+        found += [links.tolist() for links in facts.links(mask)]
+    found += [each.tolist() for each in (*facts.neighbours, *facts.in_sessions(sessions), facts.places_of(versions))]
+    found += [each.tolist() for each in (facts.persons, facts.lengths32, facts.view("all", None, Scope().mask))]
+    return found
+
+
+@given(some_entries(), some_entries(), st.data())
+def test_every_part_answers_as_a_segment_of_its_own_the_empty_one_too(
+    entries: list[Entry], others: list[Entry], data: st.DataObject
 ) -> None:
-    cut = data.draw(st.integers(1, len(entries) - 1))
-    found, expected = build(entries).facts.part(0, cut).neighbours, build(entries[:cut]).facts.neighbours
-    assert [links.tolist() for links in found] == [links.tolist() for links in expected]
+    start = data.draw(st.integers(0, len(entries)))
+    end = data.draw(st.integers(start, len(entries)))
+    whole, following = build(entries).facts, build(others).facts
+    # Of nothing no segment is built, but the columns of one can be empty.
+    alone = build(entries[start:end]).facts if end > start else Facts.decode(b"")
+    assert answers(whole.part(start, end), entries, following) == answers(alone, entries, following)
+
+
+@given(some_entries())
+def test_a_question_to_a_segment_of_nothing_is_answered_by_nothing(entries: list[Entry]) -> None:
+    nothing = Facts.decode(b"")
+    empty = np.zeros(0, np.bool_)
+    question = Question(words=(3, 5), names=(51,), spans=spans("in May 1970"))
+    searched = Searched(facts=nothing, mask=empty, allowed=empty, postings=[None, None])
+    whole = build(entries)
+    every = np.ones(len(entries), np.bool_)
+    full = Searched(facts=whole.facts, mask=every, allowed=every, postings=[whole.find(3), whole.find(5)])
+    assert len(rank(question, [searched])) == 0
+    together, alone = rank(question, [searched, full]), rank(question, [full])
+    assert together.versions.tolist() == alone.versions.tolist()
+    assert together.scores.tolist() == alone.scores.tolist()
 
 
 @given(some_entries(least=2), st.data())
@@ -178,7 +214,7 @@ def test_the_one_person_who_is_named_comes_first() -> None:
 
 
 def spans(text: str) -> tuple[Span, ...]:
-    return spans_in(text, datetime(1970, 6, 1, tzinfo=UTC), UTC)
+    return spans_in(text, JUNE_1970, UTC)
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoranda.model.calendar import days_after, local_day, utc_day
+from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, clamp, parse_instant
 from memoranda.retrieval.time_words import spans_in
 
 # A Tuesday.
-NOW = datetime(2025, 7, 1, 7, 0, tzinfo=UTC)
+NOW = parse_instant("2025-07-01T07:00:00Z")
 
 
-def days(question: str, now: datetime = NOW, zone: str = "UTC") -> list[tuple[str, str]]:
-    """The first and the last day of every span, by the asker's calendar; of those in all years the last two."""
+def days(question: str, now: int = NOW, zone: str = "UTC") -> list[tuple[str, str]]:
+    """Return the first and the last day of every span, by the asker's calendar; of those in all years the last two."""
     where = ZoneInfo(zone)
-
-    def day(milliseconds: int) -> str:
-        return datetime.fromtimestamp(milliseconds / 1000, where).date().isoformat()
-
-    found = sorted(spans_in(question, now, where), key=lambda span: span.start)
-    return [(day(span.start), day(span.end - 1)) for span in found][-2:]
+    spans = sorted(spans_in(question, now, where), key=lambda span: span.start)
+    return [(local_day(span.start, where).isoformat(), local_day(span.end - 1, where).isoformat()) for span in spans][
+        -2:
+    ]
 
 
 ONE_DAY = [
@@ -99,12 +99,28 @@ def test_a_day(question: str, day: str) -> None:
         ("l'été dernier", "2024-06-01", "2024-08-31"),
         ("this summer", "2025-06-01", "2025-08-31"),
         ("three weeks ago", "2025-06-07", "2025-06-13"),
+        ("a couple of weeks ago", "2025-06-14", "2025-06-20"),
+        ("vor ein paar Wochen", "2025-06-07", "2025-06-13"),
+        ("há duas semanas", "2025-06-14", "2025-06-20"),
+        ("il y a quinze jours", "2025-06-14", "2025-06-18"),
         ("in the last two weeks", "2025-06-17", "2025-07-01"),
         ("the last week of August 2023", "2023-08-01", "2023-08-31"),
     ],
 )
 def test_a_longer_time(question: str, first: str, last: str) -> None:
     assert days(question) == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "days_ago"),
+    [
+        *(("a", 1), ("one", 1), ("a couple of", 2), ("couple of", 2), ("two", 2), ("a few", 3), ("few", 3)),
+        *(("three", 3), ("five", 5), ("6", 6)),
+    ],
+)
+def test_a_number_in_words_is_that_many(phrase: str, days_ago: int) -> None:
+    day = days_after(local_day(NOW, UTC), -days_ago).isoformat()
+    assert days(f"{phrase} days ago") == [(day, day)]
 
 
 def test_what_has_no_year_is_meant_of_every_year() -> None:
@@ -135,41 +151,73 @@ def test_what_says_nothing_of_time(question: str) -> None:
 
 
 def test_a_day_is_the_askers() -> None:
-    late = datetime(2025, 7, 1, 23, 30, tzinfo=UTC)
+    late = parse_instant("2025-07-01T23:30:00Z")
     assert days("yesterday", late, "UTC") == [("2025-06-30", "2025-06-30")]
     assert days("yesterday", late, "Europe/Zurich") == [("2025-07-01", "2025-07-01")]
     assert days("yesterday", late, "America/Los_Angeles") == [("2025-06-30", "2025-06-30")]
     (span,) = spans_in("yesterday", late, ZoneInfo("Europe/Zurich"))
-    assert span.start == int(datetime(2025, 6, 30, 22, tzinfo=UTC).timestamp() * 1000)
+    assert span.start == parse_instant("2025-06-30T22:00:00Z")
     # The day on which clocks go forward has 23 hours.
     (short,) = spans_in("on 30 March 2025", late, ZoneInfo("Europe/Zurich"))
     assert short.end - short.start == 23 * 3_600_000
 
 
-MOMENTS = st.integers(10**8, 10**10).map(lambda second: datetime.fromtimestamp(second, UTC))
+MOMENTS = st.integers(10**11, 10**13)
+ENDS = st.sampled_from((EARLIEST, LATEST)).flatmap(
+    lambda end: st.integers(0, 40 * DAY_MS).map(lambda far: clamp(end + far if end == EARLIEST else end - far))
+)
 ZONES = st.sampled_from(["UTC", "Europe/Zurich", "America/St_Johns", "Asia/Kolkata", "Pacific/Kiritimati"])
+FAR_QUESTIONS = (
+    *(
+        "9999-12-31",
+        "9999-12",
+        "9999年",
+        "9999年12月31日",
+        "0001-01-01",
+        "0001-01",
+        "0001年",
+        "0001年1月1日",
+        "0000-01-01",
+    ),
+    *("last winter", "last summer", "in winter", "last May", "in May", "on 31 December", "on the 1st of January"),
+    *("999 years ago", "999 weeks ago", "999 days ago", "in the last 999 years", "999年前"),
+    *("this week", "last week", "this weekend", "last weekend", "last month", "this year", "on Sunday last week"),
+)
+QUESTIONS = st.sampled_from((*(question for question, _ in ONE_DAY), *FAR_QUESTIONS)) | st.text(max_size=80)
 
 
-@given(st.text(max_size=80) | st.sampled_from([question for question, _ in ONE_DAY]), MOMENTS, ZONES)
-def test_every_span_has_a_length_and_weights(question: str, now: datetime, zone: str) -> None:
-    for span in spans_in(question, now, ZoneInfo(zone)):
-        assert span.start < span.end
+@given(QUESTIONS, MOMENTS | ENDS, ZONES | st.none())
+def test_every_span_has_a_length_and_weights_and_lies_within_time(question: str, now: int, zone: str | None) -> None:
+    for span in spans_in(question, now, None if zone is None else ZoneInfo(zone)):
+        assert EARLIEST <= span.start < span.end <= LATEST
         assert 1.0 >= span.inside >= span.after >= span.later > 0.0
 
 
+def far_days() -> st.SearchStrategy[date]:
+    return st.dates(date.min, date(1, 2, 1)) | st.dates(date(9999, 12, 1), date.max)
+
+
+@given(far_days(), MOMENTS | ENDS)
+def test_a_day_at_an_end_of_time_is_that_day_alone(day: date, now: int) -> None:
+    (span,) = spans_in(f"on {day.isoformat()}", now, UTC)
+    assert utc_day(span.start) == day
+    assert span.start % DAY_MS == 0
+    assert span.end == min(span.start + DAY_MS, LATEST)
+
+
 @given(MOMENTS, ZONES, st.integers(1, 400))
-def test_what_is_counted_from_now_moves_with_it(now: datetime, zone: str, count: int) -> None:
+def test_what_is_counted_from_now_moves_with_it(now: int, zone: str, count: int) -> None:
     where = ZoneInfo(zone)
-    today = now.astimezone(where).date()
-    assert days("yesterday", now, zone) == [((today - timedelta(days=1)).isoformat(),) * 2]
+    today = local_day(now, where)
+    assert days("yesterday", now, zone) == [(days_after(today, -1).isoformat(),) * 2]
     ((first, last),) = days(f"{count} days ago", now, zone)
-    assert first <= (today - timedelta(days=count)).isoformat() <= last
+    assert first <= days_after(today, -count).isoformat() <= last
     ((monday, sunday),) = days("last week", now, zone)
     assert monday < sunday < today.isoformat()
 
 
 @given(MOMENTS, ZONES)
-def test_nothing_that_is_past_lies_in_the_future(now: datetime, zone: str) -> None:
+def test_nothing_that_is_past_lies_in_the_future(now: int, zone: str) -> None:
     for question in ("yesterday", "last week", "last month", "last year", "last May", "last Tuesday", "last winter"):
         for span in spans_in(question, now, ZoneInfo(zone)):
-            assert span.start < now.timestamp() * 1000
+            assert span.start < now

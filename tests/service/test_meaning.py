@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,16 @@ from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
+from memoranda.service.core import embedding
 from memoranda.service.core.embedding import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.meaning import Meaning
+from memoranda.storage import vectors, word_index
+from memoranda.storage.word_index import FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
 from tests.service.world import World
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 NOTES = (
     "use pnpm, never npm",
@@ -115,6 +118,24 @@ def test_until_there_are_vectors_words_find_it(world: World) -> None:
     worked_off(world)
     assert waiting(world) == 0
     assert through_ump(world, "which package manager do we install with") == ["use pnpm, never npm"]
+
+
+def test_vectors_are_made_where_the_first_session_of_a_store_goes_on_at_its_end(
+    lettered: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a store of 4,100 to 8,200 memories: all that is settled is of one session with what comes last."""
+    # Segments of sixteen are large ones, with parts in rows of their own.
+    for name, value in (("SMALL_DOCS", FAN_IN), ("_FEW", 0), ("_INLINE_BYTES", 0)):
+        monkeypatch.setattr(word_index, name, value)
+    for number in range(FAN_IN + 3):
+        session = "first" if number in (0, FAN_IN + 2) else f"s{number}"
+        lettered.remember(f"word{number} of a kettle", kind="episodic", scope={"session": session})
+    with lettered.engine.read(lettered.owner.default_tenant) as snapshot:
+        index = WordIndex(snapshot._connection, snapshot._tenant_id, lettered.engine._memory.segments)  # type: ignore[attr-defined]
+        assert [len(each.facts) for each in index.segments()] == [FAN_IN + 3]
+    worked_off(lettered)
+    assert waiting(lettered) == 0
+    assert len(lettered.recall("kettle", limit=50)) == FAN_IN + 3
 
 
 def test_what_has_no_vector_yet_is_ranked_by_its_words(world: World) -> None:
@@ -429,6 +450,156 @@ def test_a_failing_embedder_keeps_nobody_from_anything(caplog: pytest.LogCapture
             world.service.embedding.step()
         assert waiting(world) == 1
         assert "by its words alone" in caplog.text
+    finally:
+        world.service.close()
+
+
+class Moody:
+    """An embedder that fails with any text while it is away, and with some texts always."""
+
+    def __init__(self, *refused: str) -> None:
+        self.is_away, self.refused, self.calls = False, set(refused), 0
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls += 1
+        if self.is_away or any(text in self.refused for text in texts):
+            raise RuntimeError(f"cannot embed {texts[0]!r}")
+        return by_letters(texts)
+
+    def meaning(self, patience_seconds: float = 0.0) -> Meaning:
+        made = of_callable("moody", self)
+        return Meaning(made.model, lambda: made, patience_seconds=patience_seconds)
+
+
+@pytest.fixture
+def moody() -> Iterator[tuple[World, Moody]]:
+    embedder = Moody("poison one", "poison two")
+    world = World(meaning=embedder.meaning())
+    yield world, embedder
+    world.service.close()
+
+
+def worked_off_by_another(world: World) -> EmbeddingQueue:
+    """Return the queue of a process that takes over, after all is done."""
+    world.advance(60_000)
+    queue = EmbeddingQueue(world.context)
+    while queue.step():
+        pass
+    return queue
+
+
+def with_vectors(world: World) -> int:
+    return int(rows(world, "SELECT count(*) FROM vector")[0][0])
+
+
+def test_versions_that_no_batch_can_hold_are_set_aside_and_the_others_have_vectors(moody: tuple[World, Moody]) -> None:
+    world, embedder = moody
+    texts = [f"kettle {number}" for number in range(3 * BATCH_LIMIT)]
+    texts[5], texts[BATCH_LIMIT + 3] = "poison one", "poison two"
+    for text in texts:
+        world.remember(text)
+    worked_off(world)
+    assert waiting(world) == 0
+    assert (with_vectors(world), world.service.embedding.aside()) == (len(texts) - 2, 2)
+    assert world.service.embedding.failure() is None
+    assert set(world.texts("poison", limit=50)[:2]) == {"poison one", "poison two"}
+    # The next process tries them again, and they stay aside where nothing changed.
+    calls = embedder.calls
+    assert worked_off_by_another(world).aside() == 2
+    assert embedder.calls == calls + 2
+    embedder.refused.clear()
+    assert worked_off_by_another(world).aside() == 0
+    assert with_vectors(world) == len(texts)
+
+
+def test_a_version_set_aside_that_was_erased_is_not_tried_again(moody: tuple[World, Moody]) -> None:
+    world, _ = moody
+    name = world.remember("poison one")
+    worked_off(world)
+    assert world.service.embedding.aside() == 1
+    world.forget(name, hard=True)
+    assert worked_off_by_another(world).aside() == 0
+    assert with_vectors(world) == 0
+
+
+def test_while_the_embedder_is_away_nothing_is_set_aside_and_it_is_told_since_when(
+    moody: tuple[World, Moody],
+) -> None:
+    world, embedder = moody
+    embedder.is_away = True
+    since = world.now
+    world.remember("kettle one")
+    queue = world.service.embedding
+    for _ in range(20):
+        with pytest.raises(RuntimeError):
+            queue.step()
+        world.advance(1_000)
+    assert (waiting(world), queue.aside()) == (1, 0)
+    # Another process knows it, too; of an error that is not ours no words, as they quote a memory.
+    failure = EmbeddingQueue(world.context).failure()
+    assert failure is not None
+    assert (failure.since, failure.tried, failure.error) == (since, since + 19_000, "RuntimeError")
+    embedder.is_away = False
+    worked_off(world)
+    assert (waiting(world), queue.failure()) == (0, None)
+
+
+def test_a_fault_of_the_store_with_one_version_keeps_nobody_else_without_vectors(
+    moody: tuple[World, Moody], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, _ = moody
+    for number in range(BATCH_LIMIT):
+        world.remember(f"kettle {number}")
+    ((fifth,),) = rows(world, "SELECT version_id FROM version ORDER BY version_id LIMIT 1 OFFSET 4")
+    before = vectors._before
+
+    def fails_with_one(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
+        if fifth in version_ids:
+            raise IndexError("as an empty segment did")
+        return before(index, version_ids)
+
+    monkeypatch.setattr(vectors, "_before", fails_with_one)
+    worked_off(world)
+    assert (waiting(world), with_vectors(world), world.service.embedding.aside()) == (0, BATCH_LIMIT - 1, 1)
+
+
+def test_more_versions_aside_than_can_be_their_own_fault_are_a_failure(
+    moody: tuple[World, Moody], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, embedder = moody
+    monkeypatch.setattr(embedding, "_ASIDE_LIMIT", 3)
+    for number in range(6):
+        world.remember(f"kettle {number}")
+        embedder.refused.add(f"kettle {number}")
+    with pytest.raises(RuntimeError):
+        worked_off(world)
+    queue = world.service.embedding
+    assert (waiting(world), queue.aside(), queue.failure() is None) == (3, 3, False)
+
+
+def test_a_question_waits_for_no_queue_that_is_known_to_fail() -> None:
+    # Whoever waits for it waits until the tests are ended.
+    embedder = Moody()
+    world = World(meaning=embedder.meaning(HANG_SECONDS * 10))
+    try:
+        world.remember("the kettle is blue")
+        world.recall("kettle")
+        assert waiting(world) == 0
+        embedder.is_away = True
+        world.remember("the kettle is red")
+        # The first one waits until it fails, the second one not at all.
+        assert len(world.recall("kettle")) == 2
+        assert world.service.embedding.failure() is not None
+        assert len(world.recall("kettle")) == 2
+        # A process that comes later believes what is known, and looks for itself after a while.
+        later = EmbeddingQueue(world.context)
+        later.settle(HANG_SECONDS * 10)
+        assert later._thread is None
+        embedder.is_away = False
+        world.advance(600_000)
+        later.settle(HANG_SECONDS * 10)
+        assert waiting(world) == 0
+        later.close()
     finally:
         world.service.close()
 

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from memoranda.model.instant import format_instant
+from memoranda.model.selection import Selection, Words
+from memoranda.retrieval.weights import GATE
 from memoranda.service.core.ranking import HALF_LIFE_MS, RELEVANCE, WEIGHTS
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import FindRequest
+from tests.embedders import fill_garden, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.world import World
 
@@ -190,3 +193,52 @@ def test_a_day_that_no_text_names_takes_nothing_from_the_words_around_it(world: 
     world.remember("the lease of the flat ends on 3 May 2031")
     assert world.texts("which lease ends on 3 May 2031")[0] == "the lease of the flat ends on 3 May 2031"
     assert similarity("who repaired the boiler in May 2031") != similarity("who repaired the boiler")
+
+
+# --- dates, and questions that nothing answers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_meaning", [False, True])
+def test_what_is_of_the_day_that_a_question_names_comes_first(has_meaning: bool) -> None:
+    world = World(meaning=letters()) if has_meaning else World()
+    try:
+        at_lake, with_soup = "lunch with Ada at the lake", "lunch with Ada, a soup and bread"
+        for day, text in (("2023-05-08", at_lake), ("2024-11-20", with_soup)):
+            at = f"{day}T12:00:00Z"
+            world.remember(text, time={"created": at, "observed": at, "valid_from": at})
+        crowd(world)
+        while has_meaning and world.service.embedding.step():
+            pass
+        # By their words alone the other one is better.
+        assert world.texts("lunch with Ada, soup")[0] == with_soup
+        found = world.recall("lunch with Ada, soup, on 8 May 2023", ranking_hints={"explain": True})
+        assert found[0].record["body"]["text"] == at_lake
+        assert found[0].reasons is not None
+        assert found[0].reasons["date"].part > 0.5
+        dateless: dict[str, Any] = {"ranking_hints": {"weights": {"date": 0}}}
+        assert world.texts("lunch with Ada, soup, on 8 May 2023", **dateless)[0] == with_soup
+    finally:
+        world.service.close()
+
+
+def test_a_stray_word_answers_no_question_that_nothing_is_near_to() -> None:
+    """The best covers a tenth of the words or so: less than three tenths tell nothing (weights.GATE)."""
+    world = World(meaning=lined())
+    try:
+        fill_garden(world.service, world.owner)
+        world.remember("the trellis of bed 77 was painted green")
+        while world.service.embedding.step():
+            pass
+        stray = "trellis winners olympic hockey championship medals awarded stockholm"
+        assert 0.01 < covered_by(world, stray) < GATE
+        assert world.texts(stray) == []
+        # What covers more of the words does answer.
+        assert world.texts("who painted the trellis green")[0] == "the trellis of bed 77 was painted green"
+    finally:
+        world.service.close()
+
+
+def covered_by(world: World, question: str) -> float:
+    """Return how much of a question the best memory covers, by words."""
+    with world.engine.read(world.owner.default_tenant) as snapshot:
+        return snapshot.match(Selection(at=world.now), (Words(text=question),), limit=1, now=world.now).covered

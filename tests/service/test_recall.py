@@ -6,9 +6,13 @@ from typing import Any
 
 import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import format_instant
+from memoranda.model.instant import DAY_MS, format_instant
+from memoranda.service.core.meaning import Meaning
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from memoranda.storage.cipher import Coverage
@@ -50,7 +54,9 @@ def test_in_a_strict_scope_every_field_given_must_match_exactly(world: World, fi
 
 
 @pytest.mark.requirement("UMP-3.2-own-examples")
-def test_what_the_standards_own_example_remembers_its_own_example_recalls(world: World) -> None:
+def test_what_the_standards_own_example_remembers_its_own_example_recalls() -> None:
+    """The two share no word: it takes the model that is installed with us."""
+    world = World(meaning=Meaning(EMBEDDER.model, load_embedder))
     place = {"owner": OPERATOR.did, "project": "example/recall"}
     world.remember("run pnpm gate before handoff", kind="procedural", scope=place)
     question: dict[str, Any] = {
@@ -60,7 +66,10 @@ def test_what_the_standards_own_example_remembers_its_own_example_recalls(world:
         "limit": 8,
         "ranking_hints": {"prefer": ["recency"]},
     }
+    while world.service.embedding.step():
+        pass
     assert world.texts(**question) == ["run pnpm gate before handoff"]
+    world.service.close()
 
 
 @pytest.mark.parametrize("field", ["project", "user"])
@@ -178,13 +187,68 @@ def test_a_malformed_question_is_refused(world: World, bad: dict[str, Any]) -> N
 
 
 @pytest.mark.requirement("UMP-3.2-ranking-hints")
-def test_prefer_reorders_by_that_signal(world: World) -> None:
-    world.remember("apple apple pie", lifecycle={"salience": 0.1})
-    world.advance(1_000)
-    world.remember("pear", lifecycle={"salience": 0.9})
-    assert world.texts("apple")[0] == "apple apple pie"
-    assert world.texts("apple", ranking_hints={"prefer": ["salience"]})[0] == "pear"
-    assert world.texts("apple", ranking_hints={"prefer": ["recency"]})[0] == "pear"
+def test_prefer_reorders_good_answers_by_that_signal(world: World) -> None:
+    world.remember("the office opens at nine", lifecycle={"salience": 0.1})
+    world.advance(DAY_MS)
+    world.remember("the office opens at ten", lifecycle={"salience": 0.9})
+    world.advance(DAY_MS)
+    world.remember("the office opens at eight", lifecycle={"salience": 0.2})
+    asked = "when does the office open"
+    assert world.texts(asked, **prefer("recency"))[0] == "the office opens at eight"
+    assert world.texts(asked, **prefer("salience"))[0] == "the office opens at ten"
+    # The first one named counts most.
+    assert world.texts(asked, **prefer("recency", "salience"))[0] == "the office opens at eight"
+    assert world.texts(asked, **prefer("salience", "recency"))[0] == "the office opens at ten"
+    found = world.recall(asked, **prefer("recency"))
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert all(0 <= each.score <= 1 for each in found)
+
+
+@pytest.mark.requirement("UMP-3.2-ranking-hints")
+@pytest.mark.parametrize("signal", ["recency", "salience", "scope_match", "provenance_depth", "similarity"])
+def test_prefer_loses_no_answer_among_newer_and_more_important_notes(world: World, signal: str) -> None:
+    answer = "the harbour office opens at nine in the morning"
+    world.remember(answer, lifecycle={"salience": 0.1})
+    for number in range(30):
+        world.advance(DAY_MS)
+        evidence = [{"ref": f"source {each}"} for each in range(3)]
+        provenance = {"actor": "a", "actor_kind": "user", "method": "m", "evidence": evidence}
+        # Half of them share a word with the question.
+        text = f"bed {number} was weeded" if number % 2 else f"office chair {number} was mended"
+        scope = {"session": "now"}
+        world.remember(text, lifecycle={"salience": 1.0}, provenance=provenance, scope=scope)
+    asked: dict[str, Any] = {"query": "when does the harbour office open in the morning", "scope": {"session": "now"}}
+    usual, preferred = world.texts(**asked), world.texts(**asked, **prefer(signal))
+    assert (usual[0], preferred[0]) == (answer, answer)
+    assert len(preferred) == len(usual)
+
+
+@pytest.mark.requirement("UMP-3.2-ranking-hints")
+@given(st.lists(st.sampled_from(["recency", "salience", "scope_match", "provenance_depth", "similarity"]), max_size=3))
+@settings(max_examples=10)
+def test_prefer_admits_nothing_that_does_not_match(signals: list[str]) -> None:
+    world = World()
+    try:
+        for text in ("apple pie", "apple apple", "pear"):
+            world.remember(text)
+            world.advance(DAY_MS)
+        assert set(world.texts("apple", **prefer(*signals))) == {"apple pie", "apple apple"}
+        assert world.texts("xylophone", **prefer(*signals)) == []
+    finally:
+        world.service.close()
+
+
+def test_prefer_counts_in_a_block_for_a_prompt_too(world: World) -> None:
+    world.remember("the office opens at nine", scope={"visibility": "public"})
+    world.advance(DAY_MS)
+    world.remember("the office opens at ten", scope={"visibility": "public"})
+    asked = {"query": "when does the office open", **prefer("recency")}
+    text = world.service.for_prompt(world.owner, RehydrateRequest.parse(asked)).text
+    assert text.index("at ten") < text.index("at nine")
+
+
+def prefer(*signals: str) -> dict[str, Any]:
+    return {"ranking_hints": {"prefer": list(signals)}}
 
 
 @pytest.mark.requirement("UMP-3.8-feedback")

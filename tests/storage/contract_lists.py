@@ -12,6 +12,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import UPDATED, Place, Selection
 from memoranda.storage.engine import Engine, Snapshot, Unit
+from memoranda.storage.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
 
 FATES = ("live", "live", "live", "closed", "retired", "tombstoned", "erased", "retracted", "restored", "expired")
@@ -110,6 +111,15 @@ def leaving(snapshot: Snapshot, space: str, limit: int, now: Instant) -> list[st
         found += names(snapshot, page)
         after = page[-1].place
     return found
+
+
+def counted(engine: Engine, tenant: str) -> tuple[int, int]:
+    """Return how many versions and how many words of theirs the store has counted for a tenant."""
+    assert isinstance(engine, SqlEngine)
+    with engine._database.reading() as connection:
+        sql = "SELECT version_count, term_count FROM tenant WHERE name = :name"
+        ((versions, words),) = connection.select(sql, {"name": tenant})
+    return versions, words
 
 
 class ListsContract:
@@ -306,6 +316,22 @@ class ListsContract:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
             with engine.read(tenant) as snapshot:
                 assert snapshot.usage() == kept.recount(snapshot)
+
+    @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))
+    @EACH
+    def test_versions_and_words_are_counted_as_long_as_they_are_not_erased(
+        self, engine: Engine, moves: list[tuple[str, int]]
+    ) -> None:
+        tenant = fresh_tenant(engine)
+        kept = _Ledger()
+        for move, which in [("append", 1), ("succeed", 0), *moves, ("erased", 0)]:
+            engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
+        with engine.read(tenant) as snapshot:
+            versions = snapshot.versions([version.version_id for version in kept.written])
+        present = sum(not version.state.erased for version in versions)
+        assert present < len(versions)
+        # Each of them says one word.
+        assert counted(engine, tenant) == (present, present)
 
     def test_a_failing_unit_counts_nothing(self, engine: Engine) -> None:
         version = engine.write("ada", lambda unit: unit.append(document("x", b"12345"), projection("x"), now=NOW))

@@ -527,7 +527,7 @@ export type RecallRequest = {
   limit?: number | null;
   /** Ranking hints. */
   ranking_hints?: {
-    /** The most important signals, in order. */
+    /** Signals that count more among good answers, the most important one first. */
     prefer?: ("provenance_depth" | "recency" | "salience" | "scope_match" | "similarity")[] | null;
     /** The time of the question, for "yesterday"; default: now. */
     asked_at?: string | null;
@@ -698,7 +698,7 @@ export type RehydrateRequest = {
   limit?: number | null;
   /** Ranking hints. */
   ranking_hints?: {
-    /** The most important signals, in order. */
+    /** Signals that count more among good answers, the most important one first. */
     prefer?: ("provenance_depth" | "recency" | "salience" | "scope_match" | "similarity")[] | null;
     /** The time of the question, for "yesterday"; default: now. */
     asked_at?: string | null;

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from memoranda.adapters import needs
@@ -19,8 +18,8 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import InvalidInput, NotFound
-from memoranda.library.keywords import moment
 from memoranda.library.results import Hit
+from memoranda.model.instant import format_instant
 from memoranda.service.core.find import ID_PREFIX
 
 with needs("google-adk"):
@@ -118,7 +117,7 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
                 "kind": "episodic",
                 "body": {"text": f"{event.author}: {text}", "structured": {_EVENT: _said(event, metadata)}},
                 "scope": scope,
-                "time": {"observed": moment(datetime.fromtimestamp(event.timestamp, UTC))},
+                "time": {"observed": format_instant(round(event.timestamp * 1_000))},
                 "provenance": {"method": _METHOD, "source": {"provider": _METHOD}},
             }
             for event in events

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,7 +21,7 @@ from memoranda.adapters import needs
 from memoranda.app import Memoranda
 from memoranda.bindings.files.importers.langgraph import TEXTS, text_of
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
-from memoranda.library.keywords import moment
+from memoranda.model.instant import EARLIEST, format_instant, parse_instant, to_datetime
 from memoranda.standards.oams.memory import EXPIRES_KEY, SCORE_KEY, Memory
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace, space_of
 from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, MAX_NAMESPACES, MAX_QUERY_BYTES
@@ -44,7 +46,7 @@ _VALUE: Final = "langgraph"
 _TTL: Final = "langgraph_ttl_minutes"
 # A read that would move the end by less than this share of the whole time does not write.
 _REFRESH_SHARE: Final = 0.01
-_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_MINUTE_MS: Final = 60_000
 
 Path = tuple[str, ...]
 
@@ -188,8 +190,8 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         try:
             # Read again, so that only what JSON can say is kept, and nothing that the caller changes later.
             value: dict[str, Any] = json.loads(json.dumps(dict(op.value or {}), allow_nan=False))
-            ends = None if op.ttl is None else moment(datetime.now(UTC) + timedelta(minutes=op.ttl))
-        except (TypeError, ValueError, OverflowError) as error:
+            ends = None if op.ttl is None else _later(op.ttl)
+        except (TypeError, ValueError) as error:
             raise InvalidInput(f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}") from None
         metadata: dict[str, Any] = {_VALUE: value}
         if ends is not None:
@@ -201,12 +203,12 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         minutes = memory.get("metadata", {}).get(_TTL)
         if not isinstance(minutes, int | float):
             return
-        life, ends = timedelta(minutes=minutes), datetime.fromisoformat(memory["metadata"][EXPIRES_KEY])
-        if datetime.now(UTC) + life - ends < life * _REFRESH_SHARE:
+        moved_ms = parse_instant(_later(minutes)) - parse_instant(memory["metadata"][EXPIRES_KEY])
+        if moved_ms < minutes * _MINUTE_MS * _REFRESH_SHARE:
             return
         try:
             shown = self._memories.get(memory["key"], namespace=memory["namespace"])
-            metadata = {**shown.memory["metadata"], EXPIRES_KEY: moment(datetime.now(UTC) + life)}
+            metadata = {**shown.memory["metadata"], EXPIRES_KEY: _later(minutes)}
             self._memories.store(
                 memory["key"],
                 shown.memory["value"],
@@ -225,7 +227,14 @@ def _said(memory: Memory) -> dict[str, Any]:
 
 
 def _time(text: object) -> datetime:
-    return datetime.fromisoformat(text) if isinstance(text, str) else _FIRST
+    return to_datetime(parse_instant(text) if isinstance(text, str) else EARLIEST)
+
+
+def _later(minutes: float) -> str:
+    """Return the time so many minutes from now. Raises ValueError for what is no number."""
+    if not math.isfinite(minutes):
+        raise ValueError("a time to live must be a finite number of minutes")
+    return format_instant(time.time_ns() // 1_000_000 + round(minutes * _MINUTE_MS))
 
 
 def _value(memory: Memory) -> dict[str, Any]:

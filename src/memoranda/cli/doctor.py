@@ -109,15 +109,33 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _meaning(service: Service) -> Finding:
+    """Look for vectors that are missing, and for what keeps them from being made."""
     if not service.context.meaning.is_on:
         seen = "memories are found by their words alone (memoranda models add brings a model)"
         return Finding(what="meaning", ok=True, seen=seen)
     from memoranda.cli.show import counted
+    from memoranda.model.instant import format_instant
 
-    count = service.context.engine.vectors.waiting(service.context.meaning.model)
+    queue, model = service.embedding, service.context.meaning.model
+    count, aside, failure = queue.waiting(), queue.aside(), queue.failure()
+    if failure is not None:
+        return Finding(
+            what="meaning",
+            ok=False,
+            seen=f"{counted(count, 'version')} without vectors, as embedding has failed since "
+            f"{format_instant(failure.since)} (last {format_instant(failure.tried)}): {failure.error} ({model})",
+            mend="set right what the message names, then run 'memoranda models embed'",
+        )
+    if aside:
+        return Finding(
+            what="meaning",
+            ok=False,
+            seen=f"{counted(aside, 'version')} could not be embedded and found by words alone ({model})",
+            mend="run 'memoranda models embed', which tries again; the log of the server names the errors",
+        )
     waiting = f"{counted(count, 'version')} to be given vectors by a server or 'memoranda models embed'"
     seen = waiting if count else "everything has its vectors"
-    return Finding(what="meaning", ok=True, seen=f"{seen} ({service.context.meaning.model})")
+    return Finding(what="meaning", ok=True, seen=f"{seen} ({model})")
 
 
 def _clear(service: Service) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note, nothing_found, one_line, record_block, safe, shown_id, when
-from memoranda.cli.words import given, json_object, moment, span_ms, text_or_input
+from memoranda.cli.words import end_of, given, json_object, moment, span_ms, text_or_input
 from memoranda.errors import InvalidInput
 from memoranda.model.standard import Standard
 
@@ -128,11 +128,15 @@ def recall(
     *,
     kind: Annotated[tuple[Kind, ...], Parameter(help="Only memories of this kind; can be repeated.")] = (),
     limit: Annotated[int | None, Parameter(help="At most so many: 8, or 12 with --for-prompt.")] = None,
-    valid_at: Annotated[str | None, Parameter(help="What was true then: a date, or RFC 3339.")] = None,
-    known_at: Annotated[str | None, Parameter(help="What was known here then.")] = None,
+    valid_at: Annotated[
+        str | None, Parameter(help="What was true then: RFC 3339, or a date, which means its end.")
+    ] = None,
+    known_at: Annotated[str | None, Parameter(help="What was known here then, likewise.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
     standard: Annotated[Standard | None, Parameter(help="Only what was written through this standard.")] = None,
-    prefer: Annotated[tuple[Signal, ...], Parameter(help="Sort by this signal first; can be repeated.")] = (),
+    prefer: Annotated[
+        tuple[Signal, ...], Parameter(help="Weigh a signal more among good answers; can be repeated.")
+    ] = (),
     for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
     budget: Annotated[int | None, Parameter(help="With --for-prompt: characters in all.")] = None,
     max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
@@ -164,7 +168,7 @@ def recall(
         strict=strict,
         **place.fields(),
         **given(
-            valid_at=moment(valid_at), known_at=moment(known_at), kind=list(kind) or None, prefer=list(prefer) or None
+            valid_at=end_of(valid_at), known_at=end_of(known_at), kind=list(kind) or None, prefer=list(prefer) or None
         ),
         **given(tags=list(tag) or None, standard=standard),
         **given(words_only=words or None, rerank=rerank or None, floor=False if everything else None),

@@ -111,9 +111,11 @@ def embed(*, run: GivenRun) -> None:
             while service.embedding.step():
                 left = service.embedding.waiting()
                 done(first - left)
-        seen = service.embedding.progress()
-    document = {"model": service.context.meaning.model, "done": seen.done, "pending": left}
+        seen, aside = service.embedding.progress(), service.embedding.aside()
+    document = {"model": service.context.meaning.model, "done": seen.done, "pending": left, "aside": aside}
     rest = "another process does the rest" if left else "everything has its vectors"
+    if aside:
+        rest += f", except {counted(aside, 'version')} that the model fails with: their words still find them"
     run.answer(document, lambda: line(f"{counted(first - left, 'version')} looked at; {rest}"))
 
 

@@ -104,12 +104,14 @@ _SPANS = (
 
 
 def when(instant: str, *, exact: bool = False) -> str:
-    """A moment for a person: how long ago on a terminal, or how long until; exact in a pipe or on request."""
+    """Return a moment for a person: how long ago it was or how long it is until then; exact in a pipe or on request."""
     if exact or not sys.stdout.isatty():
         return instant
-    from datetime import UTC, datetime
+    import time
 
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds()
+    from memoranda.model.instant import parse_instant
+
+    seconds = time.time() - parse_instant(instant) / 1_000
     for name, size in _SPANS:
         if abs(seconds) >= size:
             number = counted(int(abs(seconds) // size), name)

@@ -36,8 +36,13 @@ def text_or_input(text: str | None, *, max_bytes: int | None = None) -> str:
 
 
 def moment(text: str | None) -> str | None:
-    """A point in time: RFC 3339, or a date, which means its first moment in UTC."""
+    """Return a point in time in RFC 3339; a date means its first moment in UTC."""
     return f"{text}T00:00:00Z" if text is not None and _DATE.fullmatch(text) else text
+
+
+def end_of(text: str | None) -> str | None:
+    """Return a point in time in RFC 3339; a date means its last moment in UTC, so that it includes the day."""
+    return f"{text}T23:59:59.999Z" if text is not None and _DATE.fullmatch(text) else text
 
 
 def span_ms(text: str, option: str) -> int:

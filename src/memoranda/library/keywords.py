@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import format_duration
+from memoranda.model.instant import format_duration, format_instant, from_datetime
 from memoranda.model.standard import Standard
 from memoranda.standards.ump.requests import Part
 from memoranda.standards.ump.shapes import Kind, Signal, Status, Visibility
@@ -82,9 +82,9 @@ def _said(value: object) -> object:
 
 
 def moment(value: When) -> str:
-    """A moment in RFC 3339. Raises InvalidInput for one without a time zone: it would mean something else elsewhere."""
+    """Return a moment in RFC 3339. Raises InvalidInput without a time zone: it would mean something else elsewhere."""
     if isinstance(value, str):
         return value
     if value.tzinfo is None:
         raise InvalidInput(f"{value.isoformat()} has no time zone; say datetime.now(UTC), or .astimezone()")
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_instant(from_datetime(value))

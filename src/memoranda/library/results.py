@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from memoranda.model.instant import parse_instant, to_datetime
 from memoranda.service.core.find import ID_PREFIX, SHORT_CHARS
 from memoranda.service.core.ranking import Ranked
 from memoranda.standards.ump.mapping import TAG_PREFIX
@@ -59,8 +60,8 @@ class Memory:
 
     @property
     def created(self) -> datetime:
-        """When it was first written."""
-        return datetime.fromisoformat(self.record["time"]["created"])
+        """The moment at which it was first written."""
+        return _moment(self.record["time"]["created"])
 
     def __str__(self) -> str:
         return self.text
@@ -119,7 +120,11 @@ def version(said: Mapping[str, Any]) -> Version:
     replaced = said["replaced"]
     return Version(
         said["record"],
-        recorded=datetime.fromisoformat(said["recorded"]),
-        replaced=None if replaced is None else datetime.fromisoformat(replaced),
+        recorded=_moment(said["recorded"]),
+        replaced=None if replaced is None else _moment(replaced),
         verified=said["verified"],
     )
+
+
+def _moment(text: str) -> datetime:
+    return to_datetime(parse_instant(text))

@@ -9,20 +9,20 @@ after the gap, and one that they strike twice in autumn comes once; what is said
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import EARLIEST, LATEST
+from memoranda.model.instant import from_datetime, to_datetime
 
 # The longest useful list is sixty minutes; more is a mistake or an attack.
 EXPRESSION_CHARS_LIMIT: Final = 256
 FIELDS: Final = 5
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = to_datetime(0)
 # Sunday at the end of a range, as in FRI-SUN; and a range of one value, whose step cronsim would take to the end.
 _TO_SUNDAY: Final = re.compile(r"(?<![^,])(?!(?:SUN|0)-)([0-9A-Z]+)-(?:SUN|0)(?![0-9])")
 _ONE_STEPPED: Final = re.compile(r"(?<![^, ])([0-9A-Z]+)-\1/0*[1-9][0-9]*(?![^, ])")
@@ -30,11 +30,9 @@ _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}
 
 
 def next_after(expression: str, at: int, timezone: str = "UTC") -> int:
-    """When an expression comes next after an instant. Raises InvalidInput, also at the end of the calendar."""
-    start = _EPOCH + timedelta(milliseconds=min(max(at, EARLIEST), LATEST))
+    """Return when an expression comes next after an instant. Raises InvalidInput, also at the end of the calendar."""
     try:
-        found = next(_read(expression, start.astimezone(zone(timezone))))
-        return (found.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return from_datetime(next(_read(expression, to_datetime(at).astimezone(zone(timezone)))))
     except (StopIteration, OverflowError, ValueError):
         raise InvalidInput(f"the schedule “{' '.join(expression.split())}” does not come again") from None
 

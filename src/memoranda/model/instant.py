@@ -1,6 +1,7 @@
 """Instants and durations: UTC, whole milliseconds since 1970.
 
-Wire strings are kept verbatim in native documents; this is what the store compares.
+Wire strings are kept verbatim in native documents; this is what the store compares. Instants are held to what RFC 3339
+can write, the years 0001 to 9999: what is read or computed beyond is the first or the last millisecond of these.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ _RFC3339 = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d{2}):(\d{2}))",
     re.ASCII,
 )
-# As nearly all of them are written: what a date of Python reads by itself, in a sixth of the time.
+# The usual form, which Python's own parser reads in a sixth of the time.
 _USUAL = re.compile(r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:[0-5]\d(?:\.\d{1,9})?Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- only written, with its Z
+_MILLISECOND = timedelta(milliseconds=1)
 
 DAY_MS = 86_400_000
-# What RFC 3339 can write: the years 0001 to 9999.
+# The first and the last millisecond that RFC 3339 can write.
 EARLIEST = Instant(-62_135_596_800_000)
 LATEST = Instant(253_402_300_799_999)
 # ISO 8601 durations have no fixed length for years and months; UMP's reference counts 365 and 30 days.
@@ -34,6 +35,21 @@ _DURATION = re.compile(
     re.ASCII,
 )
 _DURATION_UNITS_MS = (365 * DAY_MS, 30 * DAY_MS, 7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1_000)
+
+
+def clamp(milliseconds: int) -> Instant:
+    """Return an instant, held to the years 0001 to 9999."""
+    return Instant(min(max(milliseconds, EARLIEST), LATEST))
+
+
+def to_datetime(instant: int) -> datetime:
+    """Return an instant as a datetime in UTC."""
+    return _EPOCH + timedelta(milliseconds=clamp(instant))
+
+
+def from_datetime(moment: datetime) -> Instant:
+    """Return the instant of a datetime that has a time zone; what is below a millisecond is cut."""
+    return clamp((moment - _EPOCH) // _MILLISECOND)
 
 
 @lru_cache(maxsize=4096)  # the times of one record are mostly one and the same
@@ -56,8 +72,8 @@ def parse_instant(text: str) -> Instant:
     moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
     fraction = match[7]
     fraction_ms = 999 if leap else 0 if fraction is None else int(fraction.ljust(3, "0")[:3])
-    since = moment - _EPOCH
-    return Instant((since.days * 86_400 + since.seconds) * 1_000 + fraction_ms)
+    # An offset leads beyond the calendar: 9999-12-31T23:00:00-05:00.
+    return clamp((moment - _EPOCH) // _MILLISECOND + fraction_ms)
 
 
 if TYPE_CHECKING:
@@ -75,7 +91,7 @@ else:
             try:
                 if isinstance(value, str):
                     return cls(parse_instant(value))
-            except (ValueError, OverflowError):
+            except ValueError:
                 pass
             raise ValueError(f"must be {cls.EXPECTED}")
 
@@ -86,11 +102,11 @@ else:
 @lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:
     """Write an instant as `2026-06-04T10:00:00.000Z`: always milliseconds, always Z."""
-    return (_NAIVE_EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds") + "Z"
+    return to_datetime(instant).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def parse_duration_ms(text: str) -> int:
-    """Read an ISO 8601 duration as milliseconds. Raises ValueError."""
+    """Read an ISO 8601 duration as milliseconds; none is longer than all of time. Raises ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 duration")
@@ -98,11 +114,11 @@ def parse_duration_ms(text: str) -> int:
     for amount, unit_ms in zip(match.groups(), _DURATION_UNITS_MS, strict=True):
         if amount:
             total += float(amount) * unit_ms
-    return round(total)
+    return min(round(total), LATEST - EARLIEST)
 
 
 def format_duration(milliseconds: int) -> str:
-    """In seconds, as long as a duration may have so many digits; beyond that in days too."""
+    """Write a duration in seconds, or in days and seconds where the seconds alone would have too many digits."""
     if milliseconds < 10**12:
         return f"PT{milliseconds / 1000:.3f}S"
     days, rest = divmod(milliseconds, DAY_MS)

@@ -439,8 +439,8 @@ def distinct(some: NDArray[Any]) -> NDArray[Any]:
     return found[is_new]
 
 
-def among(some: NDArray[np.signedinteger], sought: NDArray[np.signedinteger]) -> Flags:
-    """Which of some numbers are among others, which are in order."""
+def among(some: NDArray[np.integer], sought: NDArray[np.integer]) -> Flags:
+    """Return a flag for each number that is among others, which are in order."""
     if not len(sought):
         return np.zeros(len(some), np.bool_)
     found: Flags = sought.take(sought.searchsorted(some), mode="clip") == some

@@ -499,13 +499,12 @@ def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArra
 
 
 def _named_persons(question: Question, segments: Sequence[Searched]) -> list[np.uint64]:
-    """Those who speak or are spoken of and that a question names, in its order."""
+    """Return the speakers and subjects that a question names, in its order."""
     named: set[int] = set()
-    asked = np.array(question.names, np.uint64)
+    names = np.array(question.names, np.uint64)
     for segment in segments if question.names else ():
         facts = segment.facts
-        places = np.minimum(np.searchsorted(facts.persons, asked), len(facts.persons) - 1)
-        for name in asked[facts.persons[places] == asked]:
+        for name in names[among(names, facts.persons)]:
             if np.any(segment.mask & ((facts.speakers == name) | (facts.subjects == name))):
                 named.add(int(name))
     return [np.uint64(name) for name in question.names if name in named]

@@ -125,12 +125,14 @@ class Facts(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         """All sessions in order, where each begins among the places of all, and those places."""
         order = np.argsort(self.sessions, kind="stable")
         sessions = self.sessions[order]
-        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1])[: len(self)])
         return sessions[begins], np.append(begins, len(self)), order
 
     def in_sessions(self, sessions: Prints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of everything in some sessions, and in which of them each is."""
+        """Return the places of everything in some sessions, and the index of each one's session among them."""
         known, begins, order = self._by_session
+        if not len(known):
+            return order, order
         at = np.searchsorted(known, sessions)
         which = np.flatnonzero(known.take(at, mode="clip") == sessions)
         starts, sizes = begins[at[which]], begins[at[which] + 1] - begins[at[which]]

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, tzinfo
 from typing import Final
 
 import msgspec
 
+from memoranda.model.calendar import (
+    days_after,
+    end_of_month,
+    existing_day,
+    instant_of,
+    local_day,
+    months_after,
+)
+from memoranda.model.instant import DAY_MS
 from memoranda.retrieval.languages import fold, language_of
 
 # People tell of something up to so many days afterwards.
@@ -21,10 +30,11 @@ _TAIL_DAYS: Final = 10
 # A day or month without a year is looked for in the last so many years, and in this one.
 _YEARS: Final = 20
 _WEEK: Final = 7
+_DAY_MINUTES: Final = 24 * 60
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """From when to when, in milliseconds, and what lies inside it weighs."""
+    """A time that a question means, in milliseconds since 1970, and the weights of memories inside and after it."""
 
     start: int
     end: int
@@ -82,7 +92,8 @@ _NUMBERS: Final = {
         "um dois tres quatro cinco seis sete oito nove dez onze doze",
     ),
     **dict.fromkeys("a an eine einem einer einen une una uma".split(), 1),
-    **dict.fromkeys(("a couple of", "couple of", "duas", "quinze"), 2),
+    **dict.fromkeys(("a couple of", "couple of", "duas"), 2),
+    "quinze": 15,
     **dict.fromkeys(("a few", "few", "ein paar", "einigen", "quelques", "unos", "alguns"), 3),
 }
 # How many days before the present one; "hier" is here in German.
@@ -156,9 +167,9 @@ _NAMED: Final = (_ISO, _DOTTED, _IDEOGRAPHIC, _DAY_FIRST, _MONTH_FIRST)
 _LEADING: Final = re.compile(r"\b(?:on|in|of|during|around|by|am|im|vom|en|le|el|em)(?: the| early| late| mid)?[ -]$")
 
 
-def spans_in(question: str, now: datetime, zone: tzinfo | None = None) -> tuple[Span, ...]:
-    """The times that a question means. `now` is when it is asked, `zone` where; None is the machine's own zone."""
-    return _Reading(question, now.astimezone(zone), zone).read()
+def spans_in(question: str, now: int, zone: tzinfo | None = None) -> tuple[Span, ...]:
+    """Return the times that a question means, asked at an instant in a time zone; None is the machine's own."""
+    return _Reading(question, now, zone).read()
 
 
 def timeless(question: str) -> str:
@@ -188,22 +199,23 @@ def _is_month(text: str, match: re.Match[str]) -> bool:
 
 
 class _Reading:
-    """One question: patterns are tried one after the other, and what one has read is blank for the next."""
+    """One question: patterns are tried one after the other, and the text that one has read is blank for the next."""
 
-    def __init__(self, question: str, now: datetime, zone: tzinfo | None) -> None:
+    def __init__(self, question: str, now: int, zone: tzinfo | None) -> None:
         self._text = fold(question)
-        self._zone, self._today = zone, now.date()
+        self._zone, self._today = zone, local_day(now, zone)
         self._spans: list[Span] = []
 
     def read(self) -> tuple[Span, ...]:
+        """Return the times, each once."""
         # "The last week of August 2023" is not counted from today.
-        if not (self._named_days() or self._months()):
-            self._relative()
+        if not (self._read_days() or self._read_months()):
+            self._read_relative()
         if not self._spans:
-            self._seasons()
+            self._read_seasons()
         return tuple(dict.fromkeys(self._spans))
 
-    def _found(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    def _matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         for match in pattern.finditer(self._text):
             start, end = match.span()
             self._text = self._text[:start] + " " * (end - start) + self._text[end:]
@@ -211,32 +223,35 @@ class _Reading:
 
     # --- named days, months and seasons ------------------------------------------------------------------
 
-    def _named_days(self) -> bool:
-        found = [(int(y), int(m), int(d or 0)) for y, m, d in _ISO.findall(self._text)]
-        found += [(int(y), int(m), int(d)) for d, m, y in _DOTTED.findall(self._text)]
-        found += [(int(y), int(m or 0), int(d or 0)) for y, m, d in _IDEOGRAPHIC.findall(self._text)]
-        for match in self._found(_DAY_FIRST):
-            found.append((int(match[3] or 0), _MONTHS[match[2]], int(match[1])))
-        for match in self._found(_MONTH_FIRST):
-            found.append((int(match[3] or 0), _MONTHS[match[1]], int(match[2])))
-        for year, month, day in dict.fromkeys(found):
-            self._name(year, month, day)
-        return bool(found)
+    def _read_days(self) -> bool:
+        """Add the days, months and years that are written with numbers; True if there are any."""
+        dates: list[tuple[int | None, int, int]] = [
+            *((int(y), int(m), int(d or 0)) for y, m, d in _ISO.findall(self._text)),
+            *((int(y), int(m), int(d)) for d, m, y in _DOTTED.findall(self._text)),
+            *((int(y), int(m or 0), int(d or 0)) for y, m, d in _IDEOGRAPHIC.findall(self._text)),
+        ]
+        dates += [(_year(m[3]), _MONTHS[m[2]], int(m[1])) for m in self._matches(_DAY_FIRST)]
+        dates += [(_year(m[3]), _MONTHS[m[1]], int(m[2])) for m in self._matches(_MONTH_FIRST)]
+        for year, month, day in dict.fromkeys(dates):
+            self._add_date(year, month, day)
+        return bool(dates)
 
-    def _name(self, year: int, month: int, day: int) -> None:
-        """A day, a month or a year; of any year if that is 0."""
-        for each in (year,) if year else range(self._today.year - _YEARS, self._today.year + 1):
-            start = _date(each, month or 1, day or 1)
-            if start is None:
+    def _add_date(self, year: int | None, month: int, day: int) -> None:
+        """Add a day, a month (day 0) or a year (month 0); of each of the last years if that is None."""
+        for number in self._recent_years() if year is None else (year,):
+            first = existing_day(number, month or 1, day or 1)
+            if first is None:
                 continue
             if day:
-                self._day(start)
-            elif month:
-                self._whole(start, _months_after(start, 1))
+                self._add_day(first)
             else:
-                self._whole(start, _months_after(start, 12))
+                self._add_period(first, _end_of_period(first, months=1 if month else 12))
 
-    def _months(self) -> bool:
+    def _recent_years(self) -> Sequence[int]:
+        return range(self._today.year - _YEARS, self._today.year + 1)
+
+    def _read_months(self) -> bool:
+        """Add the months that are named without a day; True if there are any."""
         is_named = False
         for match in _MONTH_ALONE.finditer(self._text):
             before = _LAST_BEFORE.search(self._text, 0, match.start())
@@ -246,118 +261,126 @@ class _Reading:
             is_named = True
             month = _MONTHS[match[1]]
             if match[2] or not (before or is_last):
-                self._name(int(match[2] or 0), month, 0)
+                self._add_date(_year(match[2]), month, 0)
             else:
-                self._name(self._year_of(month, is_last=bool(is_last)), month, 0)
+                self._add_date(self._year_of(month, is_last=bool(is_last)), month, 0)
         return is_named
 
     def _year_of(self, month: int, *, is_last: bool) -> int:
-        """Of "last May" the year before, until the May of this year is over."""
+        """Return the year of "last May" or "this May": "last" is the year before until this year's May is over."""
         is_over = month < self._today.month
         return self._today.year if is_over or not is_last else self._today.year - 1
 
-    def _seasons(self) -> None:
-        for match in self._found(_SEASON):
+    def _read_seasons(self) -> None:
+        for match in self._matches(_SEASON):
             is_last, is_this, name, is_passed, year = match.groups()
-            first = _SEASONS[name]
+            month = _SEASONS[name]
             if year:
                 years: Sequence[int] = (int(year),)
             elif is_last or is_passed or is_this:
-                is_over = _months_after(date(self._today.year, first, 1), 3) <= self._today
-                has_begun = first <= self._today.month
+                is_over = _end_of_period(date(self._today.year, month, 1), months=3) < self._today
+                has_begun = month <= self._today.month
                 years = (self._today.year if (is_over if not is_this else has_begun) else self._today.year - 1,)
             else:
-                years = range(self._today.year - _YEARS, self._today.year + 1)
-            for each in years:
+                years = self._recent_years()
+            for number in years:
                 # A winter is named by the year it begins in, or by the one it ends in.
-                starts = [date(each, first, 1)] + ([date(each - 1, 12, 1)] if first == 12 and year else [])
-                for start in starts:
-                    self._whole(start, _months_after(start, 3))
+                starts = [existing_day(number, month, 1)]
+                starts += [existing_day(number - 1, 12, 1)] if month == 12 and year else []
+                for start in filter(None, starts):
+                    self._add_period(start, _end_of_period(start, months=3))
 
     # --- by the asker's clock ----------------------------------------------------------------------------
 
-    def _relative(self) -> None:
+    def _read_relative(self) -> None:
         is_german = language_of(self._text.split(), self._text, least=1) == "de"
-        for match in self._found(_AGO):
-            self._ago(*_counted(match))
-        for match in self._found(_ROLLING):
-            start = self._before(_UNITS[match[2]], _number(match[1]))
-            self._whole(start, self._today + timedelta(days=1))
-        for match in self._found(_WEEKDAY):
-            self._weekday(match)
-        for match in self._found(_PERIOD):
-            self._period(match)
-        for match in self._found(_DAY_WORD):
+        for match in self._matches(_AGO):
+            self._add_ago(*_counted(match))
+        for match in self._matches(_ROLLING):
+            self._add_period(self._before(_UNITS[match[2]], _number(match[1])), self._today)
+        for match in self._matches(_WEEKDAY):
+            self._add_weekday(match)
+        for match in self._matches(_PERIOD):
+            self._read_period(match)
+        for match in self._matches(_DAY_WORD):
             if not (match[1] == "hier" and is_german):
-                self._day(self._today - timedelta(days=_DAYS[match[1]]))
-        for match in self._found(_UNSPACED_WORD):
+                self._add_day(days_after(self._today, -_DAYS[match[1]]))
+        for match in self._matches(_UNSPACED_WORD):
             if match[0] in _DAYS:
-                self._day(self._today - timedelta(days=_DAYS[match[0]]))
+                self._add_day(days_after(self._today, -_DAYS[match[0]]))
             else:
-                self._whole(*self._unit(_UNSPACED[match[0]], is_last=True))
+                self._add_unit(_UNSPACED[match[0]], is_last=True)
 
-    def _ago(self, count: int, unit: str) -> None:
+    def _add_ago(self, count: int, unit: str) -> None:
         day = self._before(unit, count)
-        # Nobody counts exactly what is long ago.
+        # Days to both sides: nobody counts exactly how long ago something was.
         slack = {"day": count // _WEEK, "week": 3, "month": 12, "year": 60}[unit]
         if slack:
-            self._whole(day - timedelta(days=slack), day + timedelta(days=slack + 1))
+            self._add_period(days_after(day, -slack), days_after(day, slack))
         else:
-            self._day(day)
+            self._add_day(day)
 
     def _before(self, unit: str, count: int) -> date:
         if unit in ("day", "week"):
-            return self._today - timedelta(days=count * (_WEEK if unit == "week" else 1))
-        return _months_after(self._today, -count * (12 if unit == "year" else 1))
+            return days_after(self._today, -count * (_WEEK if unit == "week" else 1))
+        return months_after(self._today, -count * (12 if unit == "year" else 1))
 
-    def _weekday(self, match: re.Match[str]) -> None:
+    def _add_weekday(self, match: re.Match[str]) -> None:
         before, name, after = match.groups()
-        back = (self._today.weekday() - (_WEEKDAYS[name] - 1)) % _WEEK
+        days_back = (self._today.weekday() - (_WEEKDAYS[name] - 1)) % _WEEK
         if after and re.search("week|woche", after):
-            monday = self._today - timedelta(days=self._today.weekday() + _WEEK)
-            self._day(monday + timedelta(days=_WEEKDAYS[name] - 1))
+            to_monday = self._today.weekday() + _WEEK
+            self._add_day(days_after(self._today, _WEEKDAYS[name] - 1 - to_monday))
         else:
             is_before_today = (before and re.fullmatch(_LAST, before)) or after
-            self._day(self._today - timedelta(days=back or (_WEEK if is_before_today else 0)))
+            self._add_day(days_after(self._today, -(days_back or (_WEEK if is_before_today else 0))))
 
-    def _period(self, match: re.Match[str]) -> None:
+    def _read_period(self, match: re.Match[str]) -> None:
         is_last, _, unit, passed = match.groups()
         if unit in ("weekend", "wochenende"):
-            saturday = self._today - timedelta(days=(self._today.weekday() - 5) % _WEEK)
+            days_back = (self._today.weekday() - 5) % _WEEK
             if is_last and self._today.weekday() >= 5:
-                saturday -= timedelta(days=_WEEK)
-            self._whole(saturday, saturday + timedelta(days=2))
+                days_back += _WEEK
+            self._add_period(days_after(self._today, -days_back), days_after(self._today, 1 - days_back))
         else:
-            self._whole(*self._unit(_UNITS[unit or passed], is_last=bool(is_last or passed)))
+            self._add_unit(_UNITS[unit or passed], is_last=bool(is_last or passed))
 
-    def _unit(self, unit: str, *, is_last: bool) -> tuple[date, date]:
+    def _add_unit(self, unit: str, *, is_last: bool) -> None:
+        """Add this day, week, month or year, or the last one."""
         today = self._today
         if unit == "day":
-            start = today - timedelta(days=int(is_last))
-            return start, start + timedelta(days=1)
-        if unit == "week":
-            start = today - timedelta(days=today.weekday() + _WEEK * is_last)
-            return start, start + timedelta(days=_WEEK)
-        length = 12 if unit == "year" else 1
-        start = _months_after(today.replace(day=1, month=1 if unit == "year" else today.month), -length * is_last)
-        return start, _months_after(start, length)
+            start = days_after(today, -int(is_last))
+            self._add_period(start, start)
+        elif unit == "week":
+            to_monday = today.weekday() + _WEEK * is_last
+            self._add_period(days_after(today, -to_monday), days_after(today, _WEEK - 1 - to_monday))
+        else:
+            length = 12 if unit == "year" else 1
+            start = months_after(today.replace(day=1, month=1 if unit == "year" else today.month), -length * is_last)
+            self._add_period(start, _end_of_period(start, months=length))
 
     # --- spans -------------------------------------------------------------------------------------------
 
-    def _day(self, day: date) -> None:
-        self._add(day, day + timedelta(days=1), inside=1.0, after=13 / 14, later=4 / 14)
+    def _add_day(self, day: date) -> None:
+        self._add(day, day, inside=1.0, after=13 / 14, later=4 / 14)
 
-    def _whole(self, start: date, end: date) -> None:
-        self._add(start, end, inside=0.7, after=0.35, later=0.35)
+    def _add_period(self, first: date, last: date) -> None:
+        self._add(first, last, inside=0.7, after=0.35, later=0.35)
 
-    def _add(self, start: date, end: date, *, inside: float, after: float, later: float) -> None:
-        tail = _TAIL_DAYS * 86_400_000
-        first, last = self._midnight(start), self._midnight(end)
-        self._spans.append(Span(start=first, end=last, inside=inside, after=after, later=later, tail=tail))
+    def _add(self, first: date, last: date, *, inside: float, after: float, later: float) -> None:
+        # The end is the midnight after the last day; 1440 minutes are it on days of 23 and 25 hours, too.
+        start, end = instant_of(first, 0, self._zone), instant_of(last, _DAY_MINUTES, self._zone)
+        tail = _TAIL_DAYS * DAY_MS
+        self._spans.append(Span(start=start, end=end, inside=inside, after=after, later=later, tail=tail))
 
-    def _midnight(self, day: date) -> int:
-        # Without a zone a time is one of the machine's, by its rules of that day.
-        return int(datetime(day.year, day.month, day.day, tzinfo=self._zone).timestamp() * 1000)
+
+def _end_of_period(first: date, *, months: int) -> date:
+    """Return the last day of so many months that begin with a first of a month."""
+    return end_of_month(months_after(first, months - 1))
+
+
+def _year(digits: str | None) -> int | None:
+    return int(digits) if digits else None
 
 
 def _counted(match: re.Match[str]) -> tuple[int, str]:
@@ -371,20 +394,3 @@ def _counted(match: re.Match[str]) -> tuple[int, str]:
 
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else _NUMBERS[text]
-
-
-def _date(year: int, month: int, day: int) -> date | None:
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
-
-
-def _months_after(day: date, months: int) -> date:
-    """So many months later, or on the last day of that month; never before the first year or after the last."""
-    number = min(max(12, day.year * 12 + day.month - 1 + months), 9998 * 12)
-    year, month = divmod(number, 12)
-    for each in (day.day, 30, 29, 28):
-        if (found := _date(year, month + 1, each)) is not None:
-            return found
-    raise AssertionError

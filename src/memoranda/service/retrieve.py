@@ -175,21 +175,18 @@ def best(
 
 
 def candidates(
-    snapshot: Snapshot, selection: Selection, legs: Sequence[Leg], *, limit: int, enough: int, now: Instant
+    snapshot: Snapshot, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant
 ) -> tuple[list[Version], Matches]:
-    """The best matches, and the weights of the words; of a question without words what was updated last.
-
-    With signals to prefer, what was updated last comes to the matches up to `enough`.
-    """
+    """Return the best matches with the weights of the words; of a question without words what was updated last."""
     matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.found]
-    if len(ids) < enough or not (ids or words(text_of(legs))):
+    if not (ids or words(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)
         latest = [each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)]
         latest.sort(key=lambda each: each.place, reverse=True)
-        ids = list(dict.fromkeys((*ids, *(each.version_id for each in latest[:limit]))))
+        ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
     return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
 
 

@@ -48,6 +48,14 @@ class Progress(NamedTuple):
         return self.done < self.last
 
 
+class Failure(NamedTuple):
+    """A model that makes no vectors: since when, when it was last tried, and the error of that time."""
+
+    since: Instant
+    tried: Instant
+    error: str
+
+
 class InClear(NamedTuple):
     """What a database has to compare itself, in clear; `is_wanted`: by the settings of this process."""
 
@@ -85,6 +93,34 @@ class Vectors(Protocol):
 
     def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
+        ...
+
+    def failure(self, model: str) -> Failure | None:
+        """Return what keeps a model from making vectors; None if it makes them, or was not tried yet."""
+        ...
+
+    def note_failure(self, model: str, error: str, now: Instant) -> None:
+        """Remember for every process that no vectors are made, until some are put."""
+        ...
+
+    def next_alone(self, model: str) -> Batch:
+        """Return a batch of the one version that comes next, without what was said before it."""
+        ...
+
+    def again(self, version_id: int) -> Batch:
+        """Return a batch of one version that was set aside."""
+        ...
+
+    def set_aside(self, model: str, holder: str, batch: Batch, now: Instant) -> bool:
+        """Go on without the versions of a batch; False if another process has gone on meanwhile."""
+        ...
+
+    def aside(self, model: str, limit: int = ANY_NUMBER) -> list[int]:
+        """Return the versions that were set aside, the first ones."""
+        ...
+
+    def put_aside(self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant) -> bool:
+        """Put the vectors of a version that was set aside; False if another process makes vectors."""
         ...
 
     def copy(self, model: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
@@ -351,7 +350,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         from memoranda.retrieval.ranking import Question
         from memoranda.retrieval.time_words import spans_in
 
-        asked_at = datetime.fromtimestamp((self.now if leg.asked_at is None else leg.asked_at) / 1000, UTC)
+        asked_at = self.now if leg.asked_at is None else leg.asked_at
         return Question(
             words=(*(self.prints.term(self.tenant, word.terms[0]) for word in distinct), *range(held)),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),

@@ -11,13 +11,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memoranda.encoding import json_text
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.retrieval.entry import EYES_BITS
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.documents import Age
-from memoranda.storage.embedded import ANY_NUMBER, Batch, InClear, NewVector, Progress, ToEmbed
+from memoranda.storage.embedded import ANY_NUMBER, Batch, Failure, InClear, NewVector, Progress, ToEmbed
 from memoranda.storage.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ _MATRICES: Final = 256
 _MATRIX_BYTES: Final = 1 << 30
 # So many are read at once: what a million takes as rows of a database is twice what it takes as arrays.
 _READ_AT_ONCE: Final = 16_384
+# Names in the table `meta`, before the name of a model: what keeps it from making vectors, and each version that it
+# goes on without, with its number in so many digits.
+_FAILURE: Final = "embedding failing "
+_ASIDE: Final = "embedding aside "
+_ID_DIGITS: Final = 19
 # How long a process that makes vectors has until another may take over.
 LEASE_MS: Final = 5_000
 
@@ -89,37 +95,105 @@ class VectorQueue:
         self._database.write(work)
 
     def next(self, model: str, limit: int) -> Batch:
-        """What comes next."""
+        """Return what comes next."""
         settled = self._database.settled()
         with self._database.reading() as connection:
             row = _model(connection, model)
-            after = 0 if row is None else row.upto
-            rows = connection.rows("versions_to_embed", {"after": after, "upto": settled, "limit": limit})
-            upto = max(after, rows[-1][0]) if rows else after
-            found: list[ToEmbed] = []
-            by_tenant: dict[tuple[str, int], list[int]] = {}
-            for version_id, tenant, tenant_id, _, live in rows:
-                if live:
-                    by_tenant.setdefault((tenant, tenant_id), []).append(version_id)
-            for (tenant, tenant_id), version_ids in by_tenant.items():
-                index = WordIndex(connection, tenant_id, self._segments)
-                contexts = _before(index, version_ids)
-                found += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
-            return Batch(after, upto, found)
+            return self._batch(connection, 0 if row is None else row.upto, settled, limit)
+
+    def next_alone(self, model: str) -> Batch:
+        """Return a batch of the one version that comes next, without what was said before it."""
+        settled = self._database.settled()
+        with self._database.reading() as connection:
+            row = _model(connection, model)
+            return self._batch(connection, 0 if row is None else row.upto, settled, 1, has_contexts=False)
+
+    def again(self, version_id: int) -> Batch:
+        """Return a batch of one version that was set aside."""
+        with self._database.reading() as connection:
+            return self._batch(connection, version_id - 1, version_id, 1)
+
+    def _batch(self, connection: Connection, after: int, upto: int, limit: int, *, has_contexts: bool = True) -> Batch:
+        rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
+        versions: list[ToEmbed] = []
+        by_tenant: dict[tuple[str, int], list[int]] = {}
+        for version_id, tenant, tenant_id, _, live in rows:
+            if live:
+                by_tenant.setdefault((tenant, tenant_id), []).append(version_id)
+        for (tenant, tenant_id), version_ids in by_tenant.items():
+            index = WordIndex(connection, tenant_id, self._segments)
+            contexts = _before(index, version_ids) if has_contexts else {}
+            versions += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
+        return Batch(after, max(after, rows[-1][0]) if rows else after, versions)
 
     def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
 
         def work(connection: Connection) -> bool:
-            row = _locked(connection, model)
-            if row is None or row.holder != holder or row.upto != batch.after:
+            row = _next_row(connection, model, holder, batch)
+            if row is None:
                 return False
             self._add(connection, row.model_id, vectors)
             _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
+            connection.run("meta_remove", {"name": _FAILURE + model})
             return True
 
         return self._database.write(work)
+
+    # --- failures ----------------------------------------------------------------------------------------
+
+    def failure(self, model: str) -> Failure | None:
+        """Return what keeps a model from making vectors; None if it makes them, or was not tried yet."""
+        with self._database.reading() as connection:
+            return _failure(connection, model)
+
+    def note_failure(self, model: str, error: str, now: Instant) -> None:
+        """Remember for every process that no vectors are made, until some are put."""
+
+        def work(connection: Connection) -> None:
+            known = _failure(connection, model)
+            noted = {"since": now if known is None else known.since, "tried": now, "error": error}
+            connection.run("meta_put", {"name": _FAILURE + model, "value": json_text.dump(noted)})
+
+        self._database.write(work)
+
+    def set_aside(self, model: str, holder: str, batch: Batch, now: Instant) -> bool:
+        """Go on without the versions of a batch; False if another process has gone on meanwhile."""
+
+        def work(connection: Connection) -> bool:
+            row = _next_row(connection, model, holder, batch)
+            if row is None:
+                return False
+            for each in batch.found:
+                connection.run("meta_put", {"name": _aside(model, each.version_id), "value": b""})
+            connection.run("meta_remove", {"name": _FAILURE + model})
+            _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
+            return True
+
+        return self._database.write(work)
+
+    def aside(self, model: str, limit: int = ANY_NUMBER) -> list[int]:
+        """Return the versions that were set aside, the first ones."""
+        with self._database.reading() as connection:
+            return _versions_aside(connection, model, limit)
+
+    def put_aside(self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant) -> bool:
+        """Put the vectors of a version that was set aside; False if another process makes vectors."""
+
+        def work(connection: Connection) -> bool:
+            row = _locked(connection, model)
+            if row is None or row.holder != holder:
+                return False
+            self._add(connection, row.model_id, vectors)
+            _put(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
+            self._copy(connection, row.model_id)
+            connection.run("meta_remove", {"name": _aside(model, version_id)})
+            return True
+
+        return self._database.write(work)
+
+    # --- old models, and copies that a database compares itself ------------------------------------------
 
     def drop(self, model: str, limit: int) -> bool:
         """Delete some vectors of a model that is not used any more; whether there may be more."""
@@ -133,6 +207,10 @@ class VectorQueue:
             connection.run("vectors_drop", {**named, "limit": limit})
             connection.run("embedding_model_drop", named)
             is_there = _model(connection, model) is not None
+            if not is_there:
+                noted = [_aside(model, each) for each in _versions_aside(connection, model, ANY_NUMBER)]
+                for name in (_FAILURE + model, *noted):
+                    connection.run("meta_remove", {"name": name})
             if self._database.clear is not None and not is_there:
                 self._database.clear.drop(connection, row.model_id)
             return is_there
@@ -207,6 +285,30 @@ def _locked(connection: Connection, name: str) -> _ModelRow | None:
     """The same for whoever changes it."""
     row = connection.row("embedding_model_lock", {"name": name})
     return None if row is None else _ModelRow(*row)
+
+
+def _next_row(connection: Connection, model: str, holder: str, batch: Batch) -> _ModelRow | None:
+    """Return the row of a model, locked, if its holder may go on from where a batch began."""
+    row = _locked(connection, model)
+    return None if row is None or row.holder != holder or row.upto != batch.after else row
+
+
+def _failure(connection: Connection, model: str) -> Failure | None:
+    row = connection.row("meta_get", {"name": _FAILURE + model})
+    if row is None:
+        return None
+    noted = json_text.parse(bytes(row[0]))
+    return Failure(Instant(noted["since"]), Instant(noted["tried"]), noted["error"])
+
+
+def _aside(model: str, version_id: int) -> str:
+    return f"{_ASIDE}{model} {version_id:0{_ID_DIGITS}}"
+
+
+def _versions_aside(connection: Connection, model: str, limit: int) -> list[int]:
+    # A colon follows the digits: no name of another model, or of anything else, lies between.
+    between = {"after": f"{_ASIDE}{model} ", "before": f"{_ASIDE}{model} :", "limit": limit}
+    return [int(name[-_ID_DIGITS:]) for name, _ in connection.rows("meta_between", between)]
 
 
 def _put(connection: Connection, row: _ModelRow, **changed: Any) -> None:

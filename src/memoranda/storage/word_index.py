@@ -265,7 +265,7 @@ class WordIndex:
         return part.find(word)
 
     def _cut(self, base: OpenSegment, fresh: OpenSegment, names: tuple[SegmentName, ...]) -> list[OpenSegment]:
-        """What is settled and what is not, cut where no session goes on."""
+        """Return what is settled and what is not, cut where no session goes on; all in one if none of it is settled."""
         from memoranda.retrieval.segment import joined, shifted, until
 
         kept: tuple[int, Facts, Facts] | None = self._latest("cut", names)
@@ -278,10 +278,10 @@ class WordIndex:
         moved = len(base.facts) - cut
         if not moved:
             return [OpenSegment(head, base.find), OpenSegment(tail, fresh.find)]
-        return [
-            OpenSegment(head, lambda word: until(base.find(word), cut)[0]),
-            OpenSegment(tail, lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved])),
-        ]
+        after = OpenSegment(tail, lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved]))
+        if not cut:
+            return [after]
+        return [OpenSegment(head, lambda word: until(base.find(word), cut)[0]), after]
 
     def _head(self, base: OpenSegment, cut: int) -> Facts:
         """What is settled up to a cut. Most writes leave that where it is: what was found out of it stays."""

@@ -310,6 +310,20 @@ def test_what_was_true_and_known_on_another_day_is_shown(server: Running) -> Non
         assert browser.get(f"{ROOT}/?valid_at=yesterday").status_code == 400
 
 
+def test_what_was_true_or_known_on_a_day_includes_that_day(server: Running) -> None:
+    owner = "did:key:zSameDay"
+    key = server.key(owner, *ALL)
+    with server.client(key) as client:
+        assert client.post("/ump/remember", json=draft("Alice lives in Porto", owner=owner)).status_code == 200
+        found = client.post("/ump/recall", json={"query": "Alice"}).json()["results"]
+    day = found[0]["record"]["time"]["created"][:10]
+    with signed_in(server, key) as browser:
+        for name in ("valid_at", "known_at"):
+            assert "Porto" in browser.get(f"{ROOT}/?{name}={day}").text
+            assert "Porto" in browser.get(f"{ROOT}/?{name}={day}&q=Alice").text
+            assert "Porto" not in browser.get(f"{ROOT}/?{name}={day}T00:00:00Z").text
+
+
 def test_one_memory_is_shown_with_its_history_and_in_every_standard(
     server: Running, browser: httpx.Client, key: str
 ) -> None:

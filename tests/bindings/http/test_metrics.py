@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.bindings.http.running import Running, draft, error_of, remember, running
-from tests.embedders import LETTERS, WORDS_ALONE
+from tests.embedders import LETTERS, WORDS_ALONE, by_letters
 
 from memoranda import Memoranda, __version__
 from memoranda.bindings.http.metrics import _of_store
-from memoranda.measures import BUCKETS, EMBEDDING_BACKLOG, FAMILIES
+from memoranda.cli.doctor import _meaning
+from memoranda.embedding.embedder import of_callable
+from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
+from memoranda.model.instant import parse_instant
 from memoranda.opening import open_service
+from memoranda.service.core.meaning import Meaning
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
@@ -172,6 +176,52 @@ def test_what_has_no_vectors_yet_is_counted(tmp_path: Path) -> None:
         while service.embedding.step():
             pass
         assert [value for family, _, value in _of_store(service) if family is EMBEDDING_BACKLOG] == [0.0]
+
+
+def test_an_embedder_that_fails_is_told_with_the_time_since_when(tmp_path: Path) -> None:
+    def fail(texts: Sequence[str]) -> list[list[float]]:
+        raise RuntimeError(f"cannot embed {texts[0]}")
+
+    broken = of_callable("broken", fail)
+    with running(tmp_path, metrics_readers="open", meaning=Meaning("broken", lambda: broken)) as server:
+        with server.client(server.key()) as client:
+            remember(client, "the kettle is blue")
+            assert client.get("/readyz").json() == {"status": "ready"}
+            assert of(scraped(client), "memoranda_embedding_failing_since_seconds") == 0
+            with pytest.raises(RuntimeError):
+                server.service.embedding.step()
+            answer = client.get("/readyz")
+            assert (answer.status_code, set(answer.json())) == (200, {"status", "embedding_failing_since"})
+            since = parse_instant(answer.json()["embedding_failing_since"]) / 1_000
+            found = scraped(client)
+            assert of(found, "memoranda_embedding_failing_since_seconds") == pytest.approx(since)
+            assert of(found, "memoranda_embedding_aside") == 0
+        looked = _meaning(server.service)
+        assert not looked.ok
+        assert "1 version without vectors, as embedding has failed since 20" in looked.seen
+        assert "RuntimeError (broken)" in looked.seen
+        assert "kettle" not in looked.seen
+        assert looked.mend
+
+
+def test_a_version_that_cannot_be_embedded_is_counted(tmp_path: Path) -> None:
+    def refuse(texts: Sequence[str]) -> list[list[float]]:
+        if "poison" in texts[0]:
+            raise RuntimeError("poison")
+        return by_letters(texts)
+
+    moody = of_callable("moody", refuse)
+    service = open_service(load_settings(WORDS_ALONE, home=tmp_path), embedder=moody)
+    with closing(service), Memoranda(service, service.gate.local()) as m:
+        for text in ("one", "poison", "three"):
+            m.remember(text)
+        while service.embedding.step():
+            pass
+        numbers = {family: value for family, _, value in _of_store(service)}
+        assert (numbers[EMBEDDING_BACKLOG], numbers[EMBEDDING_ASIDE], numbers[EMBEDDING_FAILING]) == (0, 1, 0)
+        looked = _meaning(service)
+        assert (looked.ok, looked.seen.startswith("1 version could not be embedded")) == (False, True)
+        assert "models embed" in looked.mend
 
 
 def test_a_store_that_is_away_leaves_the_rest(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from memoranda.bindings.console.texts import Texts
-from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 
 _STEPS: Final = (
     (60, "second"),
@@ -55,10 +54,10 @@ def day(moment: str | Instant) -> str:
 
 
 def iso(moment: str | Instant) -> str:
-    """A moment as machines read it; a script shows it in the zone of whoever reads."""
+    """Return a moment as machines read it; a script shows it in the reader's time zone."""
     if isinstance(moment, str):
         return moment
-    return datetime.fromtimestamp(moment / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_instant(moment)
 
 
 def difference(before: str, after: str) -> list[Piece]:

@@ -11,7 +11,7 @@ import msgspec
 
 from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import EARLIEST, LATEST, format_instant
 from memoranda.service.oms.views import jsonable
 from memoranda.service.report import Report
 from memoranda.standards.oms import container, container_reader, grains, header, signature
@@ -201,11 +201,9 @@ def _header(head: Header) -> dict[str, Any]:
 
 
 def _moment(seconds: float) -> str | float:
-    """A time as people read it, or the number itself when no calendar reaches that far."""
-    try:
-        return format_instant(Instant(round(seconds * 1000)))
-    except (OverflowError, ValueError):
-        return seconds
+    """Return a time as people read it, or the number itself when no calendar reaches that far."""
+    milliseconds = seconds * 1_000
+    return format_instant(round(milliseconds)) if EARLIEST <= milliseconds <= LATEST else seconds
 
 
 def _type_name(byte: int) -> str:

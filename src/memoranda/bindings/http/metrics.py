@@ -17,7 +17,9 @@ from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.measures import (
     BUILD,
     CPU_SECONDS,
+    EMBEDDING_ASIDE,
     EMBEDDING_BACKLOG,
+    EMBEDDING_FAILING,
     OPEN_FILES,
     RESIDENT_BYTES,
     STORE_BYTES,
@@ -69,15 +71,16 @@ def served(operations: Iterable[Operation], readers: Readers) -> tuple[Operation
 
 
 def _of_store(service: Service) -> Iterator[Number]:
-    """What the store is asked when somebody wants to know; while it is away, nothing is said of it."""
+    """Yield the numbers that the store is asked for; none of them while it is away."""
     yield BUILD, (__version__,), 1.0
-    asked: Sequence[tuple[Family, Callable[[], int]]] = [(STORE_BYTES, service.context.engine.system.size_bytes)]
+    counts: list[tuple[Family, Callable[[], float]]] = [(STORE_BYTES, service.context.engine.system.size_bytes)]
     if service.context.meaning.is_on:
-        vectors, model = service.context.engine.vectors, service.context.meaning.model
-        asked = [*asked, (EMBEDDING_BACKLOG, lambda: vectors.waiting(model))]
-    for family, ask in asked:
+        queue = service.embedding
+        counts += [(EMBEDDING_BACKLOG, queue.waiting), (EMBEDDING_ASIDE, queue.aside)]
+        counts.append((EMBEDDING_FAILING, lambda: (queue.failing_since() or 0) / 1_000))
+    for family, count in counts:
         with suppress(MemorandaError):
-            yield family, (), float(ask())
+            yield family, (), float(count())
 
 
 def _of_processes(numbers: Sequence[int]) -> Iterator[Number]:

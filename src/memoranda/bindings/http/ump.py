@@ -12,6 +12,7 @@ from memoranda.bindings.http.operation import Refusal, Standard, in_header
 from memoranda.bindings.http.page import welcome
 from memoranda.encoding.shapes import COUNT, NAME, closed_object, one_of, ref
 from memoranda.errors import MemorandaError
+from memoranda.model.instant import format_instant
 from memoranda.service.service import Service
 from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.ump.answers import ANSWERS, DOCUMENTS
@@ -79,7 +80,9 @@ UMP: Final = Standard(
     answers={
         **ANSWERS,
         "RememberRequest": {"anyOf": [ref("NewMemory"), closed_object("record", record=ref("NewMemory"))]},
-        "Health": closed_object("status", status=NAME),
+        "Health": closed_object(
+            "status", status=NAME, embedding_failing_since={"type": "string", "format": "date-time"}
+        ),
         "OpenApi": {"type": "object", "required": ["openapi", "info", "paths"]},
         "Error": closed_object("error", error=_ERROR),
     },
@@ -174,7 +177,9 @@ def alive(_service: Service, _call: Call, _asked: None) -> dict[str, str]:
 
 def ready(service: Service, _call: Call, _asked: None) -> dict[str, str]:
     service.check_ready()
-    return {"status": "ready"}
+    since = service.embedding.failing_since()
+    # Ready all the same: memories are found by their words.
+    return {"status": "ready", **({} if since is None else {"embedding_failing_since": format_instant(since)})}
 
 
 # --- the table -------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from memoranda.consolidation.text.note import Counter, Note, four_bytes, strongest_first
-from memoranda.consolidation.time.dates import day_of
 from memoranda.errors import InvalidInput
+from memoranda.model.calendar import utc_day
 
 Kind = Literal["new", "revise", "link"]
 
@@ -127,12 +127,12 @@ def listed(parts: Sequence[str]) -> str:
 
 def day_text(at: int) -> str:
     """The UTC day of an instant, as 2026-03-01."""
-    return day_of(at).isoformat()
+    return utc_day(at).isoformat()
 
 
 def span_text(notes: Sequence[Note]) -> str:
     """ "on 2026-03-01", or "from 2026-03-01 to 2026-04-02"."""
-    first, last = (day_of(at) for at in (min(note.at for note in notes), max(note.at for note in notes)))
+    first, last = (utc_day(at) for at in (min(note.at for note in notes), max(note.at for note in notes)))
     return between(first, last)
 
 

@@ -9,12 +9,22 @@ from typing import Final
 
 from memoranda.consolidation.strategies.dream import Dream, Options, between, counted, day_text, dream, number_text
 from memoranda.consolidation.strategies.patterns import rhythm_text
-from memoranda.consolidation.strategies.series import Event, Framed, Series, events, frames, rhythm, series, trend
+from memoranda.consolidation.strategies.series import (
+    Framed,
+    Rhythm,
+    Series,
+    events,
+    frames,
+    rhythm,
+    series,
+    trend,
+)
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.reading import Reading
 from memoranda.consolidation.text.sentences import is_code
 from memoranda.consolidation.text.summary import overtaken
-from memoranda.consolidation.time.dates import WEEKDAYS, Named, day_of, named_days
+from memoranda.consolidation.time.dates import WEEKDAYS, Named, named_days
+from memoranda.model.calendar import utc_day
 from memoranda.model.instant import DAY_MS
 
 # Three readings always lie near some line; a trend needs one more than a pattern.
@@ -40,7 +50,7 @@ _DENIED = re.compile(
 def forecast(reading: Reading, now: int, options: Options) -> list[Dream]:
     """Stated plans by date, events that are due again, and figures that follow a line."""
     groups = frames(reading)
-    today = day_of(now)
+    today = utc_day(now)
     return [
         *_plans(reading, today),
         *_returning(reading, groups, today, options.least),
@@ -83,7 +93,7 @@ def _plans(reading: Reading, today: date) -> Iterator[Dream]:
 def _is_said_itself(named: Named, text: str, written: int) -> bool:
     """Whether the sentence itself looks ahead: not a quotation in it, and not "today"."""
     before = text[: named.start]
-    return before.count('"') % 2 == 0 and before.count("“") == before.count("”") and named.day > day_of(written)
+    return before.count('"') % 2 == 0 and before.count("“") == before.count("”") and named.day > utc_day(written)
 
 
 def _is_ahead(named: Named, today: date) -> bool:
@@ -100,8 +110,8 @@ def _returning(reading: Reading, groups: Sequence[Sequence[Framed]], today: date
         if regular is None or last > today:
             continue
         period = regular.period_days or 31
-        due = _next(event, today)
-        if due is None or (today - last).days > _MISSED_PERIODS * period:
+        due = None if (today - last).days > _MISSED_PERIODS * period else _next_due(regular, last, today)
+        if due is None:
             continue
         what = f"a memory tagged {quote(event.label)}" if event.is_tag else quote(event.label)
         yield dream(
@@ -115,18 +125,12 @@ def _returning(reading: Reading, groups: Sequence[Sequence[Framed]], today: date
         )
 
 
-def _next(event: Event, today: date) -> date | None:
-    """The first day it is due that is not past."""
-    regular = rhythm(event)
-    due = event.days[-1]
-    while regular is not None:
-        try:
-            due = regular.after(due)
-        except (ValueError, OverflowError):
-            return None  # beyond the calendar
-        if due >= today:
-            return due
-    return None
+def _next_due(regular: Rhythm, last: date, today: date) -> date | None:
+    """Return the first day, from today on, on which an event is due; None if it last came on the last day there is."""
+    due = regular.after(last)
+    while due < today:
+        due = regular.after(due)
+    return due if due > last else None
 
 
 def _moving(groups: Sequence[Sequence[Framed]], now: int, least: int) -> Iterator[Dream]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date
 from statistics import median
 from typing import Final, Literal
 
@@ -21,7 +20,8 @@ import msgspec
 
 from memoranda.consolidation.text.note import Note
 from memoranda.consolidation.text.reading import Reading, Sentence, content_words, once
-from memoranda.consolidation.time.dates import day_of, named_days
+from memoranda.consolidation.time.dates import named_days
+from memoranda.model.calendar import days_after, months_after, utc_day
 from memoranda.model.instant import DAY_MS
 
 Direction = Literal["rising", "falling", "steady", "mixed"]
@@ -104,11 +104,8 @@ class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     weekday: int | None
 
     def after(self, day: date) -> date:
-        """When it is due after that day."""
-        if not self.is_monthly:
-            return day + timedelta(days=self.period_days)
-        year, month = divmod(day.year * 12 + day.month, 12)
-        return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+        """Return the next day on which it is due; the last day there is for one beyond."""
+        return months_after(day, 1) if self.is_monthly else days_after(day, self.period_days)
 
 
 class Framed(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +141,7 @@ def framed(sentence: Sentence) -> Framed | None:
     key = content_words(text)
     if len(key) < _FRAME_WORDS:
         return None
-    day = days[0].day if days else day_of(note.at)
+    day = days[0].day if days else utc_day(note.at)
     at = (day - date(1970, 1, 1)).days * DAY_MS if days else note.at
     return Framed(sentence=sentence, day=day, at=at, key=key, text=text.rstrip("."), figures=tuple(figures))
 
@@ -213,7 +210,7 @@ def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) 
     tagged: dict[str, dict[date, Note]] = defaultdict(dict)
     for note in reading.notes:
         for tag in sorted(set(note.tags)):
-            tagged[tag][day_of(note.at)] = note
+            tagged[tag][utc_day(note.at)] = note
     found += [_event(tag, by_day, is_tag=True) for tag, by_day in sorted(tagged.items()) if len(by_day) >= least]
     # A tag that stands on the notes of one frame, or of another tag, and on no others is no event of its own.
     different: dict[tuple[str, ...], Event] = {}

@@ -28,7 +28,8 @@ from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.reading import Reading, content_words, markers
 from memoranda.consolidation.text.sentences import is_code
 from memoranda.consolidation.text.statement import is_of_its_day
-from memoranda.consolidation.time.dates import day_of, named_days
+from memoranda.consolidation.time.dates import named_days
+from memoranda.model.calendar import utc_day
 
 _SENTENCE_CHARS_LIMIT: Final = 300
 _FRAME_WORDS_LIMIT: Final = 12
@@ -333,5 +334,5 @@ def _differ(earlier: Filling, later: Filling) -> bool:
         return not all(days) or not days[0].isdisjoint(days[1])
     if later.kind == "date":
         # What has passed when the later note was written was another occasion.
-        return earlier.day is not None and earlier.day >= day_of(later.note.at)
+        return earlier.day is not None and earlier.day >= utc_day(later.note.at)
     return True

@@ -17,7 +17,7 @@ import msgspec
 from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.consolidation.text.statement import statement_key
-from memoranda.consolidation.time.dates import day_of
+from memoranda.model.calendar import utc_day
 from memoranda.retrieval.words import plain_words
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def _read_note(note: Note) -> list[Sentence]:
 def read_sentence(note: Note, place: int, text: str, before: Sequence[str] = ()) -> Sentence:
     """One sentence with what it is compared by."""
     found = content_words(text)
-    key = statement_key(text, before, day_of(note.at))
+    key = statement_key(text, before, utc_day(note.at))
     return Sentence(note, place, text, found, numbers(text), markers(text), frozenset(found), key)
 
 

@@ -6,14 +6,13 @@ A date that two readers would read differently (03/04/2026) is not read at all.
 from __future__ import annotations
 
 import re
-from calendar import isleap
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable
+from datetime import date
 from typing import Final, Literal
 
 import msgspec
 
-from memoranda.model.instant import EARLIEST, LATEST
+from memoranda.model.calendar import days_after, existing_day, months_after, utc_day
 
 Grain = Literal["day", "month"]
 
@@ -60,103 +59,84 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     grain: Grain
     start: int
     end: int
-    # Whether it was counted from the day of writing ("tomorrow").
+    # Counted from the day of writing ("tomorrow").
     is_relative: bool = False
 
 
-def day_of(at: int) -> date:
-    """The UTC day of an instant, held to the years that a calendar has."""
-    clamped = min(max(at, EARLIEST), LATEST)
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=clamped)).date()
-
-
 def named_days(text: str, at: int) -> list[Named]:
-    """The days a text written at that instant names, in order."""
-    return list(_found(text, day_of(at)))
+    """Return the days that a text written at an instant names, in order."""
+    written = utc_day(at)
+    return [named for match in _NAMED.finditer(text) if (named := _read(match, written)) is not None]
 
 
-def _found(text: str, written: date) -> Iterator[Named]:
-    for match in _NAMED.finditer(text):
-        for read in _READERS:
-            try:
-                made = read(match, written)
-            except (ValueError, OverflowError):
-                made = None  # 31 February, or beyond the calendar
-            if made is not None:
-                day, grain, is_relative = made
-                yield Named(day=day, grain=grain, start=match.start(), end=match.end(), is_relative=is_relative)
-                break
+def _read(match: re.Match[str], written: date) -> Named | None:
+    """Return the day that a match names; None for a day that does not exist, as 31 February."""
+    for reader in _READERS:
+        day, grain, is_relative = reader(match, written) or _NO_DAY
+        if day is not None:
+            return Named(day=day, grain=grain, start=match.start(), end=match.end(), is_relative=is_relative)
+    return None
 
 
-_Made = tuple[date, Grain, bool] | None
+# The day, how exact it is, and whether it was counted from the day of writing.
+_Reading = tuple[date | None, Grain, bool]
+_NO_DAY: Final[_Reading] = (None, "day", False)
 
 
-def _written_out(match: re.Match[str], written: date) -> _Made:
+def _read_date(match: re.Match[str], written: date) -> _Reading | None:
     for form in ("iso", "dot", "cjk", "dmy", "mdy"):
         if match[f"{form}_d"]:
             month = match[f"{form}_m"].lower()
             number, day = _MONTH_NUMBERS.get(month) or int(month), int(match[f"{form}_d"])
             if match[f"{form}_y"]:
-                return date(int(match[f"{form}_y"]), number, day), "day", False
+                return existing_day(int(match[f"{form}_y"]), number, day), "day", False
             # "Form 12 may be used" names no day.
             return None if match[f"{form}_m"] in _VERBS_TOO else (_without_year(number, day, written), "day", False)
     for form in ("my", "ym"):
         if match[f"{form}_y"]:
             month = match[f"{form}_m"].lower()
-            return date(int(match[f"{form}_y"]), _MONTH_NUMBERS.get(month) or int(month), 1), "month", False
+            return existing_day(int(match[f"{form}_y"]), _MONTH_NUMBERS.get(month) or int(month), 1), "month", False
     return None
 
 
-def _without_year(month: int, day: int, written: date) -> date:
-    """The next such day; or the last, if that was a few weeks ago: one speaks of what was, and of what comes."""
+def _without_year(month: int, day: int, written: date) -> date | None:
+    """Return the next such day, or the last one if it was a few weeks ago: people speak of both."""
+    # 29 February comes every fourth year, and once in eight.
     for year in range(written.year - 1, written.year + 8):
-        # 29 February comes every fourth year, and once in eight.
-        if day == 29 and month == 2 and not isleap(year):
-            continue
-        found = date(year, month, day)
-        if found >= written - timedelta(days=_RECENT_DAYS):
-            return found
-    raise ValueError("no such day near")
+        named = existing_day(year, month, day)
+        if named is not None and (written - named).days <= _RECENT_DAYS:
+            return named
+    return None
 
 
-def _counted(match: re.Match[str], written: date) -> _Made:
+def _read_count(match: re.Match[str], written: date) -> _Reading | None:
     if match["in_n"]:
         unit = match["in_unit"].lower().rstrip("s")
         if unit == "month":
-            return _months_later(written, int(match["in_n"])), "day", True
-        return written + timedelta(days=int(match["in_n"]) * (7 if unit == "week" else 1)), "day", True
+            return months_after(written, int(match["in_n"])), "day", True
+        return days_after(written, int(match["in_n"]) * (7 if unit == "week" else 1)), "day", True
     if match["relative"]:
         word = match["relative"].lower().split()
         if word == ["next", "month"]:
-            return _months_later(written.replace(day=1), 1), "month", True
+            return months_after(written.replace(day=1), 1), "month", True
         days = {"today": 0, "tomorrow": 1, "yesterday": -1}
         # "Next week" is a week, not a day: its Monday stands for it.
         ahead = days[word[0]] if word[0] in days else 7 - written.weekday()
-        return written + timedelta(days=ahead), "day", True
+        return days_after(written, ahead), "day", True
     return None
 
 
-def _weekday(match: re.Match[str], written: date) -> _Made:
+def _read_weekday(match: re.Match[str], written: date) -> _Reading | None:
     if not match["weekday"]:
         return None
-    place = [name.lower() for name in WEEKDAYS].index(match["weekday"].lower())
+    weekday = [name.lower() for name in WEEKDAYS].index(match["weekday"].lower())
     if match["which"].lower() == "last":
-        return written - timedelta(days=(written.weekday() - place - 1) % 7 + 1), "day", True
-    return written + timedelta(days=(place - written.weekday() - 1) % 7 + 1), "day", True
+        return days_after(written, -((written.weekday() - weekday - 1) % 7 + 1)), "day", True
+    return days_after(written, (weekday - written.weekday() - 1) % 7 + 1), "day", True
 
 
-def _months_later(day: date, months: int) -> date:
-    place = day.year * 12 + day.month - 1 + months
-    year, month = divmod(place, 12)
-    last = 31
-    while last > 28:
-        try:
-            return date(year, month + 1, min(day.day, last))
-        except ValueError:
-            if not 1 <= year <= 9999:
-                raise
-            last -= 1
-    return date(year, month + 1, min(day.day, last))
-
-
-_READERS: Final[tuple[Callable[[re.Match[str], date], _Made], ...]] = (_written_out, _counted, _weekday)
+_READERS: Final[tuple[Callable[[re.Match[str], date], _Reading | None], ...]] = (
+    _read_date,
+    _read_count,
+    _read_weekday,
+)

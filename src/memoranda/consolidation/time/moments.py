@@ -10,17 +10,25 @@ reader has to choose ("at 5": in the afternoon), the certainty is lower.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from collections.abc import Iterator
+from datetime import UTC, date, timedelta, timezone, tzinfo
 from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.time.dates import WEEKDAYS, day_of, named_days
-from memoranda.model.instant import DAY_MS
+from memoranda.consolidation.time.dates import WEEKDAYS, named_days
+from memoranda.model.calendar import (
+    days_after,
+    end_of_month,
+    existing_day,
+    instant_of,
+    local_day,
+    months_after,
+    utc_offset_ms,
+)
+from memoranda.model.instant import clamp
 
 # A sentence with more of a kind is a timetable.
 _TIMES_LIMIT: Final = 12
@@ -149,7 +157,7 @@ class _Day(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moments(text: str, at: int, zone: tzinfo = UTC) -> list[Moment]:
-    """The moments after `at` that one sentence written then names, in order."""
+    """Return the moments after `at` that one sentence written then names, in order."""
     exact = list(_spans(text, at))
     days = [
         day for day in _days(text, at, zone) if not any(span.start < day.end and day.start < span.end for span in exact)
@@ -158,14 +166,13 @@ def moments(text: str, at: int, zone: tzinfo = UTC) -> list[Moment]:
     found = exact
     for day in days:
         day, times = _with_time(text, day, times)
-        found.extend(_moment(day, at, zone))
-    for time in times:
-        found.extend(_moment(_first_day(time, at, zone), at, zone))
+        found.append(_moment(day, at, zone))
+    found += [_moment(_first_day(time, at, zone), at, zone) for time in times]
     return sorted((made for made in found if made.due > at), key=lambda made: (made.start, made.end))
 
 
 def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
-    """A moment of which only the day was named, at a time of day named elsewhere."""
+    """Return a moment that names only a day, at a time of day named elsewhere."""
     if moment.day is None:
         return moment
     day = _Day(
@@ -177,18 +184,7 @@ def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
         offset_minutes=clock.offset_minutes,
         certainty=min(moment.certainty, clock.certainty),
     )
-    return next(iter(_moment(day, moment.due, zone)), moment)
-
-
-def local_day(at: int, zone: tzinfo) -> date:
-    """The day it is in a zone."""
-    return day_of(at + _offset_ms(at, zone))
-
-
-def instant_of(day: date, minute: int, zone: tzinfo) -> int:
-    """The instant of a local time; minute 1440 is midnight at the end of the day. Raises OverflowError."""
-    moment = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minute)
-    return round(moment.timestamp()) * 1000
+    return _moment(day, moment.due, zone)
 
 
 def count_of(word: str) -> int:
@@ -205,14 +201,6 @@ def weekday_of(word: str) -> int:
 def month_of(word: str) -> int:
     """1 for January, from a name or its abbreviation."""
     return _MONTHS.index(word[:3].lower()) + 1
-
-
-def months_later(day: date, months: int) -> date:
-    """The same day of a later month, or that month's last. Raises ValueError beyond the calendar."""
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    if not 1 <= year <= 9999:
-        raise ValueError("beyond the calendar")
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
 def clocks(text: str) -> list[Clock]:
@@ -270,13 +258,13 @@ def _spans(text: str, at: int) -> Iterator[Moment]:
         else:
             unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
             length = count_of(match["n"] or match["n_now"]) * unit_ms + (unit_ms // 2 if match["more"] else 0)
-        yield Moment(due=at + length, start=match.start(), end=match.end())
+        yield Moment(due=clamp(at + length), start=match.start(), end=match.end())
 
 
 def _days(text: str, at: int, zone: tzinfo) -> list[_Day]:
     """Days named, where two readings overlap the earlier and longer."""
     today = local_day(at, zone)
-    found = [*_named(text, at + _offset_ms(at, zone)), *_said(text, today)]
+    found = [*_dated(text, at + utc_offset_ms(at, zone)), *_counted_days(text, today)]
     kept: list[_Day] = []
     for day in sorted(found, key=lambda day: (day.start, -day.end)):
         if not kept or day.start >= kept[-1].end:
@@ -284,7 +272,7 @@ def _days(text: str, at: int, zone: tzinfo) -> list[_Day]:
     return [made for day in kept for made in _led(text, day)]
 
 
-def _named(text: str, local_at: int) -> Iterator[_Day]:
+def _dated(text: str, local_at: int) -> Iterator[_Day]:
     for named in named_days(text, local_at)[:_TIMES_LIMIT]:
         words = text[named.start : named.end].lower()
         first = words.split()[0]
@@ -294,7 +282,7 @@ def _named(text: str, local_at: int) -> Iterator[_Day]:
         day = _Day(
             day=named.day, start=named.start, end=named.end, lead=lead, certainty=0.9 if named.grain == "month" else 1.0
         )
-        time = re.search(r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-]\d{2}:\d{2})?$", words)
+        time = re.search(r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words)
         if time and int(time[1]) < 24 and int(time[2]) < 60:
             offset = _iso_offset(time[3])
             day = replace(day, minute=int(time[1]) * 60 + int(time[2]), offset_minutes=offset, is_full=True)
@@ -307,12 +295,9 @@ def _iso_offset(text: str | None) -> int | None:
     return 0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
 
 
-def _said(text: str, today: date) -> Iterator[_Day]:
+def _counted_days(text: str, today: date) -> Iterator[_Day]:
     for match in islice(_DAY.finditer(text), _TIMES_LIMIT):
-        try:
-            made = _counted(match, today) or _ending(match, today) or _of_the_month(match, today)
-        except (ValueError, OverflowError):
-            continue  # 31 February, or beyond the calendar
+        made = _counted(match, today) or _ending(match, today) or _of_the_month(match, today)
         if made is not None:
             lead = (match["which"] or "").lower()
             yield replace(made, start=match.start(), end=match.end(), lead=made.lead or lead)
@@ -324,7 +309,7 @@ def _at(day: date, minute: int | None = None, certainty: float = 1.0) -> _Day:
 
 def _counted(match: re.Match[str], today: date) -> _Day | None:
     if match["after_tomorrow"]:
-        return _at(today + timedelta(days=2))
+        return _at(days_after(today, 2))
     if match["tonight"]:
         part = match["tonight"].lower()
         return _at(today, None if part == "later today" else _PARTS[part.removeprefix("to").removeprefix("this ")])
@@ -339,7 +324,7 @@ def _counted(match: re.Match[str], today: date) -> _Day | None:
     if match["weekend"]:
         saturday = _next_weekday(today, 5)
         return _at(
-            saturday + timedelta(days=7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0),
+            days_after(saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0),
             certainty=0.9,
         )
     return None
@@ -354,8 +339,8 @@ def _ending(match: re.Match[str], today: date) -> _Day | None:
         if "this" in match["next"].lower():
             return _at(_end_of(unit, today, 0), _FIVE, 0.8)
         if unit == "week":
-            return _at(today + timedelta(days=7 - today.weekday()))
-        return _at(_end_of(unit, today, 0) + timedelta(days=1), certainty=0.9)
+            return _at(days_after(today, 7 - today.weekday()))
+        return _at(days_after(_end_of(unit, today, 0), 1), certainty=0.9)
     return None
 
 
@@ -364,52 +349,59 @@ def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
         if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
             return None  # "5 may be too many"
         month, number = month_of(match["md_m"] or match["dm_m"]), int(match["md_d"] or match["dm_d"])
-        this_year = date(today.year, month, number)
-        return _at(this_year if this_year >= today else date(today.year + 1, month, number))
+        this_year = existing_day(today.year, month, number)
+        # 29 February is read only where the year that is meant has one.
+        is_over = this_year is not None and this_year < today
+        return _at_existing(existing_day(today.year + 1, month, number) if is_over else this_year)
     if match["nth"]:
         number = int(match["nth"])
         first = today.replace(day=1)
         if "next" in (match["nth_of"] or "").lower() or (number < today.day and not match["nth_of"]):
-            first = months_later(first, 1)
-        return _at(first.replace(day=number))
+            first = months_after(first, 1)
+        return _at_existing(existing_day(first.year, first.month, number))
     if match["year"]:
-        return _at(date(int(match["year"]), 1, 1), certainty=0.8)
+        return _at_existing(existing_day(int(match["year"]), 1, 1), certainty=0.8)
     if match["month"] and match["month"][0].isupper():
         month = month_of(match["month"])
-        return _at(date(today.year + (month <= today.month), month, 1), certainty=0.8)
+        return _at_existing(existing_day(today.year + (month <= today.month), month, 1), certainty=0.8)
     return None
 
 
+def _at_existing(day: date | None, certainty: float = 1.0) -> _Day | None:
+    return None if day is None else _at(day, certainty=certainty)
+
+
 def _next_weekday(today: date, weekday: int) -> date:
-    return today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
+    return days_after(today, (weekday - today.weekday() - 1) % 7 + 1)
 
 
 def _later(day: date, count: int, unit: str) -> date:
     unit = unit.lower().rstrip("s")
     if unit in ("month", "year"):
-        return months_later(day, count * (12 if unit == "year" else 1))
-    return day + timedelta(days=count * (7 if unit == "week" else 1))
+        return months_after(day, count * (12 if unit == "year" else 1))
+    return days_after(day, count * (7 if unit == "week" else 1))
 
 
 def _working_days_later(day: date, count: int) -> date:
     for _ in range(count):
-        day += timedelta(days=1)
+        day = days_after(day, 1)
+        # The last day there is is a Friday.
         while day.weekday() > 4:
-            day += timedelta(days=1)
+            day = days_after(day, 1)
     return day
 
 
 def _end_of(unit: str, today: date, later: int) -> date:
     if unit == "week":
-        friday = today + timedelta(days=4 - today.weekday() + 7 * later)
+        friday = days_after(today, 4 - today.weekday() + 7 * later)
         return max(friday, today)
     months = {"month": 1, "quarter": 3, "year": 12}[unit]
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
-    return months_later(first, months * (later + 1)) - timedelta(days=1)
+    return end_of_month(months_after(first, months * (later + 1) - 1))
 
 
 def _led(text: str, day: _Day) -> Iterator[_Day]:
-    """A day with the words before it taken into account; nothing when they say that it is not when to act."""
+    """Yield a day as the words before it move it; nothing if they say that it is not when to act."""
     if text[day.end : day.end + 2] in _POSSESSIVES:
         return
     way, start = day.lead, day.start
@@ -419,15 +411,12 @@ def _led(text: str, day: _Day) -> Iterator[_Day]:
     if text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each")) or way in _NOT_DUE - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
-    try:
-        if shift and way in ("before", "after", "from"):
-            count = count_of(shift["n"]) * (-1 if way == "before" else 1)
-            yield replace(day, day=_later(day.day, count, shift["unit"]), start=shift.start(), lead="")
-        elif way != "from":
-            days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
-            yield replace(day, day=day.day + timedelta(days=days), start=start, lead=way)
-    except (ValueError, OverflowError):
-        return
+    if shift and way in ("before", "after", "from"):
+        count = count_of(shift["n"]) * (-1 if way == "before" else 1)
+        yield replace(day, day=_later(day.day, count, shift["unit"]), start=shift.start(), lead="")
+    elif way != "from":
+        days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
+        yield replace(day, day=days_after(day.day, days), start=start, lead=way)
 
 
 def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clock]]:
@@ -452,7 +441,7 @@ def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clo
 
 
 def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
-    """The first day on which a time of day is still to come."""
+    """Return the first day on which a time of day is still to come."""
     where = zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
     today = local_day(at, where)
     day = _Day(
@@ -463,32 +452,17 @@ def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
         offset_minutes=time.offset_minutes,
         certainty=time.certainty,
     )
-    try:
-        return day if instant_of(today, time.minute, where) > at else replace(day, day=today + timedelta(days=1))
-    except (ValueError, OverflowError):
-        return day
+    return day if instant_of(today, time.minute, where) > at else replace(day, day=days_after(today, 1))
 
 
-def _moment(day: _Day, at: int, zone: tzinfo) -> Iterable[Moment]:
+def _moment(day: _Day, at: int, zone: tzinfo) -> Moment:
     where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
-    try:
-        due = instant_of(day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where)
-    except (ValueError, OverflowError):
-        return ()
+    due = instant_of(day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where)
     alone = day.day if day.minute is None else None
-    return (Moment(due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone),)
+    return Moment(due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone)
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:
     if day.day != local_day(at, zone):
         return NINE
     return _FIVE if instant_of(day.day, _FIVE, zone) > at else _LAST_MINUTE
-
-
-def _offset_ms(at: int, zone: tzinfo) -> int:
-    if zone is UTC:
-        return 0
-    day = day_of(at)
-    clamped = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(milliseconds=at % DAY_MS)
-    offset = clamped.astimezone(zone).utcoffset() if 1 < day.year < 9999 else None
-    return round((offset or timedelta()).total_seconds() * 1000)

@@ -21,13 +21,12 @@ from memoranda.consolidation.time.moments import (
     NUMBER,
     clocks,
     count_of,
-    instant_of,
-    local_day,
     month_of,
     weekday_of,
 )
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import EARLIEST, LATEST
+from memoranda.model.calendar import LAST_DAY, days_after, instant_of, local_day
+from memoranda.model.instant import EARLIEST, LATEST, clamp
 
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
@@ -108,23 +107,22 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("not a rule for something that comes again")
 
     def next_after(self, at: int, zone: tzinfo = UTC) -> int | None:
-        """The first instant later than that one; None when there is none within forty years."""
+        """Return the first instant after another; None if there is none in forty years or before time ends."""
+        after = max(at, self.start)
         length = _LENGTHS_MS.get(self.unit)
         if length is not None:
             step = length * self.interval
-            return self.start + (max(at - self.start, 0) // step + 1) * step
+            due = self.start + ((after - self.start) // step + 1) * step
+            return due if due <= LATEST else None
         if self.offset_minutes is not None:
             zone = timezone(timedelta(minutes=self.offset_minutes))
-        first = local_day(max(at, self.start), zone)
-        for count in range(-1, _SEARCH_DAYS):
-            try:
-                day = first + timedelta(days=count)
-                if self._means(day, local_day(self.start, zone)):
-                    due = instant_of(day, self.minute, zone)
-                    if due > max(at, self.start):
-                        return due
-            except (ValueError, OverflowError):
-                continue
+        day, first = days_after(local_day(after, zone), -1), local_day(self.start, zone)
+        for _ in range(_SEARCH_DAYS + 1):
+            if self._means(day, first) and (due := instant_of(day, self.minute, zone)) > after:
+                return due
+            if day == LAST_DAY:
+                break
+            day = days_after(day, 1)
         return None
 
     def _means(self, day: date, start: date) -> bool:
@@ -133,7 +131,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             case "day":
                 return (day - start).days % self.interval == 0
             case "week":
-                weeks = ((day - timedelta(days=day.weekday())) - (start - timedelta(days=start.weekday()))).days // 7
+                weeks = (day.toordinal() - day.weekday() - start.toordinal() + start.weekday()) // 7
                 return weeks % self.interval == 0 and day.weekday() in (self.weekdays or (start.weekday(),))
             case "month":
                 return months % self.interval == 0 and self._is_day_of_month(day, start)
@@ -161,7 +159,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_recurrence(text: str, at: int) -> Recurring | None:
     """The first rule a sentence written at that instant states, with the time of day beside it."""
-    at = min(max(at, EARLIEST), LATEST)
+    at = clamp(at)
     match = _EVERY.search(text)
     if match is None:
         return None

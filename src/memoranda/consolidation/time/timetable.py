@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Final
 
+from memoranda.model.calendar import days_after
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST
 
 _MINUTE_MS: Final = 60_000
@@ -54,7 +55,7 @@ def _by_day(known: Sequence[int], least: int) -> str | None:
         # The day whose time of day is nearest: just before midnight may belong to the next day.
         number, rest = divmod(at - minute * _MINUTE_MS + DAY_MS // 2, DAY_MS)
         if abs(rest - DAY_MS // 2) <= WINDOW_MINUTES * _MINUTE_MS // 2:
-            days.append(_EPOCH + timedelta(days=number))
+            days.append(days_after(_EPOCH, number))
     if len(days) < _KEPT_SHARE * len(known):
         return None
     kept = sorted(set(days))
@@ -105,8 +106,8 @@ def _most(kept: Collection[date], count: int) -> bool:
 
 def _days_between(kept: Sequence[date]) -> list[date]:
     # A few years are enough to tell; a stray early instant must not cost time.
-    first = max(kept[0], kept[-1] - timedelta(days=min(1_500, (kept[-1] - date.min).days)))
-    return [first + timedelta(days=count) for count in range((kept[-1] - first).days + 1)]
+    first = max(kept[0], days_after(kept[-1], -1_500))
+    return [days_after(first, count) for count in range((kept[-1] - first).days + 1)]
 
 
 def _usual(places: Sequence[int], circle: int, window: int) -> tuple[int, int]:

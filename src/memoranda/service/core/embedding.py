@@ -5,6 +5,11 @@ one unit of work. Whatever is killed in between is done again. Until a memory ha
 
 A vector takes as much of a processor as a write or more. So while much is written, in whichever process, this waits
 until there is less or somebody waits for it, and where it goes on and on it takes a tenth of the time of one processor.
+
+Failures. Where the embedder fails with any text, nothing is skipped: the failure is noted in the store, for `doctor`,
+`/readyz` and `/metrics`, and it is tried again after a while. Where it works and a batch fails all the same, the batch
+is halved until one version is left, and that one is set aside: its words still find it. What was set aside is tried
+again by the next process that has nothing else to do.
 """
 
 from __future__ import annotations
@@ -18,12 +23,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import embedded_text, prepend_context
-from memoranda.errors import MemorandaError
+from memoranda.errors import MemorandaError, StoreUnavailable
+from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, unless_damaged
 from memoranda.standards.port import port_of
-from memoranda.storage.embedded import ANY_NUMBER, Batch, NewVector, Progress
+from memoranda.storage.embedded import ANY_NUMBER, Batch, Failure, NewVector, Progress, ToEmbed
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector
@@ -39,8 +45,15 @@ _BUSY_PER_SECOND: Final = 200.0
 _LOOK_SECONDS: Final = 0.05
 _GIVE_WAY_SECONDS: Final = 5.0
 _GIVE_WAY: Final = 9.0
-# After a failure, of an endpoint say.
+# After a failure, of an endpoint say; twice as long after each that follows, up to a limit.
 _RETRY_SECONDS: Final = 5.0
+_RETRY_LIMIT_SECONDS: Final = 60.0
+# A failure is believed for so long without another try: three times the longest wait between two.
+_BELIEVED_MS: Final = 180_000
+# A version that fails so often, one time after the other, is set aside.
+_TRIES: Final = 3
+# If more than these are set aside, the fault is not theirs.
+_ASIDE_LIMIT: Final = 1_000
 # Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
 _SETTLE_LIMIT: Final = 5_000
 
@@ -50,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddingQueue:
-    """Works on what has no vectors yet: one process at a time, whichever comes first."""
+    """The versions that have no vectors yet, worked on by one process at a time, whichever comes first."""
 
     def __init__(self, context: Context, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._context = context
@@ -59,6 +72,10 @@ class EmbeddingQueue:
         self._last, self._looked = 0, seconds()
         self._asked = 0
         self._yields_until = self._looked + _GIVE_WAY_SECONDS
+        # Versions of a batch: fewer while the one that fails is looked for; and how often that one has failed.
+        self._limit, self._tries = BATCH_LIMIT, 0
+        # Versions to try once more; None: the store was not asked for them yet.
+        self._retries: list[int] | None = None
         self._model = context.meaning.model
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
@@ -76,17 +93,37 @@ class EmbeddingQueue:
         """How many versions it has not come to yet, counted up to so many."""
         return self._context.engine.vectors.waiting(self._model, most)
 
+    def failure(self) -> Failure | None:
+        """Return what keeps vectors from being made, in whichever process; None if nothing does."""
+        return self._context.engine.vectors.failure(self._model)
+
+    def failing_since(self) -> Instant | None:
+        """Return since when the embedder fails; None if it works, or if there is none."""
+        failure = self.failure() if self._context.meaning.is_on else None
+        return None if failure is None else failure.since
+
+    def aside(self) -> int:
+        """Return the number of versions that could not be embedded and are found by their words alone."""
+        return len(self._context.engine.vectors.aside(self._model))
+
     def settle(self, seconds: float) -> None:
-        asked = self.progress()
-        if not asked.is_behind or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
+        """Wait so long for what was written before, unless vectors are not made at all."""
+        current = self.progress()
+        if not current.is_behind or self._is_failing() or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
             return
-        self._asked = max(self._asked, asked.last)
+        self._asked = max(self._asked, current.last)
         self.start()
         self._wake.set()
         ends = time.monotonic() + seconds
         with self._moved:
-            while self.progress().done < asked.last and (left := ends - time.monotonic()) > 0:
+            while self.progress().done < current.last and (left := ends - time.monotonic()) > 0:
                 self._moved.wait(min(left, _IDLE_SECONDS))
+                if self._is_failing():
+                    return
+
+    def _is_failing(self) -> bool:
+        failure = self.failure()
+        return failure is not None and self._context.clock() - failure.tried < _BELIEVED_MS
 
     def start(self) -> None:
         """Work from here on, in the background."""
@@ -102,17 +139,17 @@ class EmbeddingQueue:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
-        wait = 0.0
+        wait, retry = 0.0, _RETRY_SECONDS
         while not self._stop.is_set():
             self._wake.wait(wait)
             self._wake.clear()
             try:
-                wait = self.turn()
+                wait, retry = self.turn(), _RETRY_SECONDS
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
                 _log.warning("vectors wait: %s", error)
                 # Another process may be luckier with it.
                 self._let_go()
-                wait = _RETRY_SECONDS
+                wait, retry = retry, min(2 * retry, _RETRY_LIMIT_SECONDS)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -123,7 +160,7 @@ class EmbeddingQueue:
             _log.debug("another process has to wait for its turn: %s", error)
 
     def turn(self) -> float:
-        """Embed what comes next, or give way to who writes; how long there is nothing to do."""
+        """Embed what comes next, or give way to writers; return for how many seconds there is nothing to do."""
         if self._gives_way():
             return _LOOK_SECONDS
         began = self._seconds()
@@ -139,48 +176,115 @@ class EmbeddingQueue:
         return is_busy and seen.done >= self._asked and now < self._yields_until
 
     def step(self) -> bool:
-        """Embed what comes next; False: there is nothing, or another process does it."""
-        queue, clock = self._context.engine.vectors, self._context.clock
+        """Embed what comes next; return False if there is nothing, or if another process does it."""
+        try:
+            is_more = self._step()
+        except Exception as error:
+            self._note(error)
+            raise
+        finally:
+            # Questions that wait for vectors look again: some are there, or none are made at all.
+            with self._moved:
+                self._moved.notify_all()
+        return is_more
+
+    def _step(self) -> bool:
+        queue = self._context.engine.vectors
         if not self.progress().is_behind:
             # Those that were made before are copied, where the database is to compare them itself.
-            return queue.copy(self._model)
-        if not self._context.engine.is_elected(self._job):
+            return self._try_again() or queue.copy(self._model)
+        if not self._claims():
             return False
-        if not queue.claim(self._model, self._holder, clock()):
-            return False
-        batch = queue.next(self._model, BATCH_LIMIT)
-        made = self._embedded(batch)
+        try:
+            batch = queue.next(self._model, self._limit)
+            jobs = self._jobs(batch)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other versions
+            return self._narrow(error)
+        try:
+            vectors = [self._embed(job) for job in jobs if not self._stop.is_set()]
+        except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
+            return self._narrow(error)
         if self._stop.is_set():
             return False
-        is_put = queue.put(self._model, self._holder, batch, made, clock())
-        with self._moved:
-            self._moved.notify_all()
+        is_put = queue.put(self._model, self._holder, batch, vectors, self._context.clock())
+        self._limit, self._tries = min(2 * self._limit, BATCH_LIMIT), 0
         return is_put
 
-    def _embedded(self, batch: Batch) -> list[NewVector]:
+    def _claims(self) -> bool:
+        """Return True if this process makes vectors now."""
+        engine = self._context.engine
+        return engine.is_elected(self._job) and engine.vectors.claim(self._model, self._holder, self._context.clock())
+
+    def _narrow(self, error: Exception) -> bool:
+        """Look for the version that fails in half of the batch, or set it aside. Raises what the embedder raises."""
+        self._context.meaning.embedder.of_memory(_ANY_TEXT)
+        queue = self._context.engine.vectors
+        if self._limit > 1:
+            self._limit //= 2
+            return True
+        self._tries += 1
+        if self._tries < _TRIES:
+            return True
+        if len(queue.aside(self._model, _ASIDE_LIMIT)) == _ASIDE_LIMIT:
+            raise error
+        batch, self._tries = queue.next_alone(self._model), 0
+        for each in batch.found:
+            _log.warning("version %d has no vector: %s", each.version_id, _words_of(error))
+        return queue.set_aside(self._model, self._holder, batch, self._context.clock())
+
+    def _try_again(self) -> bool:
+        """Embed one of those that were set aside before this process began; return False if there is none."""
+        queue = self._context.engine.vectors
+        if self._retries is None:
+            self._retries = queue.aside(self._model)
+        if not self._retries or not self._claims():
+            return False
+        version_id = self._retries.pop()
+        try:
+            vectors = [self._embed(job) for job in self._jobs(queue.again(version_id))]
+        except Exception as error:  # noqa: BLE001 - it stays aside
+            _log.info("version %d still has no vector: %s", version_id, _words_of(error))
+            return True
+        queue.put_aside(self._model, self._holder, version_id, vectors, self._context.clock())
+        return True
+
+    def _note(self, error: Exception) -> None:
+        """Tell every process that no vectors are made."""
+        try:
+            self._context.engine.vectors.note_failure(self._model, _words_of(error), self._context.clock())
+        except MemorandaError as unavailable:
+            _log.debug("the failure could not be noted: %s", unavailable)
+
+    def _jobs(self, batch: Batch) -> list[_Job]:
+        """Return what is to be embedded of a batch; nothing of versions without a text."""
+        jobs: list[_Job] = []
+        for tenant in dict.fromkeys(each.tenant for each in batch.found):
+            wanted = [each for each in batch.found if each.tenant == tenant]
+            texts = self._read(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
+            for each in wanted:
+                memory = texts.get(each.version_id)
+                if memory is not None and memory.text.strip():
+                    jobs.append(_Job(each, memory, texts.get(each.context_id)))
+        return jobs
+
+    def _embed(self, job: _Job) -> NewVector:
         from memoranda.retrieval.vectors import encode
 
         embedder = self._context.meaning.embedder
-        made: list[NewVector] = []
-        for tenant in dict.fromkeys(each.tenant for each in batch.found):
-            wanted = [each for each in batch.found if each.tenant == tenant]
-            read = self._read(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
-            for each in wanted:
-                memory, before = read.get(each.version_id), read.get(each.context_id)
-                if self._stop.is_set() or memory is None or not memory.text.strip():
-                    continue
-                own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
-                context_id, beside = 0, None
-                if before is not None and before.text.strip():
-                    context_id, beside = each.context_id, embedder.of_memory(prepend_context(before.text, memory.text))
-                elif embedder.second is not None:
-                    beside = embedder.second.of_memory(memory.text)
-                data = None if beside is None else encode(beside)
-                made.append(NewVector(tenant, each.version_id, context_id, own, data))
-        return made
+        version, memory, before = job
+        own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
+        context_id, second = 0, None
+        if before is not None and before.text.strip():
+            context_id, second = version.context_id, embedder.of_memory(prepend_context(before.text, memory.text))
+        elif embedder.second is not None:
+            second = embedder.second.of_memory(memory.text)
+        data = None if second is None else encode(second)
+        return NewVector(version.tenant, version.version_id, context_id, own, data)
 
     def _read(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _Read]:
-        """What of some versions is embedded; nothing of what cannot be read."""
+        """Return what of some versions is embedded; nothing of those that are damaged or erased."""
         found: dict[int, _Read] = {}
         with self._context.engine.read(tenant) as snapshot:
             versions = snapshot.versions(version_ids)
@@ -220,3 +324,16 @@ class _Read(NamedTuple):
 
     text: str
     vector: Vector | None
+
+
+class _Job(NamedTuple):
+    """A version to embed, its memory, and the memory before it in its session."""
+
+    version: ToEmbed
+    memory: _Read
+    before: _Read | None
+
+
+def _words_of(error: Exception) -> str:
+    """Return the words of an error of ours; of any other its kind alone, as it may quote a memory."""
+    return error.message if isinstance(error, MemorandaError) else type(error).__name__

@@ -18,7 +18,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import short_ids
-from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate
+from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate, reweigh
 from memoranda.service.core.views import holds, project, show, unless_damaged, view
 from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
 from memoranda.standards.ump import mapping, rules, signature
@@ -47,11 +47,10 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     access.require_scope(scope)
     asked = _selection(request, asked_scope, now)
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
-    enough = wanted if request.prefer else 0
     legs = _legs(context, request)
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
-        versions, matches = candidates(snapshot, where, legs, limit=wanted, enough=enough, now=now)
+        versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
         known = snapshot.audit_head()[0] > 0
         question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
         if request.hints.rerank:
@@ -61,10 +60,11 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
             parts = _rated_parts(_redacted(context, snapshot, asked, where, now), question, exact_in(request.query))
             while some := list(islice(parts, wanted)):
                 # However many there are, few are held.
-                rated = order([*rated, *some], request.prefer)[: 2 * wanted]
+                rated = order([*rated, *some])[: 2 * wanted]
+        ranked = reweigh(order(rated), request.prefer, question)
         fit = (
             found
-            for found, version in below_sources(order(rated, request.prefer), lambda pair: pair[1].document)
+            for found, version in below_sources(ranked, lambda pair: pair[1].document)
             # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
             if holds(version) and may_read_personal(context, access, snapshot, version)
         )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from memoranda.model.facts import FieldIndex
-from memoranda.model.instant import EARLIEST, LATEST, Instant
+from memoranda.model.instant import Instant, clamp
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, FieldKind
@@ -53,7 +53,7 @@ def field_index_of(grain: Grain) -> FieldIndex:
     return FieldIndex(
         address=grain.address,
         form=kind.name,
-        at=clamp_instant(time_of(fields)),
+        at=clamp(time_of(fields)),
         confidence=_optional_float(fields.get("confidence")),
         importance=_optional_float(fields.get("importance")),
         subject=subject,
@@ -62,11 +62,6 @@ def field_index_of(grain: Grain) -> FieldIndex:
         texts=tuple(dict.fromkeys(texts)),
         numbers=tuple(numbers),
     )
-
-
-def clamp_instant(instant: int) -> Instant:
-    """Return the nearest instant that a date can express."""
-    return Instant(max(EARLIEST, min(LATEST, instant)))
 
 
 @cache

@@ -243,7 +243,7 @@ def _as_milliseconds(name: str, text: str) -> int:
     """Parse an RFC 3339 time. Raises GrainError that names the field."""
     try:
         return parse_instant(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise GrainError(f"{name} is not an RFC 3339 date-time with an offset", oms_code="ERR_SCHEMA") from None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import GrainError, InvalidInput
 from memoranda.model import native
-from memoranda.model.instant import EARLIEST, LATEST, Instant
+from memoranda.model.instant import Instant, clamp
 from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
@@ -214,7 +214,8 @@ def from_projection(projection: Projection, original: Document) -> Grain:
         **_content_fields(projection),
         "subject": projection.subject or scope.user or scope.tenant,
         "relation": projection.relation or projection.kind,
-        "created_at": projection.created,
+        # A grain has four bytes for the seconds; the original inside has the time itself.
+        "created_at": min(max(projection.created, 0), MAX_CREATED_AT_SEC * 1_000 + 999),
         "namespace": scope.space or DEFAULT_NAMESPACE,
         "valid_from": projection.valid_from,
         "source_type": "imported",
@@ -243,8 +244,8 @@ def from_projection(projection: Projection, original: Document) -> Grain:
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
-    """Return True if the fields are certainly valid in a grain, so that checks can be skipped; nearly all views are."""
-    if not (projection.text and 0 <= projection.created // 1000 <= MAX_CREATED_AT_SEC):
+    """Return True if the fields of a view are plainly those of a grain, as nearly all are, and need no check."""
+    if not projection.text:
         return False
     names = (fields["subject"], fields["relation"], fields["namespace"], *tags)
     original_names = (original.standard, original.name, original.media_type, projection.actor)
@@ -329,5 +330,5 @@ def _as_text(value: Any) -> str:
 
 def _to_instant(value: Any) -> Instant:
     """Limit an instant to the range of dates."""
-    # A grain may have any instant of 64 bits; limit it to those that a date can express.
-    return max(EARLIEST, min(LATEST, Instant(int(value))))
+    # A grain may name any instant of 64 bits; beyond what a date can write, "for ever" begins.
+    return clamp(int(value))

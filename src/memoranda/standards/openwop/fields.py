@@ -69,7 +69,7 @@ def check_time(value: object, location: str) -> Instant:
     try:
         if isinstance(value, str) and len(value) <= MAX_TIME_CHARS:
             return parse_instant(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         pass
     raise InvalidInput(f"{location} must be an RFC 3339 time such as 2026-04-27T12:00:00Z")
 

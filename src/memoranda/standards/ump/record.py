@@ -441,6 +441,6 @@ def _is_parsable(value: object, parser: Callable[[str], object]) -> bool:
         return False
     try:
         parser(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         return False
     return True

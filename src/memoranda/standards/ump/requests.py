@@ -132,7 +132,13 @@ class Hints(Shape):
     """Ranking hints."""
 
     prefer: (
-        Annotated[list[Signal], Meta(max_length=MAX_PREFERENCES, description="The most important signals, in order.")]
+        Annotated[
+            list[Signal],
+            Meta(
+                max_length=MAX_PREFERENCES,
+                description="Signals that count more among good answers, the most important one first.",
+            ),
+        ]
         | None
     ) = None
     asked_at: Annotated[Moment, Meta(description='The time of the question, for "yesterday"; default: now.')] | None = (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
-from memoranda.model.instant import format_duration, format_instant, parse_duration_ms, parse_instant
+from memoranda.model.instant import Instant, clamp, format_duration, format_instant, parse_duration_ms, parse_instant
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.ump.paths import Path, Step, parse_path
 from memoranda.standards.ump.record import (
@@ -405,13 +405,13 @@ def _replace_value(node: Any, key: Any, value: Any) -> Any:
     return copy
 
 
-def retention_end(record: Mapping[str, Any]) -> int | None:
-    """Return the time from which the record must be tombstoned (section 2.7), or None without retention."""
+def retention_end(record: Mapping[str, Any]) -> Instant | None:
+    """Return the instant from which the record must be tombstoned (section 2.7); None if its consent sets none."""
     consent = record.get("consent")
     retention = consent.get("retention") if isinstance(consent, dict) else None
     if not isinstance(retention, str):
         return None
     try:
-        return parse_instant(record["time"]["created"]) + parse_duration_ms(retention)
-    except (ValueError, OverflowError):
+        return clamp(parse_instant(record["time"]["created"]) + parse_duration_ms(retention))
+    except ValueError:
         return None

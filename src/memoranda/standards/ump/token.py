@@ -140,7 +140,7 @@ def _read_time(wire: dict[str, Any], name: str) -> str:
     value = _read_text(wire, name)
     try:
         parse_instant(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise _payload_error(f"{name} must be an RFC 3339 date-time") from None
     return value
 

@@ -13,7 +13,7 @@ import msgspec
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.instant import EARLIEST, LATEST, Instant, format_instant, parse_instant
 from memoranda.model.memory import Kind
 from memoranda.standards.oams.memory import (
     EXPIRES_KEY,
@@ -277,22 +277,26 @@ def first_of(*moments: Instant | None) -> Instant:
 
 
 def moment(value: Any) -> Instant | None:
-    """A time as systems write it: RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970."""
+    """Return a time as systems write it; None for anything else.
+
+    It may be RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        milliseconds = value if abs(value) >= _MILLISECONDS else value * 1_000
+        # A number that no calendar reaches is no time: it counts something else.
+        return Instant(int(milliseconds)) if EARLIEST <= milliseconds <= LATEST else None
+    match = _LOOSE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
+    if match is None:
+        return None
+    day, clock, fraction, offset = match.groups()
+    clock = f"{clock}:00" if clock and len(clock) == 5 else clock or "00:00:00"
+    offset = offset or "Z"
+    if offset != "Z":
+        digits = offset[1:].replace(":", "").ljust(4, "0")
+        offset = f"{offset[0]}{digits[:2]}:{digits[2:]}"
     try:
-        if isinstance(value, bool):
-            return None
-        if isinstance(value, int | float):
-            value = value if abs(value) >= _MILLISECONDS else value * 1_000
-            return parse_instant(format_instant(int(value)))
-        match = _LOOSE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
-        if match is None:
-            return None
-        day, clock, fraction, offset = match.groups()
-        clock = f"{clock}:00" if clock and len(clock) == 5 else clock or "00:00:00"
-        offset = offset or "Z"
-        if offset != "Z":
-            digits = offset[1:].replace(":", "").ljust(4, "0")
-            offset = f"{offset[0]}{digits[:2]}:{digits[2:]}"
         return parse_instant(f"{day}T{clock}{f'.{fraction}' if fraction else ''}{offset}")
-    except (ValueError, OverflowError):
+    except ValueError:
         return None

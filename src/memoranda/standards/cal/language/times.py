@@ -6,14 +6,14 @@ time. Weeks start on Monday.
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date
 from typing import Final
 
 from memoranda.errors import QueryError
-from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, parse_instant
+from memoranda.model.calendar import FIRST_DAY, end_of_month, existing_day, instant_of, months_after, utc_day
+from memoranda.model.instant import DAY_MS, EARLIEST, clamp, parse_instant
 from memoranda.standards.cal.language.syntax import Option
 
 # Epochs below this are in seconds, others in milliseconds: 1e11 seconds are the year 5138, 1e11 ms are 1973.
@@ -34,7 +34,7 @@ _UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": D
 
 
 def first_ms(text: str, now: int) -> int | None:
-    """Return the first millisecond of the span that an expression names, or None if it is no time expression."""
+    """Return the instant in ms at which a time expression begins; None for any other text."""
     words = text.strip().lower()
     today = now - now % DAY_MS
     if words == "now":
@@ -90,13 +90,12 @@ def parse_span(text: str) -> tuple[int, int] | None:
     """Return first and last millisecond of a date, an instant or an epoch; None for all other texts."""
     text = text.strip()
     if _EPOCH.fullmatch(text):
-        epoch = epoch_ms(int(text))
-        return epoch, epoch
+        return (epoch := epoch_ms(int(text))), epoch
+    if match := _DATE.fullmatch(text):
+        return _days(match)
     try:
-        if match := _DATE.fullmatch(text):
-            return _date_span(match)
         instant = parse_instant(text if _HAS_OFFSET.search(text) else f"{text}Z")
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
     return instant, instant
 
@@ -106,33 +105,24 @@ def epoch_ms(number: float) -> int:
     return int(number * 1000 if abs(number) < SECONDS_BELOW else number)
 
 
-def _date_span(match: re.Match[str]) -> tuple[int, int]:
-    """Return first and last millisecond of a year, a month or a day."""
+def _days(match: re.Match[str]) -> tuple[int, int] | None:
+    """Return the first and the last millisecond of a year, a month or a day; None if it does not exist."""
     year, month, day = (int(part) if part else None for part in match.groups())
     assert year is not None
-    first_day = datetime(year, month or 1, day or 1, tzinfo=UTC)
-    if day:
-        days = 1
-    elif month:
-        days = calendar.monthrange(year, month)[1]
-    else:
-        days = 366 if calendar.isleap(year) else 365
-    start = _to_ms(first_day)
-    return start, start + days * DAY_MS - 1
+    first = existing_day(year, 1 if month is None else month, 1 if day is None else day)
+    if first is None:
+        return None
+    last = first if day else end_of_month(first if month else first.replace(month=12))
+    return _start(first), _start(last) + DAY_MS - 1
 
 
 def _subtract(now: int, count: int, unit: str) -> int:
     """Return the instant a number of units before now."""
     if unit in _UNIT_MS:
-        return max(now - count * _UNIT_MS[unit], EARLIEST)
-    moment = _to_datetime(now)
-    months = moment.year * 12 + moment.month - 1 - count * (12 if unit == "year" else 1)
-    year, month = divmod(months, 12)
-    if year < 1:
-        return EARLIEST
-    # If the month has no such day, take its last: the 31st of March minus one month is the last of February.
-    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
-    return _to_ms(moment.replace(year=year, month=month + 1, day=day))
+        return clamp(now - count * _UNIT_MS[unit])
+    # The 31st of March minus one month is the last of February.
+    day = months_after(utc_day(now), -count * (12 if unit == "year" else 1))
+    return EARLIEST if day == FIRST_DAY else _start(day) + clamp(now) % DAY_MS
 
 
 def _start_of_current(now: int, unit: str) -> int:
@@ -144,19 +134,9 @@ def _start_of_current(now: int, unit: str) -> int:
         return today
     if unit == "week":
         return today - (today // DAY_MS + 3) % 7 * DAY_MS
-    moment = _to_datetime(today)
-    return _to_ms(moment.replace(day=1) if unit == "month" else moment.replace(month=1, day=1))
+    first = utc_day(today).replace(day=1)
+    return _start(first if unit == "month" else first.replace(month=1))
 
 
-_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def _to_datetime(ms: int) -> datetime:
-    """Return an instant as datetime; instants that datetime cannot express become the nearest one."""
-    return _UNIX_EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
-
-
-def _to_ms(moment: datetime) -> int:
-    """Return a datetime as milliseconds since 1970."""
-    return (moment - _UNIX_EPOCH) // _MILLISECOND
+def _start(day: date) -> int:
+    return instant_of(day, 0, UTC)

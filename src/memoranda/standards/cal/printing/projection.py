@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, format_instant
+from memoranda.model.calendar import utc_day
+from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal.item import Item, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
@@ -98,20 +98,20 @@ def relative_time(instant_ms: int, now_ms: int) -> str:
         return "yesterday" if days == 1 else f"{days}d ago"
     if days < 30:
         return f"{days // 7}w ago"
-    moment = _to_datetime(instant_ms)
+    day = utc_day(instant_ms)
     if days < 365:
-        return f"{_MONTHS[moment.month - 1]} {moment.day}"
-    return f"{_MONTHS[moment.month - 1]} {moment.year}" if days < 730 else str(moment.year)
+        return f"{_MONTHS[day.month - 1]} {day.day}"
+    return f"{_MONTHS[day.month - 1]} {day.year}" if days < 730 else str(day.year)
 
 
 def iso_time(ms: int) -> str:
     """Return an instant as `2026-03-03T12:00:00Z`."""
-    return format_instant(_clamp(ms))[:19] + "Z"
+    return format_instant(ms)[:19] + "Z"
 
 
 def iso_date(ms: int) -> str:
     """Return the day of an instant as `2026-03-03`, in UTC."""
-    return format_instant(_clamp(ms))[:10]
+    return format_instant(ms)[:10]
 
 
 def to_text(value: Any) -> str:
@@ -149,17 +149,6 @@ def to_scalar(value: Any) -> Scalar | None:
 
 # strftime would use the names of the locale.
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _clamp(ms: int) -> int:
-    """Return the nearest instant that a date can express."""
-    return min(max(ms, EARLIEST), LATEST)
-
-
-def _to_datetime(ms: int) -> datetime:
-    """Return an instant as datetime."""
-    return _UNIX_EPOCH + timedelta(milliseconds=_clamp(ms))
 
 
 def _to_ms(value: Any) -> int | None:

@@ -52,6 +52,12 @@ RETURNING convert_from(value, 'UTF8')::bigint
 -- name: meta_delete
 DELETE FROM meta WHERE name = :name AND value = :value
 
+-- name: meta_remove
+DELETE FROM meta WHERE name = :name
+
+-- name: meta_between
+SELECT name, value FROM meta WHERE name > :after AND name < :before ORDER BY name LIMIT :limit
+
 -- name: tenant_get
 SELECT {{tenant_columns}} FROM tenant WHERE name = :name AND {{tenant_shown}}
 

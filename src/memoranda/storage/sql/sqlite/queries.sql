@@ -31,6 +31,12 @@ RETURNING value
 -- name: meta_delete
 DELETE FROM meta WHERE name = :name AND value = :value
 
+-- name: meta_remove
+DELETE FROM meta WHERE name = :name
+
+-- name: meta_between
+SELECT name, value FROM meta WHERE name > :after AND name < :before ORDER BY name LIMIT :limit
+
 -- name: tenant_get
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules

@@ -1,0 +1,81 @@
+"""Calendar arithmetic that is held to the years 1 to 9999 and never raises OverflowError.
+
+Texts name the last day there is, and lengths that lead beyond it ("in 3 weeks", written on 9999-12-31). A day before
+the first one is the first one, a day after the last one the last; instants are held the same way (`instant.clamp`).
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Final
+
+from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, Instant, clamp, to_datetime
+
+FIRST_DAY: Final = date.min
+LAST_DAY: Final = date.max
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+# Days. A time zone moves a local time by less than a day and looks one day further for a change of its rules; so near
+# to the ends of time, the rules of a day that is this far inside are used.
+_MARGIN: Final = 3
+
+
+def existing_day(year: int, month: int, day: int) -> date | None:
+    """Return a day; None if the calendar has none such, as 30 February or one of the year 0."""
+    try:
+        return date(year, month, day)
+    except (ValueError, OverflowError):
+        return None
+
+
+def days_after(day: date, count: int) -> date:
+    """Return the day that is so many days later, or earlier if the count is negative."""
+    return date.fromordinal(min(max(day.toordinal() + count, FIRST_DAY.toordinal()), LAST_DAY.toordinal()))
+
+
+def months_after(day: date, count: int) -> date:
+    """Return the same day of a later (or earlier) month, or the last day of that month if it is shorter."""
+    year, month = divmod(day.year * 12 + day.month - 1 + count, 12)
+    if not FIRST_DAY.year <= year <= LAST_DAY.year:
+        return FIRST_DAY if count < 0 else LAST_DAY
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def end_of_month(day: date) -> date:
+    """Return the last day of a day's month."""
+    return day.replace(day=monthrange(day.year, day.month)[1])
+
+
+def utc_day(at: int) -> date:
+    """Return the day of an instant in UTC."""
+    return date.fromordinal(_EPOCH_DAY + clamp(at) // DAY_MS)
+
+
+def local_day(at: int, zone: tzinfo | None) -> date:
+    """Return the day of an instant in a time zone; in that of this machine if it is None."""
+    days, inner = _moved_inside(at)
+    return days_after(to_datetime(inner).astimezone(zone).date(), days)
+
+
+def utc_offset_ms(at: int, zone: tzinfo | None) -> int:
+    """Return how far a time zone is ahead of UTC at an instant."""
+    if zone is UTC:
+        return 0
+    _, inner = _moved_inside(at)
+    offset = to_datetime(inner).astimezone(zone).utcoffset() or timedelta()
+    return offset // timedelta(milliseconds=1)
+
+
+def instant_of(day: date, minute: int, zone: tzinfo | None) -> Instant:
+    """Return the instant of a local time, given in minutes since midnight; 1440 is the midnight at the day's end."""
+    inner = min(max(day, days_after(FIRST_DAY, _MARGIN)), days_after(LAST_DAY, -_MARGIN))
+    moment = datetime(inner.year, inner.month, inner.day, tzinfo=zone) + timedelta(minutes=minute)
+    return clamp(round(moment.timestamp()) * 1_000 + (day - inner).days * DAY_MS)
+
+
+def _moved_inside(at: int) -> tuple[int, int]:
+    """Return how many whole days an instant is too near to an end of time, and the instant that many days inside."""
+    at = clamp(at)
+    first, last = EARLIEST + _MARGIN * DAY_MS, LATEST - _MARGIN * DAY_MS
+    days = min(0, (at - first) // DAY_MS) if at < last else -((last - at) // DAY_MS)
+    return days, at - days * DAY_MS
