@@ -73,8 +73,9 @@ def back_up(
     checked: Progress | None = None,
 ) -> BackedUp:
     """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
-    if settings.address is None:
-        _database(settings)
+    database = settings.home / _DATABASE if settings.address is not None else _database(settings)
+    if target.exists() and any(path.exists() and path.samefile(target) for path in _present(settings, database)):
+        raise InvalidInput(f"{target} is a part of the store; name another file")
     if not (settings.home / OPERATOR_KEY_FILE).exists():
         raise StoreUnavailable(f"{settings.home / OPERATOR_KEY_FILE} is missing: without it this is no whole backup")
     operator = operator_key(settings.home).did

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.sqlite_file import translated, wait_a_little
+from memoranda.storage.sqlite_file import FileConnection, open_existing, translated
 
 # Pages between two looks at the clock of whoever watches.
 _STEP_PAGES = 2_000
@@ -17,7 +17,7 @@ _STEP_PAGES = 2_000
 
 def copy_database(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
     """Copy one moment of a database; nobody who writes meanwhile is held up. Raises StoreCorrupt if it is damaged."""
-    with translated(), closing(_opened(source)) as origin, closing(apsw.Connection(str(target))) as copy:
+    with translated(), closing(_opened(source)) as origin, closing(FileConnection(str(target), target)) as copy:
         # The snapshot is held from here on, so that no change makes the copy begin again.
         origin.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
         with copy.backup("main", origin, "main") as backup:
@@ -57,6 +57,4 @@ def settle(path: Path) -> None:
 def _opened(path: Path) -> apsw.Connection:
     if not path.exists():
         raise StoreUnavailable(f"there is no database at {path}")
-    raw = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    raw.set_busy_handler(wait_a_little)
-    return raw
+    return open_existing(path)

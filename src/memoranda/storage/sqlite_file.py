@@ -1,4 +1,4 @@
-"""SQLite files: how they are opened, whether they are still what was opened, and their troubles in our words."""
+"""SQLite files: opening them, noticing that they were replaced, and SQLite's errors in our words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import itertools
 import os
 import random
+import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -44,6 +46,10 @@ PRAGMA mmap_size = 0;
 """
 
 
+# Held while a thread of this process creates a database file.
+_creation = threading.Lock()
+
+
 def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
     """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
     raw.set_busy_handler(wait_a_little)
@@ -64,29 +70,49 @@ def is_read_only(path: Path) -> bool:
     return path.exists() and not (can(path) and can(path.parent))
 
 
-def has_no_log(path: Path) -> bool:
-    """Whether everything of a database is in its file."""
-    log = path.with_name(f"{path.name}-wal")
-    return path.exists() and (not log.exists() or log.stat().st_size == 0)
+def is_settled(path: Path) -> bool:
+    """Return True if all of a database is in its file and nobody has it open, so that it can be read without locks."""
+    log, index = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm"))
+    return path.exists() and not index.exists() and (not log.exists() or log.stat().st_size == 0)
+
+
+class FileConnection(apsw.Connection):
+    """A connection to a database file. It knows the path of the file even while another thread uses it."""
+
+    def __init__(self, name: str, path: Path, **options: Any) -> None:
+        """Open the file; `name` is the path or URI for SQLite."""
+        self.path = path.resolve()
+        super().__init__(name, **options)
 
 
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
-    """A database file, made readable by its owner alone if it is new."""
-    if not read_only:
-        _create_private(path)
-        raw = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
+    """Open a database file with our settings; create the file if it is missing."""
+    raw: apsw.Connection
+    if read_only:
+        raw = open_to_read(path)
     else:
-        # Where nothing can be written, SQLite cannot make the files that it shares between processes; it need not, if
-        # there is no log to be read.
-        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if has_no_log(path) else ''}"
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        raw = apsw.Connection(uri, flags=flags, statementcachesize=STATEMENTS_LIMIT)
+        _create_private(path)
+        raw = FileConnection(str(path), path, vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
     try:
         set_up(raw, read_only=read_only)
     except BaseException:
         raw.close(True)
         raise
     return raw
+
+
+def open_existing(path: Path) -> apsw.Connection:
+    """Open a database file that is there, to read and to write. Raises apsw.Error if it is missing."""
+    raw = FileConnection(str(path), path, flags=apsw.SQLITE_OPEN_READWRITE)
+    raw.set_busy_handler(wait_a_little)
+    return raw
+
+
+def open_to_read(path: Path) -> apsw.Connection:
+    """Open a database file without making any file beside it, if nobody has it open. Raises apsw.Error."""
+    uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_settled(path) else ''}"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return FileConnection(uri, path, flags=flags, statementcachesize=STATEMENTS_LIMIT)
 
 
 def open_private(path: Path | None) -> apsw.Connection:
@@ -100,9 +126,15 @@ def open_private(path: Path | None) -> apsw.Connection:
 
 
 def _create_private(path: Path) -> None:
-    """Make the file, readable by its owner alone; SQLite gives its log and index the same mode."""
-    with contextlib.suppress(OSError):  # what cannot be made, SQLite will complain of
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    """Create the file, readable by its owner alone, if there is none; SQLite gives its log and index the same mode.
+
+    POSIX drops every lock that a process has on a file when any descriptor of it is closed: without SQLite's locks,
+    whoever else reads the database deletes its log. So a file that exists is never opened here, and no connection of
+    this process is at a file before its creation is over.
+    """
+    # The rest is for SQLite to report, which fails at the same path.
+    with _creation, contextlib.suppress(OSError):
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 class Watched:

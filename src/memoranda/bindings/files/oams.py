@@ -23,6 +23,7 @@ import msgspec
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import (
     STANDARD_STREAM,
+    open_named,
     open_regular,
     rejoined,
     shown_name,
@@ -80,7 +81,7 @@ def recognises(source: str) -> bool:
     if not path.is_file() or source.lower().endswith(UMP_MARKDOWN_ENDING):
         return False
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             return look(file)[0] is not None
     except OSError:
         return False
