@@ -147,7 +147,7 @@ def _plan(hosts: Sequence[Host], planned: Callable[[Host], list[Edit]]) -> tuple
         try:
             edits += planned(host)
         except MemorandaError as error:
-            refused[host.name] = error.message
+            refused[host.name] = str(error)
     return edits, refused
 
 

@@ -29,7 +29,7 @@ def copy_database(source: Path, target: Path, progress: Callable[[int], None] | 
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         problems = [str(line) for (line,) in copy.execute("PRAGMA quick_check(3)").fetchall() if line != "ok"]
     if problems:
-        raise StoreCorrupt(f"{source} is damaged ({problems[0]})")
+        raise StoreCorrupt(f"the database is damaged ({problems[0]})", path=source)
 
 
 @contextmanager
@@ -49,12 +49,12 @@ def settle(path: Path) -> None:
             # Asked for before anything is read, it is refused as long as anybody else has the file open.
             raw.execute("PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema").fetchall()
         except apsw.BusyError:
-            raise StoreUnavailable(f"{path} is in use: stop the server first") from None
+            raise StoreUnavailable("the store is in use: stop the server first", path=path) from None
         except apsw.Error:
             return  # Damaged: it is moved as it is, with its log.
 
 
 def _opened(path: Path) -> apsw.Connection:
     if not path.exists():
-        raise StoreUnavailable(f"there is no database at {path}")
+        raise StoreUnavailable("there is no database here", path=path)
     return open_existing(path)

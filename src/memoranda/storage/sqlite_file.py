@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import random
 import threading
@@ -45,6 +46,8 @@ PRAGMA cache_size = -8000;
 PRAGMA mmap_size = 0;
 """
 
+
+_log = logging.getLogger(__name__)
 
 # Held while a thread of this process creates a database file.
 _creation = threading.Lock()
@@ -138,7 +141,7 @@ def _create_private(path: Path) -> None:
 
 
 class Watched:
-    """A database file and its log, and whether they are still the ones that were opened.
+    """A database file and its log, watched for being deleted, replaced or cut.
 
     SQLite goes on with a file that was deleted or replaced, and whatever it writes then is lost.
     """
@@ -148,50 +151,55 @@ class Watched:
         # Looked at before every read, and around every commit: a path is made into a text once.
         self._name, self._log = str(path), f"{path}-wal"
         self._trouble: str | None = None
-        found = path.stat()
-        self._identity, self._size = (found.st_dev, found.st_ino), found.st_size
-        self._log_identity = self._log_now()
+        status = path.stat()
+        self._identity, self._size = (status.st_dev, status.st_ino), status.st_size
+        self._log_identity = self._identify_log()
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was found to be another."""
+        """True once another file, or none, was found in its place."""
         return self._trouble is not None
 
     def check(self, *, with_log: bool = False) -> None:
-        """Raise StoreUnavailable if they are not, and from then on."""
-        if self._trouble is None:
-            self._trouble = self._looked(with_log)
+        """Raise StoreUnavailable if the files are not those that were opened, and at every later call."""
+        is_news = self._trouble is None
+        if is_news:
+            self._trouble = self._find_trouble(with_log)
         if self._trouble is not None:
-            raise StoreUnavailable(
-                f"{self._path} {self._trouble} while it was in use; nothing is read or written any more: put it back "
-                "(memoranda restore) and start again"
+            error = StoreUnavailable(
+                f"the database {self._trouble} while it was in use; nothing is read or written any more: put it back "
+                "(memoranda restore) and start again",
+                path=self._path,
             )
+            if is_news:
+                _log.error("%s", error)
+            raise error
 
-    def _looked(self, with_log: bool) -> str | None:
+    def _find_trouble(self, with_log: bool) -> str | None:
         # Read first: it grows meanwhile, and others look, too.
         size = self._size
         try:
-            found = os.stat(self._name)  # noqa: PTH116 - see above
+            status = os.stat(self._name)  # noqa: PTH116 - see above
         except FileNotFoundError:
             return "was deleted"
         except OSError as error:
-            raise StoreUnavailable(f"{self._path}: {words_of(error)}") from error
-        if (found.st_dev, found.st_ino) != self._identity:
+            raise StoreUnavailable(words_of(error), path=self._path) from error
+        if (status.st_dev, status.st_ino) != self._identity:
             return "was replaced"
         # It never gets smaller by itself: nothing gives pages back.
-        if found.st_size < size:
+        if status.st_size < size:
             return "was cut short"
-        self._size = found.st_size
-        if with_log and self._log_identity is not None and self._log_now() != self._log_identity:
+        self._size = status.st_size
+        if with_log and self._log_identity is not None and self._identify_log() != self._log_identity:
             return "lost its log"
         return None
 
-    def _log_now(self) -> tuple[int, int] | None:
+    def _identify_log(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._log)  # noqa: PTH116 - see above
+            status = os.stat(self._log)  # noqa: PTH116 - see above
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def wait_a_little(attempt: int) -> bool:

@@ -186,16 +186,20 @@ class WriteQueue:
 
     def _keep_unrecorded(self, outcomes: list[Outcome]) -> None:
         records = [(piece, failure) for piece, _, failure in outcomes if not piece.is_waited_for]
-        failed = [(piece, failure) for piece, failure in records if failure is not None]
-        again = [piece for piece, failure in failed if isinstance(failure, StoreUnavailable) and not self.is_closed]
-        for piece, failure in failed:
-            if piece not in again:
+        again: list[Piece] = []
+        trouble: StoreUnavailable | None = None
+        for piece, failure in records:
+            if isinstance(failure, StoreUnavailable) and not self.is_closed:
+                again.append(piece)
+                trouble = trouble or failure
+            elif failure is not None:
                 _log.error("something could not be put on record: %s", failure)
         with self._ready:
-            if again:
+            if trouble is not None:
                 if self.behind is None:
-                    _log.error("%s: nothing is put on record until that is mended", failed[0][1])
-                self.behind = str(failed[0][1])
+                    _log.error("%s: nothing is put on record until that is mended", trouble)
+                # Clients are told it.
+                self.behind = trouble.message
                 self._later.extendleft(reversed(again))
                 WRITES_WAITING.add(amount=len(again))
                 self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS

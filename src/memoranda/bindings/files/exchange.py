@@ -308,8 +308,13 @@ def import_files(
         is_dry=is_dry,
         progress=progress,
         report=report,
-        label=", ".join(map(shown_name, named)),
+        label=", ".join(map(_last_name, named)),
     )
+
+
+def _last_name(source: str) -> str:
+    """Return the name of a source without its folders, which are nobody's business who is told of the import."""
+    return shown_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
 
 
 def _noticing(

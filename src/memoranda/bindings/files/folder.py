@@ -161,7 +161,7 @@ def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> It
             os.fsync(file.fileno())
         os.replace(draft, path, src_dir_fd=within, dst_dir_fd=within)
     except OSError as error:
-        raise StoreUnavailable(f"{path}: {words_of(error)}") from error
+        raise StoreUnavailable(words_of(error), path=path) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=within)

@@ -116,7 +116,7 @@ class Workers:
             self._work(number, self._lifeline[0], lambda: _tell(tell))
             code = 0
         except MemorandaError as error:
-            _log.error("%s", error.message)
+            _log.error("%s", error)
         # A rim of its own: what is left of the first process in this one must not run.
         except BaseException:  # noqa: BLE001
             _log.exception("a worker failed")

@@ -93,7 +93,8 @@ def error_of(code: int, message: str, data: object) -> MemorandaError:
     """The error that a code stands for, as a client raises it."""
     reason = data.get("reason") if isinstance(data, dict) else None
     known: dict[int, type[MemorandaError]] = {each: kind for kind, each in reversed(_CODES)}
-    known |= {MEMORY_NOT_FOUND: errors.MemoryNotFound, CROSS_NAMESPACE: errors.CrossNamespace}
+    known[MEMORY_NOT_FOUND] = errors.MemoryNotFound
+    known[CROSS_NAMESPACE] = errors.CrossNamespace
     kind = known.get(code, errors.StoreUnavailable)
     if reason in (errors.ConsentViolation.code, errors.SignatureInvalid.code):
         kind = errors.ConsentViolation if reason == errors.ConsentViolation.code else errors.SignatureInvalid
