@@ -70,6 +70,14 @@ def _refuse_open_database(path: Path, within: int | None = None) -> None:
         )
 
 
+def _refuse_device(path: Path, within: int | None) -> None:
+    """Raise InvalidInput for a device, a pipe or a socket, in whose place a file would be put."""
+    with suppress(OSError):
+        mode = os.stat(path, dir_fd=within).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise InvalidInput(f"{path}: not a file that can be replaced; - writes to standard output")
+
+
 @contextmanager
 def standard_output() -> Iterator[IO[bytes]]:
     """Standard output for bytes of text; on a terminal, without what that would obey."""
@@ -148,10 +156,12 @@ def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[
 
 @contextmanager
 def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> Iterator[IO[bytes]]:
-    """Write a file that appears at `path` complete, or not at all. Raises StoreUnavailable, and InvalidInput for a
-    database in use here.
+    """Write a file that appears at `path` complete, or not at all.
+
+    Raises StoreUnavailable, and InvalidInput for a database in use here and for what is neither a file nor a folder.
     """
     _refuse_open_database(path, within)
+    _refuse_device(path, within)
     draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     # From here on, because an interrupt may come as soon as the file is there.
     try:
