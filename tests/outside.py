@@ -16,6 +16,14 @@ for row in connection.execute(sys.argv[2]):
     print(*row, sep="|")
 connection.close()
 """
+_EMPTY: Final = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(60_000)
+while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+    pass
+connection.close()
+"""
 # The lock of another process in a range of bytes: its kind and its process, as struct flock has them on Linux.
 _LOCKS: Final = """
 import fcntl, os, struct, sys
@@ -31,11 +39,19 @@ _INDEX_BYTES: Final = (128, 1)
 
 
 def query(database: Path, sql: str) -> str:
-    """Run one query as `sqlite3 FILE SQL` does, and return what it prints."""
+    """Read with one query, as `sqlite3 FILE SQL` does, and return what it prints."""
     command = [which("sqlite3") or "", "-batch", str(database), sql]
     if not command[0]:
         command = [sys.executable, "-IS", "-c", _SQLITE, str(database), sql]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def empty_log(database: Path) -> None:
+    """Copy the log into the database and cut it, as a server does after an erasure; with our SQLite, not the system's.
+
+    Versions of SQLite before 3.51.3 can damage a log that two processes write to.
+    """
+    subprocess.run([sys.executable, "-c", _EMPTY, str(database)], check=True)
 
 
 def lock_holders(database: Path) -> tuple[int, int]:

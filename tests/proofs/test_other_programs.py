@@ -14,7 +14,7 @@ from memoranda.app import Memoranda
 from memoranda.stores import KEY_RING_FILE
 from tests.bindings.http.process import Server, serving
 from tests.forking import run as forked_run
-from tests.outside import lock_holders, query
+from tests.outside import empty_log, lock_holders, query
 from tests.proofs.store import DATABASE_FILE
 from tests.waiting import until
 
@@ -32,11 +32,6 @@ def write(client: httpx.Client, text: str) -> str:
 
 def missing(client: httpx.Client, paths: list[str]) -> list[str]:
     return [path for path in paths if client.get(path).status_code != 200]
-
-
-def empty_log(path: Path) -> None:
-    """Copy the log into the database and cut it, as a server does after an erasure."""
-    assert query(path, "PRAGMA wal_checkpoint(TRUNCATE)") == "0|0|0"
 
 
 @pytest.mark.parametrize("is_empty", [False, True], ids=["live log", "empty log"])
@@ -76,7 +71,7 @@ def test_no_acknowledged_write_is_lost_to_looks_into_the_database(tmp_path: Path
         try:
             for number in range(LOOKS):
                 if number % 2:
-                    query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+                    empty_log(path)
                 seen = len(acknowledged)
                 assert int(query(path, COUNT)) >= seen
                 until(lambda seen=seen: len(acknowledged) > seen or any(each.done() for each in writing))  # type: ignore[misc]
