@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from memoranda import errors
 from memoranda.errors import MemorandaError
+from memoranda.keys import operator_key
 
 UMP_CODES = {
     "unauthorized",
@@ -42,3 +44,12 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 def test_an_error_has_a_sentence_even_when_none_is_given() -> None:
     assert errors.NotFound().message == "No such memory."
     assert str(errors.NotFound("no memory x")) == "no memory x"
+
+
+def test_an_error_names_its_file_in_its_text_and_not_in_its_message(tmp_path: Path) -> None:
+    (tmp_path / "operator.key").write_text("{}")
+    (tmp_path / "operator.key").chmod(0o600)
+    with pytest.raises(errors.StoreUnavailable, match="not an operator key any more") as raised:
+        operator_key(tmp_path)
+    assert str(raised.value) == f"{tmp_path / 'operator.key'}: {raised.value.message}"
+    assert str(tmp_path) not in raised.value.message

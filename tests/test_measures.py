@@ -9,7 +9,17 @@ from collections.abc import Iterator
 import pytest
 
 from memoranda import measures
-from memoranda.measures import FAMILIES, PAGE_BYTES, STREAMS, VERB_FAILURES, WRITER_WAIT, Page, exposition, totals
+from memoranda.measures import (
+    FAMILIES,
+    PAGE_BYTES,
+    STREAMS,
+    VERB_FAILURES,
+    WORKERS_READY,
+    WRITER_WAIT,
+    Page,
+    exposition,
+    totals,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +66,23 @@ def test_who_takes_the_place_of_another_goes_on_counting_and_has_nothing_under_w
     assert found["memoranda_verb_failures_total", "ump", "get", "not_found"] == [2.0]
     assert found["memoranda_streams",] == [5.0]
     assert measures.processes()[0] == os.getpid() != measures.processes()[1]
+
+
+def test_a_process_that_ended_has_nothing_under_way_and_what_it_counted_stays() -> None:
+    in_worker(1)
+    measures.leave(1)
+    found = totals()
+    assert found["memoranda_streams",] == [0.0]
+    assert found["memoranda_verb_failures_total", "ump", "get", "not_found"] == [1.0]
+
+
+def test_the_first_process_counts_beside_its_workers() -> None:
+    measures.share(2)
+    WORKERS_READY.add(amount=2)
+    in_worker(0)
+    assert totals()["memoranda_workers_ready",] == [2.0]
+    # Once, though no second worker has taken its page.
+    assert measures.processes().count(os.getpid()) == 1
 
 
 def test_a_page_that_is_full_loses_what_is_new_and_keeps_the_rest() -> None:

@@ -73,10 +73,12 @@ def back_up(
     checked: Progress | None = None,
 ) -> BackedUp:
     """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
-    if settings.address is None:
-        _database(settings)
+    database = settings.home / _DATABASE if settings.address is not None else _database(settings)
+    if target.exists() and any(path.exists() and path.samefile(target) for path in _present(settings, database)):
+        raise InvalidInput(f"{target} is a part of the store; name another file")
     if not (settings.home / OPERATOR_KEY_FILE).exists():
-        raise StoreUnavailable(f"{settings.home / OPERATOR_KEY_FILE} is missing: without it this is no whole backup")
+        path = settings.home / OPERATOR_KEY_FILE
+        raise StoreUnavailable("the operator's key is missing, and a backup without it cannot be restored", path=path)
     operator = operator_key(settings.home).did
     with _in_words(target), _private_folder(settings.home) as folder:
         members = _gathered(settings, folder, copying)
@@ -343,4 +345,4 @@ def _in_words(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnavailable(f"{error.filename or path}: {words_of(error)}") from error
+        raise StoreUnavailable(words_of(error), path=error.filename or path) from error

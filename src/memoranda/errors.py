@@ -24,7 +24,8 @@
     └── StoreCorrupt                corrupt             the database contradicts itself
 
 `code` is stable and is what the bindings put on the wire; the eight codes of UMP section 3.7 are among them.
-A message says what was wrong and where, in one sentence, and never quotes stored content.
+A message says what was wrong and where, in one sentence, and never quotes stored content. A client is told the message
+alone. The log and the command line show the error as text, which also names the file of this machine that it is about.
 """
 
 from __future__ import annotations
@@ -39,9 +40,14 @@ class MemorandaError(Exception):
 
     code = "internal"
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(self, message: str | None = None, *, path: object = None) -> None:
+        """`path` names the file that the error is about, as text or as a path."""
         self.message = message or (self.__doc__ or self.code).strip().splitlines()[0]
+        self.path = None if path is None else str(path)
         super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message if self.path is None else f"{self.path}: {self.message}"
 
 
 class InvalidInput(MemorandaError):

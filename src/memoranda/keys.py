@@ -12,7 +12,7 @@ from pathlib import Path
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump_pretty, parse
-from memoranda.errors import MemorandaError, StoreUnavailable
+from memoranda.errors import MemorandaError, StoreUnavailable, words_of
 
 KEY_BYTES = 32
 OPERATOR_KEY_FILE = "operator.key"
@@ -66,7 +66,7 @@ def sync_folder(folder: Path) -> None:
 def refuse_readable_by_others(path: Path) -> None:
     """Raise StoreUnavailable if anyone but the owner can read the file."""
     if path.stat().st_mode & 0o077:
-        raise StoreUnavailable(f"{path.name} can be read by others; run: chmod 600 {path}")
+        raise StoreUnavailable(f"others can read {path.name}: make it yours alone with `chmod 600`", path=path)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -74,7 +74,7 @@ def make_private_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreUnavailable(f"cannot create the folder {folder}: {error.strerror}") from error
+        raise StoreUnavailable(f"this folder cannot be created: {words_of(error)}", path=folder) from error
 
 
 def operator_key(home: Path) -> SigningKey:
@@ -88,7 +88,9 @@ def operator_key(home: Path) -> SigningKey:
     try:
         return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
     except (KeyError, TypeError, ValueError, MemorandaError):
-        raise StoreUnavailable(f"{path} is not an operator key any more; restore it from a backup") from None
+        raise StoreUnavailable(
+            "the file of the operator key is not an operator key any more; restore it from a backup", path=path
+        ) from None
 
 
 class MasterKeyFile:
@@ -151,7 +153,8 @@ class MasterKeyFile:
             wire = parse(self._path.read_bytes())["keys"]
             return {int(version): base64_decode(text) for version, text in wire.items()}
         except (KeyError, TypeError, ValueError, AttributeError, MemorandaError):
-            raise StoreUnavailable(f"{self._path} is not a master key any more; restore it from a backup") from None
+            message = "the file of the master keys is not a master key any more; restore it from a backup"
+            raise StoreUnavailable(message, path=self._path) from None
 
     def _write(self, keys: dict[int, bytes], *, once: bool = False) -> None:
         if self._path is None:

@@ -89,8 +89,12 @@ class Page:
         _HEAD.pack_into(self._memory, 0, used, os.getpid())
 
     def take(self) -> None:
-        """Go on where another process stopped; of what it had under way nothing is left."""
+        """Go on where another process stopped; nothing is left of the work it had under way."""
         self._use(self._used)
+        self.clear_gauges()
+
+    def clear_gauges(self) -> None:
+        """Forget the work under way in a process that has ended."""
         for name, cells in self.entries():
             if FAMILIES[name.partition("\0")[0]].kind == "gauge":
                 cells[0] = 0.0
@@ -134,13 +138,17 @@ class _Pages:
         self.all = [self.own]
 
     def share(self, count: int) -> None:
-        self.all = [Page(mmap.mmap(-1, PAGE_BYTES)) for _ in range(count)]
+        self.all = [Page(mmap.mmap(-1, PAGE_BYTES)) for _ in range(count + 1)]
+        self._use(self.all[count])
 
     def take(self, number: int) -> None:
         # Whoever had the lock when the processes parted is not here.
         self.lock = threading.Lock()
-        self.own = self.all[number]
+        self._use(self.all[number])
         self.own.take()
+
+    def _use(self, page: Page) -> None:
+        self.own = page
         for family in FAMILIES.values():
             family.forget_cells()
 
@@ -149,18 +157,23 @@ _pages: Final = _Pages()
 
 
 def share(count: int) -> None:
-    """Make room for so many processes that are about to part from this one."""
+    """Allocate a page for each of so many workers that are about to be forked, and one for this process."""
     _pages.share(count)
 
 
 def take(number: int) -> None:
-    """Be one of them, from now on."""
+    """Count as the worker of this number from now on."""
     _pages.take(number)
 
 
+def leave(number: int) -> None:
+    """Forget the work under way in the worker of this number, which has ended."""
+    _pages.all[number].clear_gauges()
+
+
 def processes() -> list[int]:
-    """The processes whose numbers are added up."""
-    return [page.process for page in _pages.all]
+    """Return the processes whose numbers are added up. A page that no worker has taken yet is the first process's."""
+    return list(dict.fromkeys(page.process for page in _pages.all))
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -255,6 +268,15 @@ WRITER_WAIT: Final = Family(
 )
 WRITE_SECONDS: Final = Family(
     "histogram", "memoranda_write_seconds", "What a transaction took, with everything in it and its commit."
+)
+WORKERS_READY: Final = Family(
+    "gauge", "memoranda_workers_ready", "Server processes that answer requests (`serve --workers`)."
+)
+WORKER_ENDS: Final = Family(
+    "counter",
+    "memoranda_worker_ends_total",
+    "Server processes that ended by themselves and are started again, by their state: `ready` or `starting`.",
+    "state",
 )
 EMBEDDING_BACKLOG: Final = Family(
     "gauge", "memoranda_embedding_backlog", "Versions that have no vectors yet, and are found by their words."

@@ -152,7 +152,7 @@ def did_documents(folder: Path) -> dict[str, object]:
             document = parse(path.read_bytes())
             found[document["id"]] = document
         except (OSError, KeyError, TypeError, MemorandaError):
-            raise StoreUnavailable(f"{path} is not a DID document; mend it or take it away") from None
+            raise StoreUnavailable("this is not a DID document; mend it or take it away", path=path) from None
     return found
 
 
@@ -188,8 +188,9 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
     signer = None if row is None else bytes(row[0]).decode()
     if not path.exists() and (signer is not None or is_used):
         raise StoreUnavailable(
-            f"{path} is missing, and the memories here were signed with it ({signer or 'by an unknown key'}): put "
-            "it back from a backup. Without it they are not readable as yours, so no new one is made in its place"
+            f"the operator's key is missing, and the memories here were signed with it ({signer or 'an unknown key'}): "
+            "put it back from a backup. Without it they are not readable as yours, so no new one is made in its place",
+            path=path,
         )
     key = operator_key(home)
     if signer is None:
@@ -197,8 +198,9 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
         database.write(lambda connection: connection.run("meta_claim", signed))
     elif signer != key.did:
         raise StoreUnavailable(
-            f"{path} is another operator's ({key.did}): the memories here were signed by {signer}. Put that key "
-            "back from a backup, or use another data directory (--data)"
+            f"this is another operator's key ({key.did}): the memories here were signed by {signer}. Put that key "
+            "back from a backup, or use another data directory (--data)",
+            path=path,
         )
     return key
 

@@ -29,12 +29,15 @@ from memoranda.storage.heads import Loss, losses_path
 from tests.chaos.owners import Act, Owner, marks_in
 from tests.embedders import WORDS_ALONE
 from tests.forking import Forked
+from tests.outside import query
 
 ROOT: Final = Path(__file__).parents[2]
 DATABASE: Final = "memoranda.db"
 ACTS_PER_SECOND: Final = 25
 # What happens to a server while it runs, and what to its files when it was killed.
-_LIVE: Final = ("clock", "disk")
+_LIVE: Final = ("clock", "disk", "look")
+# Another program reads. It does not write: versions of SQLite before 3.51.3 can damage a log that two write to.
+_LOOKS: Final = ("SELECT count(*) FROM version", "SELECT count(*) FROM state", "SELECT count(*) FROM audit")
 FAULTS: Final = (*_LIVE, "kill", "log", "pages")
 _SCOPES: Final = ("read", "write", "derive", "export", "erase")
 _GARBAGE: Final = (
@@ -184,6 +187,15 @@ class Storm:
         self._pause(seconds / 2)
         if [owner.refused for owner in self.owners] != refused:
             self.outcome.violations.append("writes were refused though there was room again")
+
+    def _look(self, _: Forked, seconds: float) -> None:
+        """Another program looks into the database and goes away again; nobody notices."""
+        refused = [owner.refused for owner in self.owners]
+        for sql in _LOOKS:
+            query(self.home / DATABASE, sql)
+            self._pause(seconds / len(_LOOKS))
+        if [owner.refused for owner in self.owners] != refused:
+            self.outcome.violations.append("writes were refused after another program had looked into the database")
 
     def _damage_log(self) -> None:
         """Flip a bit of the log, or cut its end off, as a disk that lies does in a crash."""

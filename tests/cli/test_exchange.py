@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,19 @@ def test_what_leaves_the_store_can_be_read_by_its_owner_alone(
     found = [path for path in target.rglob("*") if path.is_file()]
     assert found
     assert [path for path in found if path.stat().st_mode & 0o777 != 0o600] == []
+
+
+@pytest.mark.parametrize("form", ["ndjson", "mg", "oams", "csv"])
+def test_a_pipe_or_a_device_is_not_replaced_by_an_export(
+    run: Command, notes: list[str], tmp_path: Path, form: str
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ran = run("export", pipe, "--format", form)
+    assert (ran.code, ran.out) == (1, "")
+    assert run("backup", pipe).code == 1
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == [pipe]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 def test_an_import_says_what_it_refused_and_why(run: Command, tmp_path: Path) -> None:

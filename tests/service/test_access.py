@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.service.core.access import ALL_VERBS, Access, Gate
+from memoranda.model.instant import Instant
+from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, Access, Gate
+from memoranda.service.core.sessions import Sessions
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.requests import RehydrateRequest
+from memoranda.storage.system_contract import ProgramGrant
 from tests.service.world import OPERATOR, PEER, World
 
 ADA = SigningKey(b"a" * 32)
@@ -60,6 +65,35 @@ def test_a_key_that_locks_its_owner_out_is_revoked_only_if_that_is_confirmed(wor
     gate.revoke_key("small")
     assert gate.revoke_key("first", in_use=in_use, is_confirmed=True).name == "first"
     assert [key.name for key in gate.keys_of("ada") if key.revoked is None] == []
+
+
+def test_a_key_that_another_process_revokes_is_good_for_50_ms_at_most(tmp_path: Path) -> None:
+    here, elsewhere = World(path=tmp_path / "store.db"), World(path=tmp_path / "store.db")
+    seconds = 0.0
+    # The clock of the worlds stands still, as one does that was set back.
+    gate = Gate(elsewhere.engine.system, OPERATOR, elsewhere.context.clock, "0.1", seconds=lambda: seconds)
+    sessions = Sessions(gate, elsewhere.engine.system, OPERATOR, elsewhere.context.clock)
+    secret = here.service.gate.add_key("laptop", tenant="ada", scopes=("read",))
+    session = sessions.sign_in(secret)
+    grant = ProgramGrant(grant_id="p", key_id=secret.split("_")[1], verbs=("read",), expires=Instant(here.now + 60_000))
+    here.engine.system.add_grant(grant, now=here.now, limit=9)
+    token = here.service.gate.mint_token(verbs=("read",), scope={}, ttl_ms=60_000, jti=f"{GRANT_PREFIX}p")
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: gate.authenticate(secret),
+        lambda: gate.authenticate(token),
+        lambda: sessions.known(session),
+    )
+    try:
+        for enter in doors:
+            enter()
+        here.service.gate.revoke_key("laptop")
+        seconds = 0.05
+        for enter in doors:
+            with pytest.raises(Unauthorized, match="revoked"):
+                enter()
+    finally:
+        for world in (here, elsewhere):
+            world.service.close()
 
 
 def test_a_key_is_not_kept_in_the_clear(world: World) -> None:

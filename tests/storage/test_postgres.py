@@ -29,6 +29,7 @@ from tests.postgres import server
 from tests.storage.contract import NOW, EngineContract, document, field_index, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
+from tests.storage.contract_groups import GroupContract
 from tests.storage.contract_lists import ListsContract
 from tests.storage.test_sqlite import NEW_ROWS
 from tests.waiting import until
@@ -42,7 +43,7 @@ def address() -> Iterator[str]:
         yield found
 
 
-class TestPostgres(EngineContract, ListsContract, FactsContract, BackgroundContract):
+class TestPostgres(EngineContract, ListsContract, FactsContract, BackgroundContract, GroupContract):
     @pytest.fixture
     def engine(self, address: str) -> Iterator[Engine]:
         engine = SqlEngine(PostgresDatabase(address), seal)
@@ -50,7 +51,7 @@ class TestPostgres(EngineContract, ListsContract, FactsContract, BackgroundContr
         engine.close()
 
 
-class TestPostgresEncrypted(BackgroundContract):
+class TestPostgresEncrypted(BackgroundContract, GroupContract):
     """The keys are in the database, too; the rest of the contract does not ask of them."""
 
     @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from memoranda.app import Memoranda
 from memoranda.cli import main
 from memoranda.errors import StoreUnavailable
+from memoranda.storage.sqlite import SqliteDatabase
+from tests.forking import Forked
 
 NOBODY = 65_534
 
@@ -87,3 +91,45 @@ def test_reads_that_cannot_be_recorded_are_refused_where_that_was_chosen(
         pytest.raises(StoreUnavailable, match="cannot be put on record"),
     ):
         memoranda.recall("kettle")
+
+
+_OWNER = """
+import sys
+from pathlib import Path
+from memoranda.storage.sqlite import SqliteDatabase
+database = SqliteDatabase(Path(sys.argv[1]))
+database.scrub(1.0)
+print("empty", flush=True)
+sys.stdin.readline()
+database.write(lambda connection: connection.run("meta_put", {"name": "n", "value": b"new"}))
+print("written", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_who_may_only_read_sees_what_the_owner_writes_though_the_log_was_empty(home: Path) -> None:
+    path = home / "memoranda.db"
+    home.chmod(0o700)
+    path.chmod(0o600)
+    pipe = subprocess.PIPE
+    with Forked([sys.executable, "-c", _OWNER, path], stdin=pipe, stdout=pipe) as owner:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"empty\n"
+        for each in home.iterdir():
+            each.chmod(0o400)
+            if not os.geteuid():
+                os.chown(each, NOBODY, NOBODY)
+        home.chmod(0o500)
+        with somebody_else(), closing(SqliteDatabase(path)) as database:
+            assert database.is_read_only
+            assert value_of(database, "n") is None
+            owner.stdin.write(b"\n")
+            owner.stdin.flush()
+            assert owner.stdout.readline() == b"written\n"
+            assert value_of(database, "n") == (b"new",)
+
+
+def value_of(database: SqliteDatabase, name: str) -> object:
+    with database.reading() as connection:
+        return connection.row("meta_get", {"name": name})

@@ -44,11 +44,12 @@ from memoranda.storage.write_queue import LATER_SECONDS
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
+from tests.storage.contract_groups import GroupContract
 from tests.storage.contract_lists import ListsContract
 from tests.waiting import until
 
 
-class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract):
+class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract, GroupContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
@@ -56,7 +57,7 @@ class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundCon
         engine.close()
 
 
-class TestSqliteInMemory(EngineContract, ListsContract, FactsContract, BackgroundContract):
+class TestSqliteInMemory(EngineContract, ListsContract, FactsContract, BackgroundContract, GroupContract):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
         engine = SqlEngine(SqliteDatabase(None), seal)
@@ -64,7 +65,7 @@ class TestSqliteInMemory(EngineContract, ListsContract, FactsContract, Backgroun
         engine.close()
 
 
-class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract, BackgroundContract):
+class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract, BackgroundContract, GroupContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         cipher = RingCipher(SqliteKeyRing(tmp_path / "ring.db"), MasterKeyFile(tmp_path / "master.key"), "all")

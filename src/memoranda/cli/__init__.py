@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except MemorandaError as error:
-        return _refuse(tokens, error.code, error.message, REFUSED)
+        return _refuse(tokens, error.code, str(error), REFUSED)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _refuse(tokens, "unavailable", f"{where}{words_of(error)}", REFUSED)

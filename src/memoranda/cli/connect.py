@@ -158,7 +158,7 @@ def _plan(hosts: Sequence[Host], planned: Callable[[Host], list[Edit]]) -> tuple
         try:
             edits += planned(host)
         except MemorandaError as error:
-            _refuse(refused, host, error.message)
+            _refuse(refused, host, str(error))
     return edits, refused
 
 

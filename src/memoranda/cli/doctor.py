@@ -200,7 +200,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     try:
         service = open_service(settings)
     except MemorandaError as error:
-        yield Finding(what="store", ok=False, seen=error.message, mend=restore if error.code == "corrupt" else "")
+        yield Finding(what="store", ok=False, seen=str(error), mend=restore if error.code == "corrupt" else "")
         return
     try:
         credential = _credential(service, settings)
@@ -208,7 +208,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         due = service.due()
         meaning = [_meaning(service), *_clear(service)]
     except MemorandaError as error:
-        yield Finding(what="store", ok=False, seen=error.message, mend=restore)
+        yield Finding(what="store", ok=False, seen=str(error), mend=restore)
         return
     finally:
         service.close()

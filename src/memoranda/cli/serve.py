@@ -194,7 +194,6 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     from memoranda.bindings.http.workers import Workers, check_workers
     from memoranda.bindings.mcp import http  # noqa: F401
     from memoranda.errors import InvalidInput
-    from memoranda.measures import share, take
     from memoranda.opening import open_service, owner_credential
 
     check_workers(settings.workers)
@@ -206,10 +205,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
-        share(shared.workers)
-
-        def work(number: int, lifeline: int, tell: Callable[[], None]) -> None:
-            take(number)
+        def work(lifeline: int, tell: Callable[[], None]) -> None:
             _serve(shared, seams=seams, on_ready=lambda *_: tell(), lifeline=lifeline)
 
         Workers(

@@ -302,5 +302,5 @@ class _Named:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, MemorandaError) and not error.message.startswith(str(self._path)):
+        if isinstance(error, MemorandaError) and not str(error).startswith(str(self._path)):
             raise type(error)(f"{self._path}: {error.message}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.sqlite_file import translated, wait_a_little
+from memoranda.storage.sqlite_file import FileConnection, open_existing, translated
 
 # Pages between two looks at the clock of whoever watches.
 _STEP_PAGES = 2_000
@@ -17,7 +17,7 @@ _STEP_PAGES = 2_000
 
 def copy_database(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
     """Copy one moment of a database; nobody who writes meanwhile is held up. Raises StoreCorrupt if it is damaged."""
-    with translated(), closing(_opened(source)) as origin, closing(apsw.Connection(str(target))) as copy:
+    with translated(), closing(_opened(source)) as origin, closing(FileConnection(str(target), target)) as copy:
         # The snapshot is held from here on, so that no change makes the copy begin again.
         origin.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
         with copy.backup("main", origin, "main") as backup:
@@ -29,7 +29,7 @@ def copy_database(source: Path, target: Path, progress: Callable[[int], None] | 
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         problems = [str(line) for (line,) in copy.execute("PRAGMA quick_check(3)").fetchall() if line != "ok"]
     if problems:
-        raise StoreCorrupt(f"{source} is damaged ({problems[0]})")
+        raise StoreCorrupt(f"the database is damaged ({problems[0]})", path=source)
 
 
 @contextmanager
@@ -49,14 +49,12 @@ def settle(path: Path) -> None:
             # Asked for before anything is read, it is refused as long as anybody else has the file open.
             raw.execute("PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema").fetchall()
         except apsw.BusyError:
-            raise StoreUnavailable(f"{path} is in use: stop the server first") from None
+            raise StoreUnavailable("the store is in use: stop the server first", path=path) from None
         except apsw.Error:
             return  # Damaged: it is moved as it is, with its log.
 
 
 def _opened(path: Path) -> apsw.Connection:
     if not path.exists():
-        raise StoreUnavailable(f"there is no database at {path}")
-    raw = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    raw.set_busy_handler(wait_a_little)
-    return raw
+        raise StoreUnavailable("there is no database here", path=path)
+    return open_existing(path)

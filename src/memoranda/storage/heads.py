@@ -267,9 +267,9 @@ class Heads:
 
 def write_heads_of(database: Path) -> None:
     """Write the ends of a database that nobody uses, as they are, to a file of their own."""
-    import apsw
+    from memoranda.storage.sqlite_file import open_existing
 
-    with contextlib.closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)) as raw:
+    with contextlib.closing(open_existing(database)) as raw:
         heads = Heads(database)
         heads.compare(raw)
         heads.close()

@@ -25,7 +25,7 @@ class SqliteTables:
         if is_target:
             path, ring = self._unfinished[1][0], self._unfinished[0][0]
         elif not path.exists():
-            raise StoreUnavailable(f"there is no store at {path}")
+            raise StoreUnavailable("there is no store here", path=path)
         self._file, self._ring_file = path, ring
         with translated():
             # Makes what is missing, and refuses what is not ours.
@@ -36,7 +36,7 @@ class SqliteTables:
 
     def begin(self) -> None:
         if self._path.exists():
-            raise StoreUnavailable(f"there is a store at {self._path} already")
+            raise StoreUnavailable("there is a store here already", path=self._path)
 
     def columns(self, table: str) -> list[str]:
         return [str(row[1]) for row in self._raw.execute(f"PRAGMA table_info({table})")]

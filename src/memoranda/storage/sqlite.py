@@ -35,9 +35,9 @@ from memoranda.storage.selection import FOREVER_MS
 from memoranda.storage.sqlite_file import (
     STATEMENTS_LIMIT,
     Watched,
-    has_no_log,
     in_words,
     is_read_only,
+    is_settled,
     migrate,
     open_file,
     set_up,
@@ -176,7 +176,7 @@ class SqliteDatabase:
             return self._connect()
         except (apsw.FullError, apsw.IOError):
             # On a full disk there is not even room for the files that SQLite shares between processes.
-            if self._path is None or not has_no_log(self._path):
+            if self._path is None or not is_settled(self._path):
                 raise
             self.is_read_only = True
             return self._connect()
@@ -275,8 +275,8 @@ class SqliteDatabase:
         return FOREVER_MS
 
     def token(self) -> int:
+        self.queue.refuse_when_closed()
         with self._watching, translated():
-            self.queue.refuse_when_closed()
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 

@@ -1,14 +1,17 @@
-"""SQLite files: how they are opened, whether they are still what was opened, and their troubles in our words."""
+"""SQLite files: opening them, noticing that they were replaced, and SQLite's errors in our words."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import random
+import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -44,6 +47,12 @@ PRAGMA mmap_size = 0;
 """
 
 
+_log = logging.getLogger(__name__)
+
+# Held while a thread of this process creates a database file.
+_creation = threading.Lock()
+
+
 def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
     """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
     raw.set_busy_handler(wait_a_little)
@@ -64,29 +73,49 @@ def is_read_only(path: Path) -> bool:
     return path.exists() and not (can(path) and can(path.parent))
 
 
-def has_no_log(path: Path) -> bool:
-    """Whether everything of a database is in its file."""
-    log = path.with_name(f"{path.name}-wal")
-    return path.exists() and (not log.exists() or log.stat().st_size == 0)
+def is_settled(path: Path) -> bool:
+    """Return True if all of a database is in its file and nobody has it open, so that it can be read without locks."""
+    log, index = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm"))
+    return path.exists() and not index.exists() and (not log.exists() or log.stat().st_size == 0)
+
+
+class FileConnection(apsw.Connection):
+    """A connection to a database file. It knows the path of the file even while another thread uses it."""
+
+    def __init__(self, name: str, path: Path, **options: Any) -> None:
+        """Open the file; `name` is the path or URI for SQLite."""
+        self.path = path.resolve()
+        super().__init__(name, **options)
 
 
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
-    """A database file, made readable by its owner alone if it is new."""
-    if not read_only:
-        _create_private(path)
-        raw = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
+    """Open a database file with our settings; create the file if it is missing."""
+    raw: apsw.Connection
+    if read_only:
+        raw = open_to_read(path)
     else:
-        # Where nothing can be written, SQLite cannot make the files that it shares between processes; it need not, if
-        # there is no log to be read.
-        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if has_no_log(path) else ''}"
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        raw = apsw.Connection(uri, flags=flags, statementcachesize=STATEMENTS_LIMIT)
+        _create_private(path)
+        raw = FileConnection(str(path), path, vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
     try:
         set_up(raw, read_only=read_only)
     except BaseException:
         raw.close(True)
         raise
     return raw
+
+
+def open_existing(path: Path) -> apsw.Connection:
+    """Open a database file that is there, to read and to write. Raises apsw.Error if it is missing."""
+    raw = FileConnection(str(path), path, flags=apsw.SQLITE_OPEN_READWRITE)
+    raw.set_busy_handler(wait_a_little)
+    return raw
+
+
+def open_to_read(path: Path) -> apsw.Connection:
+    """Open a database file without making any file beside it, if nobody has it open. Raises apsw.Error."""
+    uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_settled(path) else ''}"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return FileConnection(uri, path, flags=flags, statementcachesize=STATEMENTS_LIMIT)
 
 
 def open_private(path: Path | None) -> apsw.Connection:
@@ -100,13 +129,19 @@ def open_private(path: Path | None) -> apsw.Connection:
 
 
 def _create_private(path: Path) -> None:
-    """Make the file, readable by its owner alone; SQLite gives its log and index the same mode."""
-    with contextlib.suppress(OSError):  # what cannot be made, SQLite will complain of
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    """Create the file, readable by its owner alone, if there is none; SQLite gives its log and index the same mode.
+
+    POSIX drops every lock that a process has on a file when any descriptor of it is closed: without SQLite's locks,
+    whoever else reads the database deletes its log. So a file that exists is never opened here, and no connection of
+    this process is at a file before its creation is over.
+    """
+    # The rest is for SQLite to report, which fails at the same path.
+    with _creation, contextlib.suppress(OSError):
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 class Watched:
-    """A database file and its log, and whether they are still the ones that were opened.
+    """A database file and its log, watched for being deleted, replaced or cut.
 
     SQLite goes on with a file that was deleted or replaced, and whatever it writes then is lost.
     """
@@ -116,50 +151,55 @@ class Watched:
         # Looked at before every read, and around every commit: a path is made into a text once.
         self._name, self._log = str(path), f"{path}-wal"
         self._trouble: str | None = None
-        found = path.stat()
-        self._identity, self._size = (found.st_dev, found.st_ino), found.st_size
-        self._log_identity = self._log_now()
+        status = path.stat()
+        self._identity, self._size = (status.st_dev, status.st_ino), status.st_size
+        self._log_identity = self._identify_log()
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was found to be another."""
+        """True once another file, or none, was found in its place."""
         return self._trouble is not None
 
     def check(self, *, with_log: bool = False) -> None:
-        """Raise StoreUnavailable if they are not, and from then on."""
-        if self._trouble is None:
-            self._trouble = self._looked(with_log)
+        """Raise StoreUnavailable if the files are not those that were opened, and at every later call."""
+        is_news = self._trouble is None
+        if is_news:
+            self._trouble = self._find_trouble(with_log)
         if self._trouble is not None:
-            raise StoreUnavailable(
-                f"{self._path} {self._trouble} while it was in use; nothing is read or written any more: put it back "
-                "(memoranda restore) and start again"
+            error = StoreUnavailable(
+                f"the database {self._trouble} while it was in use; nothing is read or written any more: put it back "
+                "(memoranda restore) and start again",
+                path=self._path,
             )
+            if is_news:
+                _log.error("%s", error)
+            raise error
 
-    def _looked(self, with_log: bool) -> str | None:
+    def _find_trouble(self, with_log: bool) -> str | None:
         # Read first: it grows meanwhile, and others look, too.
         size = self._size
         try:
-            found = os.stat(self._name)  # noqa: PTH116 - see above
+            status = os.stat(self._name)  # noqa: PTH116 - see above
         except FileNotFoundError:
             return "was deleted"
         except OSError as error:
-            raise StoreUnavailable(f"{self._path}: {words_of(error)}") from error
-        if (found.st_dev, found.st_ino) != self._identity:
+            raise StoreUnavailable(words_of(error), path=self._path) from error
+        if (status.st_dev, status.st_ino) != self._identity:
             return "was replaced"
         # It never gets smaller by itself: nothing gives pages back.
-        if found.st_size < size:
+        if status.st_size < size:
             return "was cut short"
-        self._size = found.st_size
-        if with_log and self._log_identity is not None and self._log_now() != self._log_identity:
+        self._size = status.st_size
+        if with_log and self._log_identity is not None and self._identify_log() != self._log_identity:
             return "lost its log"
         return None
 
-    def _log_now(self) -> tuple[int, int] | None:
+    def _identify_log(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._log)  # noqa: PTH116 - see above
+            status = os.stat(self._log)  # noqa: PTH116 - see above
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def wait_a_little(attempt: int) -> bool:

@@ -8,6 +8,7 @@ reads is told, or refused.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -44,6 +45,7 @@ class WriteQueue:
     def __init__(self, *, refuses_unrecorded: bool = False) -> None:
         """`refuses_unrecorded`: refuse what cannot be put on record at once, instead of recording it later."""
         self._refuses_unrecorded = refuses_unrecorded
+        self._process = os.getpid()
         lock = threading.Lock()
         self._ready, self._room = threading.Condition(lock), threading.Condition(lock)
         self._now: deque[Piece] = deque()
@@ -68,6 +70,7 @@ class WriteQueue:
         return Begun(piece.wait, performed, patience_seconds)
 
     def _hand_in(self, piece: Piece) -> None:
+        self._refuse_in_fork()
         with self._ready:
             self.refuse_when_closed()
             self._now.append(piece)
@@ -75,6 +78,7 @@ class WriteQueue:
         WRITES_WAITING.add()
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        self._refuse_in_fork()
         with self._ready:
             self.refuse_when_closed()
             self.check_recording()
@@ -88,6 +92,7 @@ class WriteQueue:
 
     def flush(self, patience_seconds: float) -> None:
         """Wait until everything that was handed to `write_later` is done."""
+        self._refuse_in_fork()
         last = Piece(lambda _: None)
         with self._ready:
             self.refuse_when_closed()
@@ -104,11 +109,26 @@ class WriteQueue:
             raise StoreUnavailable(f"{self.behind}: this cannot be put on record, and so is not answered")
 
     def refuse_when_closed(self) -> None:
+        """Raise StoreUnavailable if the store is closed, or open in the process that this one was forked from."""
+        self._refuse_in_fork()
         if self.is_closed:
             raise StoreUnavailable("the store is closed")
 
+    def _refuse_in_fork(self) -> None:
+        """Raise StoreUnavailable in a forked child: it has neither our threads nor SQLite's locks.
+
+        Checked before any lock is taken, which a thread of the parent may have held when it was forked.
+        """
+        if os.getpid() != self._process:
+            raise StoreUnavailable("this store was opened before the process was forked: open it again in this process")
+
     def close(self) -> bool:
-        """Take nothing more; whether it was open. What waits is still done."""
+        """Take nothing more, finish what waits, and return True if the store was open.
+
+        A forked child closes nothing: the connections are its parent's.
+        """
+        if os.getpid() != self._process:
+            return False
         with self._ready:
             was_open, self.is_closed = not self.is_closed, True
             self._ready.notify_all()
@@ -166,16 +186,20 @@ class WriteQueue:
 
     def _keep_unrecorded(self, outcomes: list[Outcome]) -> None:
         records = [(piece, failure) for piece, _, failure in outcomes if not piece.is_waited_for]
-        failed = [(piece, failure) for piece, failure in records if failure is not None]
-        again = [piece for piece, failure in failed if isinstance(failure, StoreUnavailable) and not self.is_closed]
-        for piece, failure in failed:
-            if piece not in again:
+        again: list[Piece] = []
+        trouble: StoreUnavailable | None = None
+        for piece, failure in records:
+            if isinstance(failure, StoreUnavailable) and not self.is_closed:
+                again.append(piece)
+                trouble = trouble or failure
+            elif failure is not None:
                 _log.error("something could not be put on record: %s", failure)
         with self._ready:
-            if again:
+            if trouble is not None:
                 if self.behind is None:
-                    _log.error("%s: nothing is put on record until that is mended", failed[0][1])
-                self.behind = str(failed[0][1])
+                    _log.error("%s: nothing is put on record until that is mended", trouble)
+                # Clients are told it.
+                self.behind = trouble.message
                 self._later.extendleft(reversed(again))
                 WRITES_WAITING.add(amount=len(again))
                 self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS

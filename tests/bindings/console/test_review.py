@@ -6,6 +6,7 @@ import html
 import json
 import re
 import threading
+import zipfile
 from io import BytesIO
 from typing import Any
 
@@ -270,6 +271,28 @@ def test_a_token_for_a_part_is_made_shown_once_and_revoked(server: Running) -> N
     with signed_in(server, server.key(owner, "read", "write")) as less:
         assert "Make the token" not in less.get(f"{ROOT}/keys").text
         assert send(less, "/tokens", verb=["read"]).status_code == 403
+
+
+def test_what_is_said_of_a_file_that_comes_in_names_no_folder_of_the_server(server: Running) -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("note.md", "x" * 5_000_000)
+    files = {
+        "notes.csv": b"id,text\n1,use pnpm\n",
+        "latin.csv": b"id,text\n1,\xff\n",
+        "large.zip": packed.getvalue(),
+        "cut.zip": packed.getvalue()[:100],
+        "database.sqlite3": b"SQLite format 3\x00" + bytes(100),
+    }
+    key = server.key("did:key:zFolders", *ALL)
+    with signed_in(server, key) as browser, server.client(key) as client:
+        for file in files.items():
+            token = token_of(browser.get(f"{ROOT}/moving"))
+            answer = browser.post(f"{ROOT}/import", data={"token": token}, files={"file": file})
+            assert answer.status_code == 200
+            assert file[0] in answer.text
+            assert "memoranda-import-" not in answer.text
+        assert [each["what"] for each in client.get("/ump/imports").json()["imports"]] == ["notes.csv"]
 
 
 def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: Running) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import apsw
 import httpx
 import pytest
 from tests.bindings.http.process import serving
 from tests.bindings.http.running import OWNER, Running, draft, error_of, remember, running
+from tests.forking import run as forked_run
 from tests.waiting import until
 
 from memoranda.bindings.http.app import VERB_THREADS
+from memoranda.keys import operator_key
+from memoranda.standards.oams.namespace import owner_hash
 from memoranda.storage.sqlite import READERS_LIMIT, SqliteDatabase
 
 DATABASE = "memoranda.db"
@@ -152,6 +157,61 @@ def test_a_server_whose_file_is_cut_short_lives_and_says_so(tmp_path: Path) -> N
         os.truncate(tmp_path / DATABASE, 8_192)
         answers = [client.post("/ump/recall", json={"query": "gate"}).status_code for _ in range(3)]
         assert (answers, client.get("/readyz").status_code) == ([503, 503, 503], 503)
+
+
+def share_master_key(path: Path) -> None:
+    path.with_name("master.key").chmod(0o644)
+
+
+def damage_master_key(path: Path) -> None:
+    path.with_name("master.key").write_text("{}")
+
+
+def requests_of(owner: str, number: int) -> list[tuple[str, str, Any]]:
+    """Requests of every standard and interface; what is written is new each time, some of it encrypted."""
+    namespace = f"{owner_hash(owner)}:notes"
+    recall = {"namespace": namespace, "query": "gate"}
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "oams.recall", "params": recall}
+    tool = {"name": "ump_recall", "arguments": {"query": "gate"}}
+    return [
+        ("POST", "/ump/remember", draft(f"note {number}", owner=owner, user=f"user {number}")),
+        ("POST", "/ump/recall", {"query": "gate"}),
+        ("GET", "/ump/export", None),
+        ("PUT", f"/v1/oams/memories/{namespace}/key", {"value": f"memory {number}"}),
+        ("POST", "/v1/oams/rpc", rpc),
+        ("POST", "/v1/memory/lab", {"content": f"entry {number}"}),
+        ("GET", "/v1/memory/lab", None),
+        ("POST", "/oms/grains/search", {}),
+        ("POST", "/cal", {"query": "RECALL beliefs"}),
+        ("POST", "/mcp", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tool}),
+        ("GET", "/console/overview", None),
+        ("GET", "/metrics", None),
+        ("GET", "/readyz", None),
+        ("GET", "/healthz", None),
+    ]
+
+
+@pytest.mark.parametrize("fault", [delete, replace, cut, delete_log, share_master_key, damage_master_key])
+def test_no_answer_names_a_file_of_the_server(tmp_path: Path, fault: Callable[[Path], None]) -> None:
+    accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    with serving(tmp_path, "--workers", "2") as server, server.client() as client:
+        owner = operator_key(tmp_path).did
+        link = forked_run([sys.executable, "-m", "memoranda", "--data", tmp_path, "console"]).stdout.decode()
+        client.get(urlsplit(link.strip())._replace(scheme="", netloc="").geturl())
+
+        def ask_all(number: int) -> list[httpx.Response]:
+            return [
+                client.request(method, path, json=body, headers=accepted)
+                for method, path, body in requests_of(owner, number)
+            ]
+
+        before = ask_all(1)
+        assert [(answer.url.path, answer.text) for answer in before if not answer.is_success] == []
+        fault(tmp_path / DATABASE)
+        after = ask_all(2)
+        assert 503 in [answer.status_code for answer in after]
+        for answer in (*before, *after):
+            assert str(tmp_path) not in f"{answer.text} {answer.headers}", answer.url
 
 
 # --- everything is taken -------------------------------------------------------------------------------------------

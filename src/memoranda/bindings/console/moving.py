@@ -120,6 +120,10 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
             steps.put(Step(done=count, total=total))
 
     with TemporaryDirectory(prefix="memoranda-import-") as folder:
+
+        def without_folder(text: str) -> str:
+            return text.replace(f"{folder}/", "")
+
         try:
             # Its own name says what it is, often; nothing else of it is used.
             path = Path(folder) / (file.name if _NAME.fullmatch(file.name) else "file")
@@ -135,14 +139,14 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
                 found=lambda _, system, held: found.append((system, held.memories)),
             )
         except MemorandaError as error:
-            steps.put(Step(wrong=error.message.replace(f"{folder}/", "")))
+            steps.put(Step(wrong=without_folder(error.message)))
         # Whatever happens, whoever waits is told.
         except BaseException:
             steps.put(Step(wrong=visit.text("wrong.unexpected")))
             raise
         else:
             refusals = report.refusals[:_REFUSALS]
-            refused = tuple((each.where.removeprefix(f"{folder}/"), each.message) for each in refusals)
+            refused = tuple((without_folder(each.where), without_folder(each.message)) for each in refusals)
             steps.put(Step(report=report, found=tuple(found), refused=refused))
         finally:
             visit.over()

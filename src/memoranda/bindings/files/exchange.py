@@ -22,7 +22,15 @@ import msgspec
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
 from memoranda.bindings.files.exporters import EXPORTERS, unsaid
-from memoranda.bindings.files.folder import STANDARD_STREAM, Folder, rejoined, shown_name, standard_output, writing
+from memoranda.bindings.files.folder import (
+    STANDARD_STREAM,
+    Folder,
+    open_named,
+    rejoined,
+    shown_name,
+    standard_output,
+    writing,
+)
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.importers.importer import Importer, Survey
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
@@ -234,7 +242,7 @@ def _holders(folder: Path) -> Iterator[tuple[str, str]]:
     """(id, file name) of the records that already are in a folder."""
     for path in formats.files_in(folder):
         if path.name.endswith(formats.MARKDOWN_ENDING):
-            with path.open("rb") as file:
+            with open_named(path) as file:
                 found = [record for _, record in formats.read(file, "markdown")]
             if len(found) == 1 and isinstance(found[0], dict) and isinstance(found[0].get("id"), str):
                 yield found[0]["id"], path.name
@@ -300,8 +308,13 @@ def import_files(
         is_dry=is_dry,
         progress=progress,
         report=report,
-        label=", ".join(map(shown_name, named)),
+        label=", ".join(map(_last_name, named)),
     )
+
+
+def _last_name(source: str) -> str:
+    """Return the name of a source without its folders, which are nobody's business who is told of the import."""
+    return shown_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
 
 
 def _noticing(

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Self
 
 from memoranda.encoding.terminal import escape_controls
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
+from memoranda.storage.file_locks import is_open_here
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -37,18 +38,44 @@ def shown_name(source: str) -> str:
 
 @contextmanager
 def opened(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
-    """What a person named, open for reading; `stream` is standard input, if it was looked at. Raises MemorandaError."""
+    """Open what a person named for reading; `stream` replaces standard input if something of it was read already.
+
+    Raises MemorandaError.
+    """
     if source == STANDARD_STREAM:
         yield sys.stdin.buffer if stream is None else stream
         return
     try:
-        file = Path(source).open("rb")  # noqa: SIM115
+        file = open_named(Path(source))
     except FileNotFoundError:
         raise NotFound("there is no such file or folder") from None
     except OSError as error:
         raise InvalidInput(error.strerror or str(error)) from None
     with file:
         yield file
+
+
+def open_named(path: Path) -> IO[bytes]:
+    """Open a file that a person named for reading. Raises OSError, and InvalidInput for a database in use here."""
+    _refuse_open_database(path)
+    return path.open("rb")
+
+
+def _refuse_open_database(path: Path, within: int | None = None) -> None:
+    """Raise InvalidInput for a database that is open in this process: only SQLite may open it once more."""
+    if is_open_here(path, within=within):
+        raise InvalidInput(
+            f"{path.name}: this is the database of the store in use; copy it with `memoranda backup`, or move its "
+            "memories with `memoranda export`"
+        )
+
+
+def _refuse_device(path: Path, within: int | None) -> None:
+    """Raise InvalidInput for a device, a pipe or a socket, in whose place a file would be put."""
+    with suppress(OSError):
+        mode = os.stat(path, dir_fd=within).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise InvalidInput(f"{path}: not a file that can be replaced; - writes to standard output")
 
 
 @contextmanager
@@ -95,10 +122,11 @@ class _Rejoined(io.RawIOBase):
 
 
 def open_regular(path: Path, *, within: int | None = None) -> IO[bytes]:
-    """A regular file that is not a link, open for reading. Raises NotFound or InvalidInput, which name it.
+    """Open a regular file that is not a link for reading. Raises NotFound or InvalidInput, which name the file.
 
     `within` is the open folder that the path starts from.
     """
+    _refuse_open_database(path, within)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NO_LINKS, dir_fd=within)
     except FileNotFoundError:
@@ -128,7 +156,12 @@ def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[
 
 @contextmanager
 def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> Iterator[IO[bytes]]:
-    """A file to write to that appears at `path` whole, or not at all."""
+    """Write a file that appears at `path` complete, or not at all.
+
+    Raises StoreUnavailable, and InvalidInput for a database in use here and for what is neither a file nor a folder.
+    """
+    _refuse_open_database(path, within)
+    _refuse_device(path, within)
     draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     # From here on, because an interrupt may come as soon as the file is there.
     try:
@@ -138,7 +171,7 @@ def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> It
             os.fsync(file.fileno())
         os.replace(draft, path, src_dir_fd=within, dst_dir_fd=within)
     except OSError as error:
-        raise StoreUnavailable(f"{path}: {words_of(error)}") from error
+        raise StoreUnavailable(words_of(error), path=path) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=within)

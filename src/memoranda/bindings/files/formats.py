@@ -17,7 +17,7 @@ from typing import IO, Final, Literal, cast
 import msgspec
 
 from memoranda.bindings.files import markdown_book
-from memoranda.bindings.files.folder import STANDARD_STREAM, opened, shown_name
+from memoranda.bindings.files.folder import STANDARD_STREAM, open_named, opened, shown_name
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, SignatureInvalid, TooLarge
 from memoranda.service.exchange import Item
@@ -148,9 +148,9 @@ RECORDS: Final = Records()
 
 
 def lines_in(path: Path) -> int | None:
-    """How many lines a file has; None of what cannot be read."""
+    """Count the lines of a file; None if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
     except OSError:
         return None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from memoranda.bindings.files import folder, formats
-from memoranda.bindings.files.folder import STANDARD_STREAM, create, shown_name, writing
+from memoranda.bindings.files.folder import STANDARD_STREAM, create, open_named, shown_name, writing
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange import Item
@@ -105,7 +105,7 @@ def kind_of(file: IO[bytes]) -> Kind:
 def recognises(source: str) -> bool:
     """Whether a named file holds grains as bytes; no text begins like that."""
     try:
-        with Path(source).open("rb") as file:
+        with open_named(Path(source)) as file:
             start = file.read(2)
     except OSError:
         return False
@@ -115,7 +115,7 @@ def recognises(source: str) -> bool:
 def count(source: str) -> int | None:
     """How many grains a container says that it holds; None of everything else."""
     try:
-        with Path(source).open("rb") as file:
+        with open_named(Path(source)) as file:
             return container.FileHeader.parse(file.read(container.HEADER_BYTES)).count
     except (OSError, MemorandaError):
         return None

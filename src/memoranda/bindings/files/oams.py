@@ -23,6 +23,7 @@ import msgspec
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import (
     STANDARD_STREAM,
+    open_named,
     open_regular,
     rejoined,
     shown_name,
@@ -33,7 +34,7 @@ from memoranda.bindings.files.formats import MARKDOWN_ENDING as UMP_MARKDOWN_END
 from memoranda.bindings.files.formats import lines_in
 from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, Unsupported
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, Unsupported, words_of
 from memoranda.service.exchange import Item
 from memoranda.service.report import Report
 from memoranda.standards.oams import bundle, lines, markdown
@@ -80,7 +81,7 @@ def recognises(source: str) -> bool:
     if not path.is_file() or source.lower().endswith(UMP_MARKDOWN_ENDING):
         return False
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             return look(file)[0] is not None
     except OSError:
         return False
@@ -354,7 +355,7 @@ def _swap(new: Path, path: Path) -> None:
         path.rename(old)
         new.rename(path)
     except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror}; the new bundle is in {new}") from None
+        raise StoreUnavailable(f"{words_of(error)}; the new bundle is beside it, in {new.name}", path=path) from None
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from memoranda.bindings.files.folder import create, open_regular
-from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, TooLarge
+from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, TooLarge, words_of
 from memoranda.standards.oams import bundle, lines
 from memoranda.standards.oams.bundle import Manifest
 from memoranda.standards.oams.lines import Line
@@ -66,7 +66,7 @@ class BundleWriter:
             # Nameless, and beside what is written, so that it needs no room elsewhere.
             self._scratch = tempfile.TemporaryFile(dir=self._draft)
         except OSError as error:
-            raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
+            raise StoreUnavailable(words_of(error), path=self._folder) from None
         self._writer = bundle.BundleWriter(
             self._scratch, inline_embeddings=self._inline_embeddings, run_bytes=self._run_bytes
         )
@@ -78,7 +78,7 @@ class BundleWriter:
         try:
             self._writer.add(memory, raw)
         except OSError as error:
-            raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
+            raise StoreUnavailable(words_of(error), path=self._folder) from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,7 +87,7 @@ class BundleWriter:
             if error is None:
                 self._finish()
         except OSError as failure:
-            raise StoreUnavailable(f"{self._folder}: {failure.strerror}") from failure
+            raise StoreUnavailable(words_of(failure), path=self._folder) from failure
         finally:
             if self._scratch is not None:
                 self._scratch.close()

@@ -145,7 +145,7 @@ class Dispatcher:
             try:
                 wait = self._send_due()
             except MemorandaError as error:
-                _log.warning("webhooks: %s", error.message)
+                _log.warning("webhooks: %s", error)
                 wait = IDLE_SECONDS
             self._wake.wait(wait)
             if wait == IDLE_SECONDS and not self._busy:
@@ -175,7 +175,7 @@ class Dispatcher:
             webhooks.settle(self._service.context, delivery, is_delivered=self._send(delivery))
         except MemorandaError as error:
             # It is held until its lease ends, and then sent again.
-            _log.warning("webhook %s: %s", delivery.subscription.webhook_id, error.message)
+            _log.warning("webhook %s: %s", delivery.subscription.webhook_id, error)
         finally:
             with self._lock:
                 self._busy[delivery.tenant] -= 1

@@ -193,7 +193,7 @@ class Guard:
             if passage.is_started:
                 raise
             if error.code in ("unavailable", "corrupt"):
-                _log.error("%s: %s", error.code, error.message)
+                _log.error("%s: %s", error.code, error)
             await self._refuse(passage.send, scope, error)
         except Exception:
             if passage.is_started:

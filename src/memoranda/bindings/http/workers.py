@@ -1,14 +1,23 @@
 """Several server processes on one port and one store.
 
-The first process binds the port and watches; the others, its workers, listen, each with a socket of its own on that
-port, and the system deals connections out among them. Where there are as many as processors, each has one. A worker
-that ends by itself is replaced. A signal to the first process ends all of them in good order, and if the first one is
-killed the workers see that its end of a pipe is gone.
+Theory of operation. The first process binds the port and watches; the others, its workers, listen, each with a socket
+of its own on that port, and the system deals connections out among them. Where there are as many workers as processors,
+each has one.
+
+The first process waits for signals, for ends of workers and for workers that say they are ready, all at once, so that
+nothing of it waits for one worker. A worker that ends by itself is replaced. If its successor does not become ready, or
+does not stay so, it is tried again, after a back-off that doubles up to a limit; the others go on serving. The server
+ends when no worker was ready for long (`Patience.without_any`), or when the very first one never was: what keeps that
+from starting (a wrong setting, say) keeps all.
+
+A signal to the first process ends all of them in good order, and if the first one is killed the workers see that its
+end of a pipe is gone.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
@@ -17,24 +26,72 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from memoranda import measures
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
+from memoranda.measures import WORKER_ENDS, WORKERS_READY
 
 WORKERS_LIMIT: Final = 64
-# How long a worker may take until it answers, and to end what it has begun.
-START_SECONDS: Final = 120.0
-END_SECONDS: Final = 120.0
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
-# What a worker does until it is told to stop. It gets its number, which only one has at a time, the pipe that ends with
-# the first process, and what to call when it answers requests.
-Work = Callable[[int, int, Callable[[], None]], None]
+# The work of one worker until it is told to stop. Its arguments: the pipe that ends with the first process, and what to
+# call when the worker answers requests.
+Work = Callable[[int, Callable[[], None]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the first process waits, in seconds."""
+
+    # For a worker that starts, and for one that ends.
+    start: float = 120.0
+    end: float = 120.0
+    # Before a worker is started again: the first time, and at most.
+    first_pause: float = 0.25
+    longest_pause: float = 30.0
+    # A worker that was ready for so long is not taken for one that fails again and again.
+    steady: float = 10.0
+    # While no worker is ready.
+    without_any: float = 300.0
+
+    def pause(self, failures: int) -> float:
+        """Return how long to wait after so many failures in a row."""
+        if failures == 0:
+            return 0.0
+        # Far beyond any limit the power would be too large for a float.
+        doubled = min(failures - 1, 64)
+        return min(self.longest_pause, self.first_pause * 2.0**doubled)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A worker's place: the process that is in it, or when the next one is started."""
+
+    number: int
+    process: int | None = None
+    # While it starts: the pipe on which it says that it is ready, and when that comes too late.
+    pipe: int | None = None
+    start_ends_at: float = math.inf
+    ready_since: float | None = None
+    # How many in a row did not become ready, or did not stay so.
+    failures: int = 0
+    next_start_at: float = 0.0
+
+    @property
+    def is_starting(self) -> bool:
+        return self.process is not None and self.ready_since is None
+
+    def close_pipe(self) -> None:
+        if self.pipe is not None:
+            os.close(self.pipe)
+            self.pipe = None
 
 
 def check_workers(count: int) -> None:
-    """Raise InvalidInput unless so many can be had here."""
+    """Raise InvalidInput unless this system can serve with so many workers."""
     if not 1 <= count <= WORKERS_LIMIT:
         raise InvalidInput(f"workers must be from 1 to {WORKERS_LIMIT}")
     if count > 1 and not (hasattr(os, "fork") and hasattr(socket, "SO_REUSEPORT")):
@@ -44,79 +101,198 @@ def check_workers(count: int) -> None:
 class Workers:
     """The processes; `run` returns when all have ended."""
 
-    def __init__(self, count: int, work: Work, on_ready: Callable[[], None]) -> None:
-        self._count, self._work, self._on_ready = count, work, on_ready
-        # Their numbers, by their processes.
-        self._running: dict[int, int] = {}
-        self._is_stopping = False
+    def __init__(
+        self,
+        count: int,
+        work: Work,
+        on_ready: Callable[[], None],
+        *,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_ready` is called once, when all workers are ready, or some are and the rest have failed to start."""
+        self._work, self._on_ready = work, on_ready
+        self._patience, self._clock = patience or Patience(), clock
+        self._slots = [_Slot(number) for number in range(count)]
+        # Signals that ask for an end; each is passed on to the workers.
+        self._requests_to_end = 0
+        self._is_announced = False
+        self._failed_starts = 0
+        self._last_ready: float | None = None
         self._lifeline = os.pipe()
+        # Every signal writes a byte to it, so that a wait for pipes ends with a signal, too.
+        self._wakeups = os.pipe()
 
     def run(self) -> None:
-        """Start them, say when all are ready, and keep them running until a signal."""
-        with self._signals():
-            try:
-                while len(self._running) < self._count and not self._is_stopping:
-                    self._start()
-                if not self._is_stopping:
-                    self._on_ready()
-                self._watch()
-            finally:
-                self._stop()
-                self._wait_for_end()
-                for end in self._lifeline:
-                    os.close(end)
-
-    def _wait_for_end(self) -> None:
-        """Whoever does not end in time is ended."""
-        until, is_killed = time.monotonic() + END_SECONDS, False
-        while self._running:
-            process, _ = os.waitpid(-1, os.WNOHANG)
-            self._running.pop(process, None)
-            if not process:
-                time.sleep(0.01)
-            if not is_killed and time.monotonic() > until:
-                is_killed = True
-                for each in self._running:
-                    os.kill(each, signal.SIGKILL)
+        """Start the workers, and keep them running until a signal. Raises StoreUnavailable when none becomes ready."""
+        measures.share(len(self._slots))
+        try:
+            with self._handling_signals():
+                try:
+                    while not self._requests_to_end:
+                        self._watch()
+                finally:
+                    self._end_all()
+        finally:
+            for end in (*self._lifeline, *self._wakeups):
+                os.close(end)
 
     def _watch(self) -> None:
-        while self._running:
-            process, status = os.wait()
-            self._running.pop(process, None)
-            if not self._is_stopping:
-                _log.warning("a worker ended (%s); another takes its place", os.waitstatus_to_exitcode(status))
-                self._start()
+        """Do what is due, wait for what comes next, and note it."""
+        failed_before = self._failed_starts
+        self._start_due()
+        self._wait(self._next_moment())
+        self._note_ready()
+        self._kill_late()
+        self._note_ended()
+        self._announce()
+        # As long as no worker is ready, starts fail again and again; one that is under way is let be.
+        if self._failed_starts > failed_before and not self._ready() and not self._requests_to_end:
+            self._check_hope()
 
-    def _start(self) -> None:
-        """Start one and wait until it answers. Raises StoreUnavailable if it ends before that."""
+    # --- watching ----------------------------------------------------------------------------------------
+
+    def _ready(self) -> list[_Slot]:
+        return [slot for slot in self._slots if slot.ready_since is not None]
+
+    def _startable(self) -> list[_Slot]:
+        """Return the slots that are to have a new process, now or later; before one was ready, the first alone."""
+        slots = self._slots if self._last_ready is not None else self._slots[:1]
+        return [slot for slot in slots if slot.process is None]
+
+    def _next_moment(self) -> float:
+        """Return when there is something to do that no pipe and no signal tells."""
+        moments = [slot.next_start_at for slot in self._startable()]
+        moments += [slot.start_ends_at for slot in self._slots if slot.is_starting]
+        return min(moments, default=math.inf)
+
+    def _wait(self, until: float) -> None:
+        """Wait for a signal, a worker that is ready, or a moment."""
+        pipes = [self._wakeups[0], *(slot.pipe for slot in self._slots if slot.pipe is not None)]
+        seconds = None if until == math.inf else max(0.0, until - self._clock())
+        readable, _, _ = select.select(pipes, [], [], seconds)
+        if self._wakeups[0] in readable:
+            os.read(self._wakeups[0], 4096)
+
+    def _note_ready(self) -> None:
+        """Note who has become ready. A pipe that ends without a word is of a process that is ending."""
+        pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
+        readable, _, _ = select.select(pipes, [], [], 0)
+        for slot in self._slots:
+            if slot.pipe in readable:
+                is_ready = os.read(slot.pipe, 1) == b"1"
+                slot.close_pipe()
+                if is_ready:
+                    slot.ready_since = self._last_ready = self._clock()
+                    WORKERS_READY.add()
+
+    def _kill_late(self) -> None:
+        """Kill what has taken too long to start; its end is noted as any other."""
+        now = self._clock()
+        for slot in self._slots:
+            if slot.is_starting and slot.process is not None and slot.start_ends_at <= now:
+                _log.warning("worker %d was not ready within %g s", slot.number, self._patience.start)
+                slot.start_ends_at = math.inf
+                os.kill(slot.process, signal.SIGKILL)
+
+    def _note_ended(self) -> None:
+        """Note which processes have ended, and when each is replaced."""
+        for slot, code in self._ended():
+            now, since = self._clock(), slot.ready_since
+            is_steady = since is not None and now - since >= self._patience.steady
+            slot.failures = 0 if is_steady else slot.failures + 1
+            pause = self._patience.pause(slot.failures)
+            slot.next_start_at = now + pause
+            if since is None:
+                self._failed_starts += 1
+            else:
+                self._last_ready = now
+                slot.ready_since = None
+                WORKERS_READY.add(amount=-1)
+            WORKER_ENDS.add("starting" if since is None else "ready")
+            when = f"in {pause:g} s" if pause else "now"
+            how = "before it was ready " if since is None else ""
+            _log.warning("worker %d ended %s(exit code %d); another is started %s", slot.number, how, code, when)
+
+    def _ended(self) -> list[tuple[_Slot, int]]:
+        """Free the slots of the processes that have ended, and return the slots with the exit codes."""
+        ended = []
+        for slot in self._slots:
+            if slot.process is None:
+                continue
+            process, status = os.waitpid(slot.process, os.WNOHANG)
+            if process:
+                slot.process = None
+                slot.close_pipe()
+                measures.leave(slot.number)
+                ended.append((slot, os.waitstatus_to_exitcode(status)))
+        return ended
+
+    def _announce(self) -> None:
+        """Say once that the server answers: when no worker is at its first start any more."""
+        if self._is_announced or self._requests_to_end or not self._ready():
+            return
+        if all(slot.ready_since is not None or slot.failures for slot in self._slots):
+            self._is_announced = True
+            self._on_ready()
+
+    def _check_hope(self) -> None:
+        """Raise StoreUnavailable if no worker was ever ready, or none was for long."""
+        if self._last_ready is None:
+            raise StoreUnavailable("the first server process ended before it was ready, or was not ready in time")
+        if self._clock() >= self._last_ready + self._patience.without_any:
+            raise StoreUnavailable(
+                f"no server process was ready for {self._patience.without_any:g} s, however often one was started; "
+                "the log says why each ended"
+            )
+
+    # --- starting ----------------------------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        now = self._clock()
+        for slot in self._startable():
+            if slot.next_start_at <= now and not self._requests_to_end:
+                self._start(slot)
+
+    def _start(self, slot: _Slot) -> None:
+        """Start a process in a slot. A system that has no room for one is asked again later."""
         ready, tell = os.pipe()
-        number = min(set(range(self._count)) - set(self._running.values()))
         # A signal waits until both know what they are.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        process = os.fork()
-        if process == 0:
-            self._be_worker(number, ready, tell)
-        self._running[process] = number
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        os.close(tell)
-        with open(ready, "rb") as waiting:  # noqa: PTH123
-            is_told, _, _ = select.select([waiting], [], [], START_SECONDS)
-            if not (is_told and waiting.read(1)) and not self._is_stopping:
-                raise StoreUnavailable("a server process ended before it was ready, or was not ready in time")
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            process = os.fork()
+        except OSError as error:
+            os.close(ready)
+            self._failed_starts += 1
+            slot.failures += 1
+            slot.next_start_at = self._clock() + self._patience.pause(slot.failures)
+            _log.warning("worker %d could not be started: %s", slot.number, error.strerror)
+        else:
+            if process == 0:
+                self._be_worker(slot.number, ready, tell)
+            slot.process, slot.pipe = process, ready
+            slot.start_ends_at = self._clock() + self._patience.start
+        finally:
+            os.close(tell)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
     def _be_worker(self, number: int, ready: int, tell: int) -> NoReturn:
         code = 1
         try:
-            for each in _SIGNALS:
+            signal.set_wakeup_fd(-1)
+            for each in (*_ENDING, signal.SIGCHLD):
                 signal.signal(each, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            os.close(ready)
-            os.close(self._lifeline[1])
-            stay_on_processor(number, self._count)
-            self._work(number, self._lifeline[0], lambda: _tell(tell))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+            for descriptor in (ready, self._lifeline[1], *self._wakeups):
+                os.close(descriptor)
+            for slot in self._slots:
+                slot.close_pipe()
+            stay_on_processor(number, len(self._slots))
+            measures.take(number)
+            self._work(self._lifeline[0], lambda: _tell(tell))
             code = 0
         except MemorandaError as error:
-            _log.error("%s", error.message)
+            _log.error("%s", error)
         # A rim of its own: what is left of the first process in this one must not run.
         except BaseException:  # noqa: BLE001
             _log.exception("a worker failed")
@@ -124,19 +300,41 @@ class Workers:
             logging.shutdown()
             os._exit(code)
 
-    def _stop(self) -> None:
-        self._is_stopping = True
-        for process in self._running:
-            os.kill(process, signal.SIGTERM)
+    # --- ending ------------------------------------------------------------------------------------------
+
+    def _end_all(self) -> None:
+        """End every worker: ask it to, at once and with each further signal, and kill it when it takes too long."""
+        kill_at, asked = self._clock() + self._patience.end, -1
+        while running := [slot.process for slot in self._slots if slot.process is not None]:
+            number: signal.Signals | None = None
+            if self._clock() >= kill_at:
+                kill_at, number = math.inf, signal.SIGKILL
+            elif asked < self._requests_to_end:
+                asked, number = self._requests_to_end, signal.SIGTERM
+            if number is not None:
+                for process in running:
+                    os.kill(process, number)
+            self._wait(kill_at)
+            self._ended()
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
-        before = {each: signal.signal(each, lambda _signal, _frame: self._stop()) for each in _SIGNALS}
+    def _handling_signals(self) -> Iterator[None]:
+        """Count the signals that ask for an end, and let every signal, and every end of a worker, end a wait."""
+
+        def count(_signal: int, _frame: object) -> None:
+            self._requests_to_end += 1
+
+        os.set_blocking(self._wakeups[1], False)
+        wakeup_before = signal.set_wakeup_fd(self._wakeups[1], warn_on_full_buffer=False)
+        before = {each: signal.signal(each, count) for each in _ENDING}
+        # Without a handler it would write no byte.
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             yield
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+            signal.set_wakeup_fd(wakeup_before)
 
 
 def stay_on_processor(number: int, count: int) -> None:

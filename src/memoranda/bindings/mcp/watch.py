@@ -63,13 +63,13 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
                 # At the end there is nothing to try again.
                 if service.notifier.is_over:
                     return
-                _log.warning("the change feed could not be read; trying again: %s", error.message)
+                _log.warning("the change feed could not be read; trying again: %s", error)
             else:
                 if changed.places or changed.listing:
                     await deliver(changed)
             await rung.wait()
     except MemorandaError as error:
-        _log.info("a subscription ended: %s", error.message)
+        _log.info("a subscription ended: %s", error)
     finally:
         stop()
 

@@ -81,7 +81,7 @@ class Prompt:
             except KeyboardInterrupt:
                 note("interrupted")
             except MemorandaError as error:
-                note(error.message)
+                note(str(error))
 
     def is_whole(self, text: str) -> bool:
         """Whether Enter means: run it."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Literal
@@ -52,8 +53,9 @@ KEY_PREFIX = "mk_"
 GRANT_PREFIX = "program:"
 GRANT_AUDIENCE = "/mcp"
 NAME_CHARS_LIMIT = 200
-# How long a key that was revoked in another process may still be taken for good; and how many are kept in mind.
-KNOWN_MS = 50
+# How long a key is not looked up again: a key that is revoked in another process may be good for so long. And how many
+# keys are kept in mind.
+KNOWN_SECONDS = 0.05
 KNOWN_LIMIT = 1_024
 # Why revoking a key may lock a person out: the person's own credential, or the last one that may do everything.
 LockOut = Literal["in use", "last"]
@@ -171,7 +173,9 @@ class Gate:
         *,
         open_registration: bool = False,
         allowed_owners: Collection[str] = (),
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` tells dates, and may stand still while the system's is set back; `seconds` only ever goes on."""
         self._is_open = open_registration
         self._allowed_owners = frozenset(allowed_owners)
         self._system = system
@@ -180,7 +184,9 @@ class Gate:
         self._version = version
         # A token's signature does not change; its time and its revocation are looked at every time.
         self._claims = lru_cache(maxsize=1024)(ump_token.verify_token)
-        self._known: dict[str, tuple[ApiKey | None, Instant]] = {}
+        self._seconds = seconds
+        # Keys that are good, as far as was seen, and until when that is believed.
+        self._known: dict[str, tuple[ApiKey, float]] = {}
 
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
         """The person at this machine, who can read the files anyway."""
@@ -270,15 +276,17 @@ class Gate:
         return _access_of(key, credential, "user")
 
     def _key(self, key_id: str) -> ApiKey | None:
-        """The key of this id, looked up anew unless that was just done: one client asks many times a second."""
-        now = self._clock()
-        key, since = self._known.get(key_id, (None, None))
-        if key is not None and since is not None and 0 <= now - since < KNOWN_MS:
-            return key
+        """Look up the key of this id, unless that was just done: one client asks many times a second."""
+        # Taken before the look-up, which may wait.
+        now = self._seconds()
+        known = self._known.get(key_id)
+        if known is not None and now < known[1]:
+            return known[0]
         if len(self._known) >= KNOWN_LIMIT:
             self._known.clear()
         key = self._system.key(key_id)
-        self._known[key_id] = (key, now)
+        if key is not None:
+            self._known[key_id] = key, now + KNOWN_SECONDS
         return key
 
     def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:

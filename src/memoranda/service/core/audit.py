@@ -141,7 +141,7 @@ def keep_retention(context: Context) -> int:
         try:
             count += prune(context, access, before)
         except Conflict as error:
-            _log.warning("audit log of %s: %s", tenant, error.message)
+            _log.warning("audit log of %s: %s", tenant, error)
     return count
 
 

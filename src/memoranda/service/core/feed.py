@@ -152,7 +152,7 @@ class ChangeNotifier:
             except StoreUnavailable as error:
                 # Once: it may be away for a while.
                 if not is_away:
-                    _log.warning("%s: the store is not watched until then", error.message)
+                    _log.warning("%s: the store is not watched until then", error)
                 is_away = True
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)

@@ -59,7 +59,7 @@ class Upkeep:
             except MemorandaError as error:
                 # Once: a disk that is full, or read-only, stays so for a while.
                 if error.message != trouble:
-                    _log.warning("upkeep: %s", error.message)
+                    _log.warning("upkeep: %s", error)
                 wait, trouble = IDLE_SECONDS, error.message
 
     def _do_what_is_due(self) -> None:

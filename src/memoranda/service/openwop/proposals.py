@@ -91,7 +91,7 @@ def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
         proposals.check_safe(made)
     except InvalidInput as error:
         # One of them must not keep anyone from the others.
-        _log.warning("openwop proposals: %s", error.message)
+        _log.warning("openwop proposals: %s", error)
         return None
     _keep(unit, made)
     run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made)))

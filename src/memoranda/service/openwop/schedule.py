@@ -105,7 +105,7 @@ def tick(context: Context) -> int:
             commitments.prune(context, tenant)
         except MemorandaError as error:
             # What one tenant has must not keep the others waiting.
-            _log.warning("openwop upkeep: %s", error.message)
+            _log.warning("openwop upkeep: %s", error)
     return done
 
 
@@ -164,7 +164,7 @@ def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: 
         return try_again(attempt)
     except (WorkflowError, InvalidInput) as error:
         # It would fail again every second; the next instant comes.
-        _log.warning("openwop distillation on schedule: %s", error.message)
+        _log.warning("openwop distillation on schedule: %s", error)
         context.engine.write(tenant, lambda unit: _claimed(unit, each, due, now))
         return False
 

@@ -93,7 +93,8 @@ def error_of(code: int, message: str, data: object) -> MemorandaError:
     """Return the error for a code, as a client raises it."""
     reason = data.get("reason") if isinstance(data, dict) else None
     kinds: dict[int, type[MemorandaError]] = {number: kind for kind, number in reversed(_CODES)}
-    kinds |= {MEMORY_NOT_FOUND: errors.MemoryNotFound, CROSS_NAMESPACE: errors.CrossNamespace}
+    kinds[MEMORY_NOT_FOUND] = errors.MemoryNotFound
+    kinds[CROSS_NAMESPACE] = errors.CrossNamespace
     kind = kinds.get(code, errors.StoreUnavailable)
     if reason in (errors.ConsentViolation.code, errors.SignatureInvalid.code):
         kind = errors.ConsentViolation if reason == errors.ConsentViolation.code else errors.SignatureInvalid

@@ -25,6 +25,7 @@ from memoranda.bindings.files.folder import open_regular
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.model.instant import Instant
+from memoranda.storage.sqlite_file import open_to_read
 
 # What is looked at to tell what a file is.
 HEAD_BYTES: Final = 65_536
@@ -285,13 +286,8 @@ class Source:
     @contextmanager
     def _database(self) -> Iterator[apsw.Connection]:
         """A database open for reading, that nobody's triggers, views or functions run in."""
-        path = self.path.resolve()
-        # Without a log of changes beside it nobody is writing, and so none is made there to read it.
-        log = path.with_name(path.name + "-wal")
-        is_alone = not log.exists() or not log.stat().st_size
-        name = f"{path.as_uri()}?mode=ro{'&immutable=1' if is_alone else ''}"
         try:
-            database = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            database = open_to_read(self.path)
         except apsw.Error as error:
             raise InvalidInput(f"{self.name}: {error}") from None
         steps = 0
