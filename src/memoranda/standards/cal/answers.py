@@ -93,4 +93,9 @@ ANSWERS: Final[dict[str, Schema]] = {
         tier={"enum": [0, 1], "description": "0 reads, 1 appends: show side_effects to the user first."},
         side_effects=described(array_of(OBJECT), "The grains that would be written; nothing is ever deleted."),
     ),
+    "CalCapabilities": open_object("cal_conformance cal_version features limits", features=array_of(NAME)),
+    "CalCancelAnswer": closed_object("assembly_id result", assembly_id=NAME, result={"const": "cancelled"}),
+    "CalError": closed_object(
+        "error", error=closed_object("code message position suggestion", code=_CODE, message=TEXT, **PROBLEM)
+    ),
 }
