@@ -75,12 +75,33 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   grains_damage grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency oams_exchange \
   oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order short_ids verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections vectors) tests/service/side_by_side.py tests/chaos/with_nodes.py
+# Tests that name their store themselves.
+POSTGRES_NAMED := tests/storage/postgres_moving.py tests/bindings/side_by_side.py
+# The same, which `make test` runs on the newest version.
+POSTGRES_TESTED := $(patsubst %,tests/storage/test_%.py,moving postgres postgres_backup) tests/bindings/http/test_nodes.py
 # What has vectors, once more where the database compares them.
 PGVECTOR := $(patsubst %,tests/service/test_%.py,meaning nodes openwop_memory retrieve)
-test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
+# The oldest and the newest version that docs/howto/postgresql.md promises: Debian's, which has no pgvector, and a wheel's.
+OLDEST_POSTGRES := 15
+NEWEST_POSTGRES := 18
+# A server of the developer's own replaces both.
+test-postgres: $(if $(MEMORANDA_TEST_POSTGRES),test-postgres-given,test-postgres-oldest test-postgres-newest)  ## the tests of the services once more, on the oldest and the newest PostgreSQL, which are started for it (ARGS as for test)
+
+test-postgres-oldest: export MEMORANDA_TEST_POSTGRES_VERSION := $(OLDEST_POSTGRES)
+test-postgres-oldest: bring-postgres  ## the same on the oldest alone; brings it, as root on Debian
+	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite and not pgvector" $(POSTGRES) $(ARGS)
+	@$(PYTEST) -m "not pgvector" $(POSTGRES_NAMED) $(POSTGRES_TESTED)
+
+test-postgres-newest: export MEMORANDA_TEST_POSTGRES_VERSION := $(NEWEST_POSTGRES)
+test-postgres-newest test-postgres-given: develop  ## the same on the newest alone, with pgvector
 	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite" $(POSTGRES) $(ARGS)
 	@MEMORANDA_TEST_STORE=pgvector $(PYTEST) -m "not sqlite" $(PGVECTOR) $(ARGS)
-	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/storage/postgres_moving.py tests/bindings/side_by_side.py
+	@$(PYTEST) $(POSTGRES_NAMED)
+
+bring-postgres: develop
+	@test -x /usr/lib/postgresql/$(OLDEST_POSTGRES)/bin/postgres \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql-$(OLDEST_POSTGRES) >/dev/null; } \
+	  || { echo "PostgreSQL $(OLDEST_POSTGRES) could not be installed, and Memoranda promises to run on it: install Debian's postgresql-$(OLDEST_POSTGRES); make test-postgres-newest does without it"; exit 1; }
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(PYTEST) -m hypothesis $(ARGS)

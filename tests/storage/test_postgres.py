@@ -17,6 +17,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.change import AuditEntry
 from memoranda.model.memory import Projection, Relation
 from memoranda.model.selection import Selection
+from memoranda.storage import postgres_server
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
 from memoranda.storage.engine import Engine, Unit
@@ -273,6 +274,12 @@ def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and
 def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="away"):
         PostgresDatabase(f"postgresql://nobody@/none?host={tmp_path}")
+
+
+def test_a_server_that_is_too_old_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_server, "OLDEST_VERSION", 1_000)
+    with pytest.raises(StoreUnavailable, match=r"PostgreSQL \d+\.\d+, which is too old for a store: upgrade it"):
+        PostgresDatabase(address)
 
 
 def test_a_database_of_someone_else_is_refused_and_left_alone(address: str) -> None:

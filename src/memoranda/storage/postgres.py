@@ -323,6 +323,11 @@ class PostgresDatabase:
         damaged = sum(count for (count,) in self._watched(_DAMAGED))
         return found + ([f"{damaged} pages of the database do not have their checksum"] if damaged else [])
 
+    def check_queries(self) -> None:
+        has_vectors = self.clear is not None and self.clear.is_wanted
+        with self.reading() as connection:
+            connection.check_queries(has_vectors=has_vectors)
+
     def losses(self) -> list[Loss]:
         # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.
         return []
