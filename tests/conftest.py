@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -67,6 +68,31 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     # Python's last look through all that is left, at which msgspec 0.22 crashes now and then, tells nothing of a test.
     gc.freeze()
+
+
+def _used_postgres() -> set[str]:
+    """Return the versions of PostgreSQL that tests of this process used."""
+    # Most runs use none, and do not load what starts one.
+    module = sys.modules.get("tests.postgres")
+    return set() if module is None else module.versions
+
+
+_POSTGRES_OF_WORKERS: Final[set[str]] = set()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["postgres"] = sorted(_used_postgres())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _POSTGRES_OF_WORKERS.update(getattr(node, "workeroutput", {}).get("postgres", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if found := sorted(_POSTGRES_OF_WORKERS | _used_postgres()):
+        terminalreporter.write_line(f"on PostgreSQL {', '.join(found)}")
 
 
 @pytest.fixture(scope="session", autouse=True)

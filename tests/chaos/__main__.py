@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests import postgres
 from tests.chaos import nodes, soak, storm
 
 
@@ -27,6 +28,8 @@ def main() -> int:
             outcome = nodes.run(Path(folder), seed=asked.seed, minutes=asked.minutes, count=asked.nodes)
         else:
             outcome = storm.run(Path(folder), seed=asked.seed, minutes=asked.minutes)
+    if asked.nodes:
+        print(f"on PostgreSQL {', '.join(postgres.versions)}")
     print(outcome)
     return 1 if outcome.violations else 0
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psycopg
 
-from tests.postgres import account, answers, programs
+from tests.postgres import account, await_server, programs
 from tests.waiting import until
 
 USER: Final = "memoranda"
@@ -62,7 +62,7 @@ class Postgres:
                 start_new_session=True,
                 **account(),
             )
-        until(lambda: answers(self.dsn), "PostgreSQL answers")
+        await_server(self.dsn)
 
     def kill(self) -> None:
         """All its processes, at once."""

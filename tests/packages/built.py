@@ -1,6 +1,6 @@
 """Wheel and sdist, built, installed into empty environments and used there as people use them.
 
-Run by `make test-packages`: it installs from the index of packages.
+Run by `make test-packages`, which first brings what is installed here (tests/packages/bringing.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.embedders import WORDS_ALONE
+from tests.packages.bringing import INSTALL_SECONDS, MODEL, SMALL_EXTRAS, offline
 from tests.waiting import HANG_SECONDS
 
 from memoranda import __version__
@@ -27,11 +28,10 @@ from memoranda.encoding.json_text import dump, parse
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "memoranda"
 EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-# Installed here; frameworks are larger than Memoranda, and `make test-adapters` brings them.
-SMALL_EXTRAS = ("embed", "tokens", "postgres", "otel", "langgraph")
+# Nothing is asked of an index of packages: what is red here is our fault.
+OFFLINE = offline(Path(os.environ["MEMORANDA_TEST_PACKAGES"]))
 # What asks for an extra by importing it.
 ADAPTERS = sorted({path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py")} - {"questions"})
-INSTALL_SECONDS = 600
 
 
 def built(folder: Path, *, umask: int = 0o022) -> tuple[Path, Path]:
@@ -62,7 +62,8 @@ class Installed:
     def uv(self, *words: str) -> None:
         # Beside the interpreter, which is asked for by name where it is in no environment that was entered.
         uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, *words], check=True, capture_output=True, timeout=INSTALL_SECONDS)
+        environment = {**os.environ, **OFFLINE}
+        subprocess.run([uv, *words], check=True, env=environment, capture_output=True, timeout=INSTALL_SECONDS)
 
     def install(self, what: str) -> None:
         where = ["--python", str(self.bin / "python"), "--constraints", str(ROOT / "requirements-dev.lock")]
@@ -241,7 +242,8 @@ def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path,
     uv = Path(sys.executable).with_name("uv")
     path = f"{uv.parent}{os.pathsep}{os.environ['PATH']}"
     places = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "MEMORANDA_MODELS": "models"}
-    environment = {**os.environ, **{name: str(tmp_path / place) for name, place in places.items()}, "PATH": path}
+    folders = {name: str(tmp_path / place) for name, place in places.items()}
+    environment = {**os.environ, **OFFLINE, **folders, "PATH": path}
 
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -253,8 +255,8 @@ def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path,
     memoranda = str(tmp_path / "bin" / "memoranda")
     assert run(memoranda, "--version").stdout.strip() == __version__
     # Such an environment has no pip.
-    said = run(memoranda, "models", "add", "minilm-l6").stderr
-    assert list(tmp_path.glob("models/minilm-l6@*/model.onnx"))
+    said = run(memoranda, "models", "add", MODEL.name).stderr
+    assert list(tmp_path.glob(f"models/{MODEL.name}@*/model.onnx"))
     assert "pip install 'memoranda[embed]'" in said
 
 

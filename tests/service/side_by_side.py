@@ -109,7 +109,10 @@ def different(one: Any, other: Any, apart: float, where: str = "") -> list[str]:
     return [] if one == other else [f"{where}: {one!r} {other!r}"]
 
 
-@pytest.fixture(scope="module", params=SCORES_APART)
+WAYS: Final = ("words", "meaning", pytest.param("pgvector", marks=pytest.mark.pgvector))
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def both(request: pytest.FixtureRequest) -> Iterator[Both]:
     both = Both(request.param)
     yield both

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import psycopg
@@ -205,23 +206,39 @@ WHOLE: Final = {
 }
 
 
-def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+class Planner:
+    """A connection that explains queries, with sequential scans allowed."""
+
+    def __init__(self, address: str, *settings: str) -> None:
+        self._raw = open_connection(address).raw
+        for setting in ("enable_seqscan = on", "plan_cache_mode = force_generic_plan", *settings):
+            self._raw.execute(f"SET {setting}")
+
+    def nodes(self, sql: str) -> list[dict[str, Any]]:
+        """Return the nodes of the plan that a query has for all parameters."""
+        # EXPLAIN (GENERIC_PLAN) would do, but PostgreSQL 15 does not know it.
+        text, names = native(sql)
+        self._raw.execute(f"PREPARE explained AS {text}")
+        values = f"({', '.join(['NULL'] * len(names))})" if names else ""
+        ((plan,),) = self._raw.execute(f"EXPLAIN (FORMAT JSON) EXECUTE explained{values}").fetchall()
+        self._raw.execute("DEALLOCATE explained")
+        return list(_nodes_of(plan[0]["Plan"]))
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for part in plan.get("Plans", ()):
-        yield from nodes_of(part)
+        yield from _nodes_of(part)
 
 
 @pytest.fixture(scope="module")
 def plans(filled: Filled) -> dict[str, list[dict[str, Any]]]:
-    """The nodes of every named query's plan, with sequential scans allowed."""
-    connection = open_connection(filled.address)
-    connection.command("SET enable_seqscan = on")
-    found = {}
-    for name, sql in load_queries("postgres").items():
-        ((plan,),) = connection.raw.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {native(sql)[0]}").fetchall()
-        found[name] = list(nodes_of(plan[0]["Plan"]))
-    connection.close()
-    return found
+    """The nodes of every named query's plan."""
+    with closing(Planner(filled.address)) as planner:
+        return {name: planner.nodes(sql) for name, sql in load_queries("postgres").items()}
 
 
 def test_no_query_reads_a_table_of_owners_from_end_to_end(

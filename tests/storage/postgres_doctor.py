@@ -55,6 +55,12 @@ FAULTS = {
         "database",
         "state_recent is not valid",
     ),
+    "a table that a query does not know": Fault(
+        "ALTER TABLE feedback RENAME COLUMN outcome TO result",
+        "ALTER TABLE feedback RENAME COLUMN result TO outcome",
+        "store",
+        "refuses the query 'feedback_add'",
+    ),
     "a document that was changed": _changed(
         "version", "native = overlay(native placing '\\x00'::bytea from 20)", FIRST, "signatures", "2 of 3"
     ),

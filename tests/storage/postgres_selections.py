@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -31,12 +32,12 @@ from memoranda.model.selection import (
 from memoranda.retrieval import vectors
 from memoranda.storage.database import Params, Row
 from memoranda.storage.paging import Paging, Reading
-from memoranda.storage.postgres_server import PostgresConnection, native, open_connection
+from memoranda.storage.postgres_server import PostgresConnection
 from memoranda.storage.queries import load_queries
 from tests.embedders import letters
 from tests.postgres import server
 from tests.service.world import World
-from tests.storage.postgres_catalogue import Filled, nodes_of
+from tests.storage.postgres_catalogue import Filled, Planner
 
 # Every way is taken over a few rows.
 FAR: Final = Reading((1, 2), 1, 0, 2, 4, 0)
@@ -118,8 +119,12 @@ def selections() -> Iterator[tuple[str, Selection]]:
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, str]:
-    """What is sent, by whom first; by words and by meaning, with vectors that the database compares."""
-    world = World(database=server().store(None, has_clear_vectors=True), meaning=letters())
+    """Each SQL that is sent, with the name of the selection that sends it first.
+
+    The selections are listed, counted, grouped, and searched by keywords and by vectors, which pgvector compares where
+    the server has it.
+    """
+    world = World(database=server().store(None, has_clear_vectors=server().offers_pgvector()), meaning=letters())
     for number in range(12):
         world.put(object=f"tea {number}", structural_tags=["port", "heavy"], user_id="ada", session_id="s1")
         world.remember(f"the crane lifts {number} tons", scope={"project": "shop", "user": "ada", "session": "s1"})
@@ -166,30 +171,29 @@ def sent() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def filled() -> Filled:
-    name = server().scratch()
-    server().add_pgvector(name)
-    return Filled(server().address(name), server().address(name, None), is_clear=True)
+    name, is_clear = server().scratch(), server().offers_pgvector()
+    if is_clear:
+        server().add_pgvector(name)
+    return Filled(server().address(name), server().address(name, None), is_clear=is_clear)
 
 
 @pytest.fixture(scope="module")
 def plans(filled: Filled, sent: dict[str, str]) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """Who asks, what, and the nodes of its plan, with sequential scans allowed."""
-    connection = open_connection(filled.address)
-    connection.command("SET enable_seqscan = on; SET search_path = public, pgvector")
-    found = []
-    for sql, name in sent.items():
-        ((plan,),) = connection.raw.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {native(sql)[0]}").fetchall()
-        found.append((name, sql, list(nodes_of(plan[0]["Plan"]))))
-    connection.close()
-    return found
+    """The name of each selection, its SQL, and the nodes of its plan."""
+    with closing(Planner(filled.address, "search_path = public, pgvector")) as planner:
+        return [(name, sql, planner.nodes(sql)) for sql, name in sent.items()]
 
 
 def test_every_selection_is_sent_and_they_are_many(sent: dict[str, str]) -> None:
-    # What is asked by several is named after the first.
+    # One that several selections send is named after the first.
     assert len(sent) > 1_000
-    asked = load_queries("pgvector")
-    assert {name for name in ("clear_after", *NEAR) if asked[name] not in sent} == set()
     assert all("tenant_id" in sql for sql in sent)
+
+
+@pytest.mark.pgvector
+def test_every_question_about_vectors_in_clear_is_sent(sent: dict[str, str]) -> None:
+    queries = load_queries("pgvector")
+    assert {name for name in ("clear_after", *NEAR) if queries[name] not in sent} == set()
 
 
 def test_no_selection_reads_a_table_of_owners_from_end_to_end(

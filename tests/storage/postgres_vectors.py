@@ -37,6 +37,7 @@ from tests.postgres import server
 from tests.service.world import World
 from tests.waiting import until
 
+pytestmark = pytest.mark.pgvector
 # How far apart a score is that the database has a part in: the same numbers, added up in another order.
 SCORES_APART: Final = 1e-5
 NOTES: Final = tuple(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.change import AuditEntry
 from memoranda.model.memory import Projection, Relation
 from memoranda.model.selection import Selection
+from memoranda.storage import postgres_notify, postgres_server
 from memoranda.storage.cipher import RingCipher
 from memoranda.storage.database import Connection
 from memoranda.storage.engine import Engine, Unit
@@ -31,8 +33,9 @@ from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_groups import GroupContract
 from tests.storage.contract_lists import ListsContract
+from tests.storage.relay import Relay
 from tests.storage.test_sqlite import NEW_ROWS
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
@@ -199,7 +202,7 @@ def test_vectors_are_made_of_everything_though_it_is_committed_in_another_order(
     def slow(unit: Unit) -> None:
         unit.append(document("slow"), projection("slow"), now=NOW)
         has_number.set()
-        assert may_end.wait(20)
+        assert may_end.wait(HANG_SECONDS)
 
     def waiting() -> list[str]:
         return [each.tenant for each in there.vectors.next("m", 9).found]
@@ -207,13 +210,57 @@ def test_vectors_are_made_of_everything_though_it_is_committed_in_another_order(
     there.vectors.claim("m", "me", NOW)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(here.write, "ada", slow)
-        assert has_number.wait(20)
+        assert has_number.wait(HANG_SECONDS)
         there.write("bob", lambda unit: unit.append(document("fast"), projection("fast", tenant="bob"), now=NOW))
         # Its number is higher than one that is still to come.
         assert waiting() == []
         may_end.set()
-        first.result(20)
+        first.result(HANG_SECONDS)
     assert waiting() == ["ada", "bob"]
+
+
+def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has_higher_numbers(
+    nodes: tuple[SqlEngine, SqlEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = nodes
+    # To notify is a transaction, too, and so is to make a key: the one that began last would not be the last.
+    monkeypatch.setattr(postgres_notify, "_NOTIFY", "SELECT 1")
+    has_begun, may_go_on, has_number, may_end = (threading.Event() for _ in range(4))
+
+    def append(unit: Unit, name: str) -> None:
+        unit.append(document(name), projection(name), now=NOW)
+
+    def work_first(unit: Unit) -> None:
+        append(unit, "a1")
+        has_begun.set()
+        assert may_go_on.wait(HANG_SECONDS)
+        # It needs more numbers than it began with.
+        append(unit, "a2")
+
+    def work_last(unit: Unit) -> None:
+        append(unit, "b1")
+        has_number.set()
+        assert may_end.wait(HANG_SECONDS)
+
+    def waiting() -> list[str]:
+        return [each.tenant for each in there.vectors.next("m", 9).found]
+
+    for engine, owner in ((here, "ada"), (there, "bob")):
+        engine.write(owner, lambda unit: append(unit, "before"))
+    there.vectors.claim("m", "me", NOW)
+    assert waiting() == ["ada", "bob"]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(here.write, "ada", work_first)
+        assert has_begun.wait(HANG_SECONDS)
+        last = pool.submit(there.write, "bob", work_last)
+        assert has_number.wait(HANG_SECONDS)
+        may_go_on.set()
+        first.result(HANG_SECONDS)
+        found = waiting()
+        may_end.set()
+        last.result(HANG_SECONDS)
+    assert found == ["ada", "bob"]
+    assert waiting() == ["ada"] * 3 + ["bob"] * 2
 
 
 def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tuple[SqlEngine, SqlEngine]) -> None:
@@ -225,6 +272,70 @@ def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tu
         assert snapshot.item("k", "n") == b"1"
     here.write("ada", lambda unit: unit.append(document("n"), projection("x", user="new"), now=NOW))
     here.change_token()
+
+
+def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: str) -> None:
+    runs: list[object] = []
+    with closing(Relay(address)) as relay, closing(SqlEngine(PostgresDatabase(relay.address), seal)) as engine:
+        engine.write("ada", lambda unit: unit.put_item("k", "n", b"before"))
+
+        def work(unit: Unit) -> None:
+            runs.append(unit.append(document(f"run {len(runs)}"), projection("a kettle"), now=NOW))
+            relay.loses_commit = True
+
+        with pytest.raises(StoreUnavailable, match="it may be written all the same"):
+            engine.write("ada", work)
+        # The next write has a connection of its own.
+        engine.write("ada", lambda unit: unit.put_item("k", "n", b"after"))
+        with engine.read("ada") as snapshot:
+            assert snapshot.item("k", "n") == b"after"
+            assert len(matches(snapshot, "kettle", Selection(at=NOW)).found) == 1
+    assert len(runs) == 1
+
+
+@contextmanager
+def writing(address: str) -> Iterator[Callable[[], int]]:
+    """A transaction that has begun to write; what it yields takes the number of a version."""
+
+    def take_number() -> int:
+        ((number,),) = connection.execute("SELECT nextval('version_version_id_seq')").fetchall()
+        return int(number)
+
+    with psycopg.connect(address) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        yield take_number
+
+
+def test_no_version_is_settled_while_a_transaction_may_still_bring_it(address: str) -> None:
+    with closing(PostgresDatabase(address)) as database, ExitStack() as stack:
+        assert database.settled() == 0
+        with writing(address) as take:
+            first = take()
+            assert [database.settled() < first for _ in range(3)] == [True] * 3
+            with writing(address) as take_other:
+                take_other()
+            # Another is over.
+            assert [database.settled() < first for _ in range(3)] == [True] * 3
+            second = stack.enter_context(writing(address))()
+        until(lambda: database.settled() >= first, "the number of the first is settled")
+        assert [database.settled() < second for _ in range(3)] == [True] * 3
+        stack.close()
+        until(lambda: database.settled() >= second, "the number of the second is settled")
+
+
+def test_a_number_that_is_taken_while_the_store_asks_what_is_settled_is_not_settled(address: str) -> None:
+    with ExitStack() as stack:
+        numbers: list[int] = []
+
+        class Interrupted(PostgresDatabase):
+            def _watched(self, query: str) -> list[tuple[Any, ...]]:
+                rows = super()._watched(query)
+                if not numbers:
+                    numbers.append(stack.enter_context(writing(address))())
+                return rows
+
+        with closing(Interrupted(address)) as database:
+            assert [database.settled() < numbers[0] for _ in range(3)] == [True] * 3
 
 
 def test_a_reader_that_the_server_has_cut_off_is_nobody_elses_trouble(address: str) -> None:
@@ -274,6 +385,12 @@ def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and
 def test_a_database_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="away"):
         PostgresDatabase(f"postgresql://nobody@/none?host={tmp_path}")
+
+
+def test_a_server_that_is_too_old_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_server, "OLDEST_VERSION", 1_000)
+    with pytest.raises(StoreUnavailable, match=r"PostgreSQL \d+\.\d+, which is too old for a store: upgrade it"):
+        PostgresDatabase(address)
 
 
 def test_a_database_of_someone_else_is_refused_and_left_alone(address: str) -> None:

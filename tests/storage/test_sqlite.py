@@ -46,7 +46,7 @@ from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
 from tests.storage.contract_groups import GroupContract
 from tests.storage.contract_lists import ListsContract
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 
 class TestSqliteFile(EngineContract, ListsContract, FactsContract, BackgroundContract, GroupContract):
@@ -486,20 +486,20 @@ def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp
 
     def hold(_: Connection) -> None:
         is_held.set()
-        assert may_end.wait(20)
+        assert may_end.wait(HANG_SECONDS)
 
     def put(name: str) -> Callable[[Connection], None]:
         return lambda connection: connection.run("meta_put", {"name": name, "value": b"x"})
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        held = elsewhere.submit(database.write, hold)
-        assert is_held.wait(20)
-        with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
-            database.write(put("given up"))
-        # What was begun cannot be given up: whoever waits for it learns that it may be there.
-        with pytest.raises(StoreUnavailable, match="may be written all the same"):
-            held.result(20)
-        may_end.set()
+    # Nobody waits for this one, and so gives it up, before it has its turn.
+    held = database.begin(hold)
+    assert is_held.wait(HANG_SECONDS)
+    with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
+        database.write(put("given up"))
+    # What was begun cannot be given up: whoever waits for it learns that it may be there.
+    with pytest.raises(StoreUnavailable, match="may be written all the same"):
+        held.result()
+    may_end.set()
     patient = SqliteDatabase(tmp_path / "store.db")
     patient.write(put("later"))
     database.close()

@@ -198,7 +198,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
     restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
     try:
-        service = open_service(settings)
+        service = open_service(settings, checks_queries=True)
     except MemorandaError as error:
         yield Finding(what="store", ok=False, seen=str(error), mend=restore if error.code == "corrupt" else "")
         return

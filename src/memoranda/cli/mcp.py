@@ -60,7 +60,7 @@ def mcp(
     if sys.stdin.isatty():
         _explain(settings.home)
     set_up(settings.log_level, form=settings.log_format)
-    service = open_service(settings)
+    service = open_service(settings, checks_queries=True)
     stop_tracing = start(is_one_line=settings.log_format == "json")
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")

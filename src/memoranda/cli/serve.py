@@ -102,7 +102,7 @@ def _serve(
     from memoranda.telemetry import start
 
     is_alone = settings.workers == 1
-    service = open_service(settings)
+    service = open_service(settings, checks_queries=True)
     stop_tracing = start(is_one_line=settings.log_format == "json")
     try:
         credential = owner_credential(service, settings, note)
@@ -200,7 +200,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
     if settings.database_path is None and settings.address is None:
         raise InvalidInput("workers: a store in memory is one process's own")
     # Made before there are several who would make them.
-    with closing(open_service(settings)) as service:
+    with closing(open_service(settings, checks_queries=True)) as service:
         link = _link_for_terminal(service, owner_credential(service, settings, note))
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])

@@ -64,10 +64,12 @@ _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 # What a unit of work asks has one plan for all owners; to plan it anew each time would take longer than to run it.
 _GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
 _SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
-_LAST_VERSION: Final = "SELECT last_value FROM version_version_id_seq"
-_HORIZON: Final = """
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-"""
+# Before the first number is given out, its `last_value` is that number already.
+_LAST_VERSION: Final = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM version_version_id_seq"
+# The oldest transaction that still runs. One counts only if it began before another that is over.
+_OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+# A transaction of our own, which is over with its answer. All others that have begun have lower numbers.
+_HORIZON: Final = "SELECT pg_current_xact_id()::text::bigint"
 _INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
 _DAMAGED: Final = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
 
@@ -95,7 +97,7 @@ class PostgresDatabase:
         self._watcher: PostgresConnection | None = None
         self._announcer = Announcer(self._watched)
         self._election = Election(self._connect)
-        # Up to which version nothing is missing any more; and up to which, once all transactions before one are over.
+        # The last settled version; and the one that is settled once all transactions before a horizon are over.
         self._settled, self._settling = 0, (0, 0)
         with translated():
             first = open_connection(address)
@@ -285,19 +287,26 @@ class PostgresDatabase:
         self._election.let_go(job)
 
     def settled(self) -> int:
-        # Numbers are given out before they are committed. Those given out before now are of transactions that have
-        # begun; once these are over, no such number comes any more.
+        # Numbers are given out before they are committed, by transactions that have begun.
         self.queue.refuse_when_closed()
-        ((last,),) = self._watched(_LAST_VERSION)
-        ((oldest, newest),) = self._watched(_HORIZON)
-        with self._watching:
-            number, horizon = self._settling
-            if oldest >= horizon:
-                self._settled = max(self._settled, number)
-                self._settling = (last, newest)
-                if oldest >= newest:
-                    self._settled = max(self._settled, last)
+        if self.is_read_only:
+            # No transaction of our own can be a horizon; and vectors, which wait for this, cannot be written either.
             return self._settled
+        ((last,),) = self._watched(_LAST_VERSION)
+        if self._reach_horizon() and last > self._settled:
+            ((horizon,),) = self._watched(_HORIZON)
+            self._settling = (last, horizon)
+            self._reach_horizon()
+        return self._settled
+
+    def _reach_horizon(self) -> bool:
+        """Return True if all transactions before the horizon are over, and settle the versions that they had."""
+        number, horizon = self._settling
+        ((oldest,),) = self._watched(_OLDEST)
+        if oldest < horizon:
+            return False
+        self._settled = max(self._settled, number)
+        return True
 
     def _watched(self, query: str) -> list[tuple[Any, ...]]:
         """Ask something outside any transaction."""
@@ -322,6 +331,11 @@ class PostgresDatabase:
         found = [f"the index {name} is not valid: REINDEX INDEX {name}" for (name,) in self._watched(_INVALID)]
         damaged = sum(count for (count,) in self._watched(_DAMAGED))
         return found + ([f"{damaged} pages of the database do not have their checksum"] if damaged else [])
+
+    def check_queries(self) -> None:
+        has_vectors = self.clear is not None and self.clear.is_wanted
+        with self.reading() as connection:
+            connection.check_queries(has_vectors=has_vectors)
 
     def losses(self) -> list[Loss]:
         # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.

@@ -18,6 +18,8 @@ from memoranda.storage.heads import End
 from memoranda.storage.postgres_statements import Statements
 from memoranda.storage.queries import layout, load_migrations, load_queries
 
+# The oldest major version whose server is taken; `make test-postgres` runs on it.
+OLDEST_VERSION: Final = 15
 # How long a new connection is waited for.
 CONNECT_SECONDS: Final = 5
 # How long a statement may take, and how long a row is waited for that another has: as long as SQLite waits.
@@ -97,6 +99,18 @@ class PostgresConnection:
     def select(self, sql: str, params: Params) -> list[Row]:
         self._send(sql, params, is_asked=True)
         return self._answers()[-1]
+
+    def check_queries(self, *, has_vectors: bool) -> None:
+        """Raise StoreUnavailable if the server refuses a named query; with `has_vectors`, those of pgvector, too."""
+        queries = self._queries if has_vectors else load_queries("postgres")
+        refused = self._statements.find_refused([native(sql)[0] for sql in queries.values()])
+        if refused is not None:
+            position, error = refused
+            raise StoreUnavailable(
+                f"PostgreSQL {server_version(self.raw)} refuses the query {list(queries)[position]!r} "
+                f"({error.diag.message_primary}), so this store cannot be served with it: use a version of PostgreSQL "
+                "that docs/howto/postgresql.md lists as tested, and report this if yours is one of them"
+            ) from error
 
     def number(self) -> int:
         if not self._numbers:
@@ -256,6 +270,11 @@ _TYPE_TAKEN: Final = (
 def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> bool:
     """Make the tables, once, whichever process comes first; whether nothing can be written."""
     raw = connection.raw
+    if raw.info.server_version < OLDEST_VERSION * 10_000:
+        raise StoreUnavailable(
+            f"this server is PostgreSQL {server_version(raw)}, which is too old for a store: "
+            f"upgrade it to PostgreSQL {OLDEST_VERSION} or later"
+        )
     encoding, is_read_only, _, has_store, tables, schema = _only(raw.execute(_STATE))
     if encoding != "UTF8":
         raise StoreUnavailable(f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'")
@@ -311,6 +330,11 @@ def _refuse_other_layout(raw: psycopg.Connection[Row], *, may_be_moving: bool) -
             "this store was made by another build of Memoranda, whose tables are different: "
             "export it with that build (`memoranda export all.mg`) and import it here into a new database"
         )
+
+
+def server_version(raw: psycopg.Connection[Row]) -> str:
+    """Return the version that the server reports, without the words of its packager."""
+    return (raw.info.parameter_status("server_version") or "?").split()[0]
 
 
 def _only(cursor: psycopg.Cursor[Row]) -> Row:

@@ -146,6 +146,24 @@ class Statements:
         while self._server.flush():
             self._wait()
 
+    def find_refused(self, texts: Sequence[str]) -> tuple[int, psycopg.Error] | None:
+        """Have the server parse statements and keep none; return the position of the first that it refuses, and why."""
+        self._enter()
+        assert not self._sent, "what was sent before would be taken for the answer"
+        for sql in texts:
+            # Without a name each replaces the one before it.
+            self._server.send_prepare(b"", sql.encode())
+        self._server.pipeline_sync()
+        try:
+            results = list(iter(self._next_of_line, None))
+        except BaseException:
+            self.is_lost = True
+            raise
+        for position, result in enumerate(results):
+            if result.status not in _OK:
+                return position, errors.error_from_result(result)
+        return None
+
     @property
     def last_command(self) -> bytes:
         """What the last statement came to, in the server's words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +61,12 @@ def running(
     quotas: Quotas | None = None,
     meaning: Meaning | None = None,
     settings: Mapping[str, Any] | None = None,
+    trusted_proxies: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Running]:
     """Start a server, and stop it in the end; that it stops in time is part of every test.
 
-    `cal`: what the host decides about CAL; `quotas`: and about OAMS.
+    `cal` and `quotas` replace what the settings say; `options` and what `extra` returns go to `create_app`.
     """
     service = open_service(load_settings(WORDS_ALONE, home=home, **(settings or {})))
     if cal is not None:
@@ -76,7 +77,7 @@ def running(
         service = Service(replace(service._context, meaning=meaning))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
-    server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set())
+    server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set(), trusted_proxies=trusted_proxies)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

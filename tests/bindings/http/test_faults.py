@@ -18,7 +18,7 @@ import pytest
 from tests.bindings.http.process import serving
 from tests.bindings.http.running import OWNER, Running, draft, error_of, remember, running
 from tests.forking import run as forked_run
-from tests.waiting import until
+from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.http.app import VERB_THREADS
 from memoranda.keys import operator_key
@@ -221,7 +221,7 @@ def test_no_answer_names_a_file_of_the_server(tmp_path: Path, fault: Callable[[P
 def all_readers_taken(database: SqliteDatabase) -> Iterator[None]:
     with ExitStack() as stack:
         for _ in range(READERS_LIMIT):
-            assert database._reader_slots.acquire(timeout=60)
+            assert database._reader_slots.acquire(timeout=HANG_SECONDS)
             stack.callback(database._reader_slots.release)
         yield
 
@@ -246,7 +246,7 @@ def workers_taken(server: Running) -> Iterator[None]:
 
     def hang() -> None:
         entered.release()
-        may_end.wait(60)
+        may_end.wait(HANG_SECONDS)
 
     def ready() -> int:
         with server.client() as client:
@@ -256,7 +256,7 @@ def workers_taken(server: Running) -> Iterator[None]:
     with ThreadPoolExecutor(VERB_THREADS) as crowd:
         asked = [crowd.submit(ready) for _ in range(VERB_THREADS)]
         for _ in asked:
-            assert entered.acquire(timeout=60)
+            assert entered.acquire(timeout=HANG_SECONDS)
         server.service.check_ready = check  # type: ignore[method-assign]
         try:
             yield
@@ -287,6 +287,8 @@ def test_when_every_place_is_taken_everybody_is_told_so_in_time_and_the_server_r
             asked = [crowd.submit(ask, "/ump/remember", draft(f"crowd {number}")) for number in range(12)]
             asked += [crowd.submit(ask, "/ump/recall", {"query": "gate"}) for _ in range(12)]
             assert {each.result() for each in asked} == {503}
+        # Now everybody comes to a turn, however much else the machine has to do.
+        database._reader_seconds = database._writer_seconds = HANG_SECONDS
         until(lambda: recall(client).status_code == 200, "it answers again")
         assert client.post("/ump/remember", json=draft("afterwards")).status_code == 200
         assert client.get("/readyz").status_code == 200

@@ -11,6 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import psycopg
+import pytest
 from tests.commands import command
 from tests.forking import Forked
 from tests.postgres import server
@@ -19,6 +21,7 @@ from tests.waiting import HANG_SECONDS
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import parse
 from memoranda.keys import operator_key
+from memoranda.storage.postgres import PostgresDatabase
 
 
 @contextmanager
@@ -84,6 +87,32 @@ def test_what_one_node_is_told_by_any_standard_another_and_a_command_know(tmp_pa
         assert (found.code, b"dawn" in found.out) == (0, True)
         assert command(*shared, "doctor").code == 0
         assert parse(command(*shared, "verify").out)["ok"]
+
+
+@pytest.mark.parametrize("serving", [("serve", "--port", "0"), ("serve", "--port", "0", "--workers", "2"), ("mcp",)])
+def test_a_server_whose_database_refuses_a_query_does_not_start_and_says_which(
+    tmp_path: Path, serving: tuple[str, ...]
+) -> None:
+    with server().database() as address:
+        PostgresDatabase(address).close()
+        rename = "ALTER TABLE feedback RENAME COLUMN {} TO {}"
+        with psycopg.connect(address) as owner:
+            owner.execute(rename.format("outcome", "result"))
+        command = [sys.executable, "-m", "memoranda", "--data", str(tmp_path), "--store", address, *serving]
+        pipe = subprocess.PIPE
+        with Forked(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            announced = process.stdout.readline()
+            if announced:
+                process.kill()
+            message = process.stderr.read().decode()
+        # Another test gets this database.
+        with psycopg.connect(address) as owner:
+            owner.execute(rename.format("result", "outcome"))
+    assert (process.returncode, announced) == (1, b"")
+    assert 'refuses the query \'feedback_add\' (column "outcome" of relation "feedback" does not exist)' in message
+    assert "Traceback" not in message
 
 
 def test_the_library_opens_a_store_by_its_address(tmp_path: Path, monkeypatch: Any) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.http.threads import Threads
 
@@ -43,7 +44,7 @@ def test_there_are_as_many_threads_as_are_needed_at_once_and_no_more_than_allowe
         both = threading.Barrier(2)
 
         def meet() -> str:
-            both.wait(60)
+            both.wait(HANG_SECONDS)
             return threading.current_thread().name
 
         return one_by_one, set(await asyncio.gather(*(threads.run(meet) for _ in range(6))))
@@ -57,10 +58,10 @@ def test_who_no_longer_waits_disturbs_nobody(threads: Threads) -> None:
 
         def slow() -> None:
             begun.set()
-            may_end.wait(60)
+            may_end.wait(HANG_SECONDS)
 
         left = asyncio.ensure_future(threads.run(slow))
-        await threads.run(begun.wait, 60)
+        await threads.run(begun.wait, HANG_SECONDS)
         left.cancel()
         may_end.set()
         return await threads.run(lambda: "served")
@@ -77,7 +78,7 @@ def test_closing_waits_for_what_runs_and_cancels_what_nobody_began() -> None:
 
         def slow() -> None:
             begun.set()
-            may_end.wait(60)
+            may_end.wait(HANG_SECONDS)
             ended.append(True)
 
         running, waiting = asyncio.ensure_future(threads.run(slow)), asyncio.ensure_future(threads.run(slow))

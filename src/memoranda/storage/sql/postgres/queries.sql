@@ -136,7 +136,7 @@ SELECT coalesce(max(version_id), 0) FROM state WHERE tenant_id = :tenant_id
 SELECT max(updated_ms) FROM (
   SELECT f.updated_ms FROM state f WHERE f.tenant_id = :tenant_id AND f.version_id = :memory_id
   UNION ALL SELECT s.updated_ms FROM state s
-  WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id AND s.version_id <> s.memory_id)
+  WHERE s.tenant_id = :tenant_id AND s.memory_id = :memory_id AND s.version_id <> s.memory_id) u
 
 -- name: state_counted
 SELECT s.live, s.erased, length(v.native), v.key_id IS NOT NULL, s.term_count
