@@ -19,7 +19,8 @@ from memoranda.bindings.console.visit import ROOT
 from memoranda.bindings.http.turns import LONG_LIMIT, ROOM, Turn
 from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
-from memoranda.standards.ump.requests import AuditRequest
+from memoranda.standards.openwop.entry import Draft
+from memoranda.standards.ump.requests import AuditRequest, RecallRequest
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
 
@@ -56,7 +57,21 @@ def test_a_key_signs_a_browser_in_and_goes_on_to_where_it_wanted(server: Running
         assert (answer.status_code, answer.headers["location"]) == (303, target)
 
 
-@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "/ump/recall", ""])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        f"//evil.example{ROOT}/",
+        f"https://evil.example{ROOT}/",
+        "/\\evil.example",
+        f"{ROOT}/\\evil.example",
+        f"{ROOT}/\t/evil.example",
+        "http://[",
+        "/ump/recall",
+        "",
+    ],
+)
 def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, target: str) -> None:
     with server.client("") as browser:
         answer = browser.post(f"{ROOT}/sign-in", data={"key": key, "next": target})
@@ -343,9 +358,36 @@ def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     assert "was forgotten" in left
 
 
+@pytest.mark.parametrize("standard", ["ump", "oams", "oms", "openwop"])
+def test_what_was_erased_has_its_pages_whichever_standard_wrote_it(
+    server: Running, browser: httpx.Client, key: str, standard: str
+) -> None:
+    text, service = f"herons of {standard}", server.service
+    access = service.gate.authenticate(key)
+    if standard == "ump":
+        remember(server, key, text)
+    elif standard == "oams":
+        namespace = str(service.oams.namespace(access))
+        service.oams.store(access, {"key": "herons", "namespace": namespace, "value": text})
+    elif standard == "oms":
+        fields = {"type": "belief", "subject": "ada", "relation": "sees", "object": text, "confidence": 1.0}
+        service.grains.put(access, service.grains.with_defaults(access, fields))
+    else:
+        service.openwop.put_entry(access, "birds", Draft(content=text))
+    (found,) = service.recall(access, RecallRequest.parse({"query": text, "filter": {"standard": standard}}))
+    name = found.record["id"]
+    assert "for good" in send(browser, f"/memory/{name}/forget", hard="yes", typed="erase").text
+    for path in (path for path in PAGES if "{id}" in path):
+        answer = browser.get(ROOT + path.replace("{id}", name))
+        assert answer.status_code == 200, path
+        assert text not in answer.text
+
+
 def test_several_are_forgotten_at_once(server: Running, browser: httpx.Client, key: str) -> None:
     names = [remember(server, key, f"many at once {number}") for number in range(3)]
-    assert "Forgot 3 memories" in send(browser, "/forget", id=names).text
+    refused = send(browser, "/forget", id="")
+    assert (refused.status_code, "no memory was selected" in refused.text) == (400, True)
+    assert "Forgot 3 memories" in send(browser, "/forget", id=[*names, names[0]]).text
     assert "many at once" not in browser.get(f"{ROOT}/").text
 
 

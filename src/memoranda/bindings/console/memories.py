@@ -255,8 +255,10 @@ def revise(visit: Visit) -> Answer:
 
 
 def forget(visit: Visit) -> Answer:
-    """Forget one memory or several; for good, if the word for that was typed."""
-    names = list(visit.form.get("id", ())) or [visit.names["id"]]
+    """Forget the memory of the address, or those that the form selects; for good if the word for that was typed."""
+    names = [visit.names["id"]] if "id" in visit.names else visit.chosen("id")
+    if not names:
+        raise InvalidInput(visit.text("wrong.none_selected"))
     is_hard = bool(visit.given("hard"))
     if is_hard and visit.given("typed").strip().lower() != ERASE_WORD:
         raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))

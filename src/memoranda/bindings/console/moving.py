@@ -57,7 +57,7 @@ def export(visit: Visit) -> Answer:
     known = visit.given("form") or "ndjson"
     if known not in FORMS_OUT:
         raise InvalidInput(visit.text("wrong.no_form"))
-    names = tuple(visit.form.get("id", ()))
+    names = tuple(visit.chosen("id"))
     with TemporaryDirectory(prefix="memoranda-export-") as folder:
         target = Path(folder) / FORMS_OUT[known]
         _write(visit, known, str(target), names)
