@@ -806,9 +806,9 @@ export type ReviseRequest = {
     }[];
     /** When the new version is true. */
     time?: {
-      /** True from; by default now. */
+      /** True from; by default now, or as before where that is over or to come. */
       valid_from?: string;
-      /** True until; null: still. */
+      /** True until, by default as before; null: still. */
       valid_to?: string | null;
     };
   };

@@ -179,6 +179,12 @@ def is_over(state: State, now: Instant) -> bool:
     return has_ended(state, now) or state.tombstoned is not None or state.status == "tombstoned"
 
 
+def is_true_at(state: State, moment: Instant) -> bool:
+    """Return True if a moment is in the time in which a version says that it is true, superseded since or not."""
+    ends = state.declared_valid_to
+    return state.valid_from <= moment and (ends is None or moment < ends)
+
+
 class Opened:
     """A document in the clear, which never changes, and what was read in it."""
 

@@ -340,6 +340,27 @@ def test_one_memory_is_shown_with_its_history_and_in_every_standard(
     assert send(browser, f"/memory/{newest}/revise", text="Wednesdays", seen=name).status_code == 400
 
 
+def test_a_correction_keeps_the_data_beside_the_text(server: Running, browser: httpx.Client, key: str) -> None:
+    access = server.service.gate.authenticate(key)
+    body = {"text": "Ada drinks tea", "structured": {"cups": 2}}
+    name = server.service.remember(access, {**draft(), "body": body}).id
+    later = send(browser, f"/memory/{name}/revise", text="Ada drinks green tea").url.path.rpartition("/")[2]
+    assert server.service.get(access, later)["body"] == {**body, "text": "Ada drinks green tea"}
+
+
+def test_only_the_beginning_of_a_memory_cannot_be_corrected(server: Running, browser: httpx.Client, key: str) -> None:
+    access, long = server.service.gate.authenticate(key), "a long story " * 30_000
+    namespace = server.service.oams.namespace(access)
+    server.service.oams.store(access, {"key": "story", "namespace": str(namespace), "value": long})
+    (found,) = server.service.recall(access, RecallRequest.parse({"query": "story", "filter": {"standard": "oams"}}))
+    name = found.record["id"]
+    page = browser.get(f"{ROOT}/memory/{name}").text
+    assert ("shows only the beginning" in page, "<textarea" in page) == (True, False)
+    refused = send(browser, f"/memory/{name}/revise", text="a short story")
+    assert (refused.status_code, "at most 262144 bytes" in refused.text) == (400, True)
+    assert server.service.oams.get(access, namespace, "story").memory["value"] == long
+
+
 def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     server: Running, browser: httpx.Client, key: str
 ) -> None:

@@ -18,7 +18,7 @@ and what rests on a consent goes with it (§23.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memoranda.errors import ConsentViolation, MemorandaError
 from memoranda.model.bounds import is_binding
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]
 
 # What a document of another standard can say in the words of a grain.
-_WORDS = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
+# Fields of a structured body, or of metadata, that the rules of a preset or a domain look at.
+WORDS: Final = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
 _WITH_WORDS = (OMS, UMP)
 # How a document that names a domain begins to do so: as it is, escaped in JSON, or in the document inside.
 _DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
@@ -136,7 +137,7 @@ def _said(said: Fields, user: str | None, tags: list[str], original: Document | 
     return {
         "user_id": inner.get("user_id") or user,
         "structural_tags": [*tags, *inner.get("structural_tags", ())],
-        **{name: said.get(name) or inner.get(name) for name in _WORDS},
+        **{name: said.get(name) or inner.get(name) for name in WORDS},
     }
 
 

@@ -36,7 +36,7 @@ from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import holds, original_of, project_memory
+from memoranda.service.core.views import holds, original_of, project, project_memory
 from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import (
     Place,
@@ -297,9 +297,16 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
     current, wanted = show(context, snapshot, prior, given.place), mapping.without_original(given.memory)
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
+    _require_complete(context, prior, current.memory, wanted)
     new, stored = _following(context, given, wanted, current.memory, now)
     new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
     return replace(given, after=(prior, new, stored))
+
+
+def _require_complete(context: Context, prior: Version, shown: Memory, wanted: Memory) -> None:
+    """Raise InvalidInput if a memory takes over what OAMS shows only in part of a document of another standard."""
+    if prior.document.standard != mapping.STANDARD:
+        mapping.require_complete(project(context, prior), shown, wanted)
 
 
 def _says(current: Shown, *said: Memory) -> bool:
@@ -427,6 +434,7 @@ def follow(
         wanted = mapping.without_original(wanted)
         if is_there and _says(current, given.memory, wanted):
             return _unchanged(current, given)
+        _require_complete(context, prior, current.memory, wanted)
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)

@@ -7,13 +7,14 @@ that taking it back restores the original byte for byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from memoranda.model import native
 from memoranda.model.bounds import narrower
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
-from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
+from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.canonical import derived_name
@@ -24,7 +25,7 @@ from memoranda.standards.ump.record import (
     Record,
     ordered,
 )
-from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Consent
+from memoranda.standards.ump.shapes import MAX_NAME_CHARS, NAME_EXPECTED, Consent
 
 # UMP has no tags; what a memory is about stands for them.
 TAG_PREFIX = "tag:"
@@ -62,8 +63,8 @@ def project(record: Record) -> Projection:
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
         redacted=rules.redact(record)[1],
-        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if _is_tag(r)),
-        relations=tuple(r for r in relations if not _is_tag(r)),
+        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target)),
+        relations=tuple(r for r in relations if not is_tag(r.type, r.target)),
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
         subject=_subject(record),
@@ -76,8 +77,9 @@ def project(record: Record) -> Projection:
     )
 
 
-def _is_tag(relation: Relation) -> bool:
-    return relation.type == "about" and relation.target.startswith(TAG_PREFIX) and relation.target != TAG_PREFIX
+def is_tag(relation: str, target: str) -> bool:
+    """Return True if a relation of a record stands for a tag."""
+    return relation == "about" and target.startswith(TAG_PREFIX) and target != TAG_PREFIX
 
 
 def _subject(record: Record) -> str:
@@ -90,8 +92,7 @@ def _subject(record: Record) -> str:
 def from_projection(projection: Projection, original: Document, *, version: shapes.Version) -> Record:
     """A memory of another standard as an unsigned record; its name is derived from the original's bytes."""
     scope = projection.scope
-    optional_scope = {"user": scope.user, "project": scope.space, "agent": scope.agent, "session": scope.session}
-    place = {name: _name(value) for name, value in optional_scope.items() if value}
+    names = {name: value for name, value in _names(scope) if value}
     lifecycle: shapes.Lifecycle = {}
     if projection.confidence is not None:
         lifecycle["confidence"] = projection.confidence
@@ -100,12 +101,15 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     lifecycle["status"] = projection.status
     about = [shapes.Relation(type="about", target=_name(TAG_PREFIX + tag)) for tag in projection.tags]
     linked = [shapes.Relation(type=_name(each.type), target=_name(each.target)) for each in projection.relations]
+    cut = _cut(projection)
+    carried = {NATIVE_KEY: native.wrap(original), **({CUT_KEY: cut} if cut else {})}
+    shown_names = {name: _name(value) for name, value in names.items()}
     record: Record = {
         "ump": version,
         "id": view_name(scope, original),
         "kind": projection.kind,
-        "body": {"text": _bearable(projection.text), "structured": {NATIVE_KEY: native.wrap(original)}},
-        "scope": cast("shapes.Scope", {"owner": scope.tenant, **place, "visibility": scope.visibility}),
+        "body": {"text": _bearable(projection.text), "structured": carried},
+        "scope": cast("shapes.Scope", {"owner": scope.tenant, **shown_names, "visibility": scope.visibility}),
         "time": {
             "created": format_instant(projection.created),
             "observed": format_instant(projection.observed),
@@ -129,6 +133,41 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
     return ordered(record)
+
+
+def _names(scope: Scope) -> tuple[tuple[str, str], ...]:
+    """Return the optional fields of a scope, as UMP calls them."""
+    return ("user", scope.user), ("project", scope.space), ("agent", scope.agent), ("session", scope.session)
+
+
+def _cut(projection: Projection) -> dict[str, str]:
+    """Return what a record has no room for: the path of each part that is shown cut, and the limit."""
+    cut: dict[str, str] = {}
+    text = projection.text
+    if len(text) * 4 > MAX_TEXT_BYTES and (size := len(text.encode("utf-8"))) > MAX_TEXT_BYTES:
+        cut["body.text"] = f"a record holds at most {MAX_TEXT_BYTES} bytes, and the original has {size}"
+    count = len(projection.tags) + len(projection.relations)
+    if count > MAX_RELATIONS:
+        cut["relations"] = f"a record holds at most {MAX_RELATIONS}, and the original has {count}"
+    elif not all(map(_fits, _linked(projection))):
+        cut["relations"] = f"a name {NAME_EXPECTED}"
+    for name, value in _names(projection.scope):
+        if value and not _fits(value):
+            cut[f"scope.{name}"] = f"it {NAME_EXPECTED}"
+    return cut
+
+
+def _linked(projection: Projection) -> Iterator[str]:
+    """Yield the names in the relations that show a projection."""
+    for tag in projection.tags:
+        yield TAG_PREFIX + tag
+    for relation in projection.relations:
+        yield relation.type
+        yield relation.target
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= MAX_NAME_CHARS and CONTROL_PATTERN.search(name) is None
 
 
 def view_name(scope: Scope, original: Document) -> str:

@@ -204,8 +204,10 @@ class Draft(DraftFields):
 class PatchTime(TypedDict):
     """When the new version is true."""
 
-    valid_from: NotRequired[Annotated[Moment, Meta(description="True from; by default now.")]]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="True until; null: still.")] | None]
+    valid_from: NotRequired[
+        Annotated[Moment, Meta(description="True from; by default now, or as before where that is over or to come.")]
+    ]
+    valid_to: NotRequired[Annotated[Moment, Meta(description="True until, by default as before; null: still.")] | None]
 
 
 class Patch(TypedDict):
