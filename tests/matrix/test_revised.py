@@ -146,9 +146,9 @@ PATCHES: Mapping[str, tuple[Callable[[House], dict[str, Any]], set[str]]] = {
     "text": (lambda house: {"body": {"text": "zanzibar"}}, {"text"}),
     "tags": (lambda house: {"relations": [{"type": "about", "target": "tag:new"}]}, {"tags", "relations"}),
 }
-# What a revision is by itself: who wrote it when and as what, and from when on it is true.
+# Fields that every revision changes: its author, its source, its times.
 STAMPS = {"created", "observed", "valid_from", "source", "actor", "sameness", "may_protect"}
-# What a record has no words for: the triple of a grain, and the language of an OAMS memory.
+# Fields that a record cannot hold: the triple of a grain, and the language of an OAMS memory.
 BEYOND = {"subject", "relation", "object", "language"}
 
 
@@ -336,7 +336,7 @@ def test_storing_what_is_shown_of_too_many_tags_is_refused(house: House, tags: l
     with pytest.raises(InvalidInput, match=r"tags: a memory of OAMS holds (tags of )?at most 256"):
         STORES[by](house, entry, shown)
     assert everything(house) == before
-    # Whoever gives others says what it has from now on.
+    # Other tags replace them all.
     STORES[by](house, entry, ("new",))
     assert project(house.context, only(house)).tags == ("new",)
 

@@ -64,7 +64,7 @@ def owner(server: Running) -> Iterator[Owner]:
         yield Owner(server, browser, server.service.gate.authenticate(credential))
 
 
-# What fills a form, and what its address names.
+# The name in the address of a form, and valid fields for it.
 Filled = Callable[[Owner], tuple[str, Fields]]
 _PLACE = {"project": "p", "strategy": "validate"}
 

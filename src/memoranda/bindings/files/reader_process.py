@@ -47,9 +47,9 @@ _SCRATCH_BYTES: Final = 1024 * MEBIBYTE
 # A grain or a memory, twice: as its bytes and as what they say.
 _MAX_MESSAGE_BYTES: Final = 32 * MEBIBYTE
 _LENGTH_BYTES: Final = 4
-# How the reader ends where there is no memory left to say so.
+# Exit code of a reader without memory for a last message.
 _NO_MEMORY: Final = 71
-# How the system ends it: where a machine has no memory left, and where its processor time is over.
+# Exit codes if the system ended it: no memory left on the machine, or its processor time used up.
 _KILLED: Final = -getattr(signal, "SIGKILL", 9)
 _OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 24)
 _ENVIRONMENT: Final = (
@@ -82,14 +82,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     own: str = ""
     # The memories go to another namespace than they say; only those of OAMS can.
     is_moved: bool = False
-    # Somebody wants to know what the files hold, or how many memories there are, before the first comes.
+    # The caller wants a survey of the files, or the number of memories, before the first memory.
     is_surveyed: bool = False
     is_counted: bool = False
     limits: Limits
 
 
 class _Surveyed(msgspec.Struct, tag="surveyed"):
-    """What a source of another system holds."""
+    """The survey of a source of another system."""
 
     name: str
     system: str
@@ -97,7 +97,7 @@ class _Surveyed(msgspec.Struct, tag="surveyed"):
 
 
 class _Counted(msgspec.Struct, tag="counted"):
-    """How many memories there are in all."""
+    """The number of memories in all files."""
 
     count: int
 
@@ -181,7 +181,7 @@ def _started(request: Request) -> Iterator[subprocess.Popen[bytes]]:
         raise StoreUnavailable(f"no process can be started to read the file: {words_of(error)}") from None
     assert process.stdin is not None
     try:
-        # One that ended at once has its reason told where its answer is missed.
+        # A reader that ended at once is noticed when its first message is missing.
         with suppress(BrokenPipeError):
             _send(process.stdin, request)
         yield process
@@ -241,7 +241,7 @@ def _reason(code: int, limits: Limits) -> MemorandaError:
 def main() -> None:
     """Read the files that the request on standard input names, and write what they hold to standard output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What some library prints is no message.
+    # Text that a library prints would be taken for a message.
     sys.stdout = sys.stderr
     data = _received(sys.stdin.buffer)
     if data is None:
@@ -255,7 +255,7 @@ def main() -> None:
         os._exit(_NO_MEMORY)
     except BrokenPipeError:
         pass
-    # The input still has a reader, which may not hold up the end.
+    # A thread still reads the input; it must not delay the end.
     os._exit(0)
 
 
@@ -266,7 +266,7 @@ def _end_with_input() -> None:
 
 
 def _answer(request: Request, answers: IO[bytes]) -> None:
-    # Loaded before what is used for it is limited.
+    # Loaded first, so that its memory does not count against the limit.
     from memoranda.bindings.files import exchange
 
     def found(name: str, system: str, survey: Survey) -> None:
@@ -294,7 +294,7 @@ def _answer(request: Request, answers: IO[bytes]) -> None:
         _send(answers, _Failed(error))
     except (MemoryError, BrokenPipeError):
         raise
-    # The server is told, and says so in its log.
+    # The server logs it.
     except Exception as error:  # noqa: BLE001
         _send(answers, _Broken(_place_of(error)))
 
@@ -302,7 +302,7 @@ def _answer(request: Request, answers: IO[bytes]) -> None:
 def _limit(limits: Limits) -> None:
     """Limit this process; Windows has no such limits, and macOS none of memory. Raises StoreUnavailable."""
     with suppress(OSError):
-        # Where a machine has no memory left, this process goes first.
+        # If the machine runs out of memory, this process is to be ended first.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     try:
         import resource

@@ -271,9 +271,11 @@ def new_version(
 
 
 def _following(
-    context: Context, given: Given, wanted: Memory, current: Memory | None, now: Instant
+    context: Context, given: Given, wanted: Memory, prior: Version | None, current: Memory | None, now: Instant
 ) -> tuple[NewVersion, Stored]:
-    """What is written when something is there already, or was, and what is answered then."""
+    """Return the version that follows the prior one, if there is one, and the answer. Raises InvalidInput."""
+    if prior is not None and current is not None and prior.document.standard != mapping.STANDARD:
+        mapping.require_complete(project(context, prior), current, wanted)
     fresh = memory.with_times(wanted, now, current)
     new = new_version(context, given.place, fresh, like=given.new)
     if (told := given.new.projection.bounds) is not None:
@@ -297,16 +299,9 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
     current, wanted = show(context, snapshot, prior, given.place), mapping.without_original(given.memory)
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
-    _require_complete(context, prior, current.memory, wanted)
-    new, stored = _following(context, given, wanted, current.memory, now)
+    new, stored = _following(context, given, wanted, prior, current.memory, now)
     new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
     return replace(given, after=(prior, new, stored))
-
-
-def _require_complete(context: Context, prior: Version, shown: Memory, wanted: Memory) -> None:
-    """Raise InvalidInput if a memory takes over what OAMS shows only in part of a document of another standard."""
-    if prior.document.standard != mapping.STANDARD:
-        mapping.require_complete(project(context, prior), shown, wanted)
 
 
 def _says(current: Shown, *said: Memory) -> bool:
@@ -434,13 +429,12 @@ def follow(
         wanted = mapping.without_original(wanted)
         if is_there and _says(current, given.memory, wanted):
             return _unchanged(current, given)
-        _require_complete(context, prior, current.memory, wanted)
         check_supersession(unit, prior, {}, now=now)
     elif _is_taken(context, unit, given):
         wanted = mapping.without_original(wanted)
     new, stored = given.new, given.stored
     if current is not None or wanted is not given.memory:
-        new, stored = _following(context, given, wanted, None if current is None else current.memory, now)
+        new, stored = _following(context, given, wanted, prior, None if current is None else current.memory, now)
     _write(context, unit, given, new, prior, now)
     return stored
 
