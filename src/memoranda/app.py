@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from memoranda.embedding.embedder import EmbedTexts, of_callable
 from memoranda.errors import InvalidInput, Unsupported
 from memoranda.library.embedded import Embedded
-from memoranda.library.keywords import HowLong, Listed, When, Where, check, moment, plain
+from memoranda.library.keywords import NEVER, HowLong, Listed, When, Where, check, moment, plain
 from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
 from memoranda.library.verbs import Standards
@@ -316,9 +316,13 @@ class Memoranda:
         confidence: float | None = None,
         salience: float | None = None,
     ) -> Revised:
-        """Write the next version of a memory: another text, or something else about it. What is not said stays."""
+        """Write the next version of a memory: another text, or something else about it; the rest stays.
+
+        `valid_to="never"` lifts an end.
+        """
+        time = plain({"valid_from": valid_from, "valid_to": valid_to})
         patch: dict[str, Any] = {
-            "time": plain({"valid_from": valid_from, "valid_to": valid_to}),
+            "time": {**time, "valid_to": None} if valid_to == NEVER else time,
             "lifecycle": plain({"confidence": confidence, "salience": salience}),
         }
         if relations is not None:

@@ -209,6 +209,23 @@ class StoreCorrupt(MemorandaError):
     code = "corrupt"
 
 
+# By the code on the wire; of several errors with one code, the one that the others are kinds of.
+BY_CODE: Final[Mapping[str, type[MemorandaError]]] = {
+    kind.code: kind
+    for kind in (
+        InvalidInput,
+        Unauthorized,
+        ForbiddenScope,
+        NotFound,
+        ConsentViolation,
+        SignatureInvalid,
+        Unsupported,
+        RateLimited,
+        StoreUnavailable,
+        StoreCorrupt,
+    )
+}
+
 _DISK_WORDS: Final = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",

@@ -90,6 +90,28 @@ def test_a_memory_is_edited_in_ones_own_editor(
         assert said in ran.err
 
 
+def test_only_the_beginning_of_a_memory_is_not_edited(
+    run: Command, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "use pnpm " * 40_000
+    with Memoranda.open(home) as m:
+        m.oams.store("tool", long)
+    monkeypatch.setenv("EDITOR", "/no/such/editor")
+    (record,) = run("list", "--json").json["records"]
+    refused = run("edit", record["id"])
+    assert refused.code != 0
+    assert "body.text: a record holds at most 262144 bytes, and the original has 360000" in refused.err
+    with Memoranda.open(home) as m:
+        assert m.oams.get("tool").memory["value"] == long
+
+
+def test_an_end_stays_until_it_is_lifted(run: Command, filled: Path) -> None:
+    name = run("remember", "the sale goes on", "--valid-to", "2999-01-01", "--json").json["id"]
+    for words, ends in ((("--salience", "0.9"), "2999-01-01T00:00:00Z"), (("--valid-to", "never"), None)):
+        name = run("revise", name, *words, "--json").json["id"]
+        assert run("show", name, "--json").json["record"]["time"]["valid_to"] == ends
+
+
 def test_the_last_change_is_undone_and_that_too(run: Command, home: Path) -> None:
     name = run("remember", "use pnpm", "--json").json["id"]
     later = run("revise", name, "use bun", "--json").json["id"]

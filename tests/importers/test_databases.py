@@ -10,8 +10,9 @@ import os
 import pickle
 import shutil
 import sqlite3
+import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -85,6 +86,61 @@ def test_nothing_of_a_point_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (refused,) = [each for each in found if each.error is not None]
     assert "storage.sqlite: point 5" in refused.where
     assert not (tmp_path / "pwned").exists()
+
+
+# Begins as a point does, and has the memo hold something at a far place: an array up to there would be made for it.
+HUGE_MEMO: Final = b"\x80\x04}r\xff\xff\xff\x01."
+WIDE: Final = 10_000_000
+LARGE: Final = {
+    "a far place in the memo": HUGE_MEMO,
+    "the same as text": b"\x80\x04}p33554431\n.",
+    "a long text": b"\x80\x04X" + WIDE.to_bytes(4, "little") + b"x.",
+    "a very long text": b"\x80\x04\x8d" + WIDE.to_bytes(8, "little") + b"x.",
+    "many bytes": b"\x80\x04\x8e" + WIDE.to_bytes(8, "little") + b"x.",
+    "many bytes that may change": b"\x80\x05\x96" + WIDE.to_bytes(8, "little") + b"x.",
+    "a long number": b"\x80\x04\x8b" + WIDE.to_bytes(4, "little") + b"x.",
+    "a number of many digits": b"\x80\x04I" + b"9" * 100_000 + b"\n.",
+    "a long frame": b"\x80\x04\x95" + WIDE.to_bytes(8, "little") + b"}.",
+}
+
+
+@pytest.mark.parametrize("large", LARGE)
+def test_a_point_takes_no_more_memory_than_it_has_bytes_for(tmp_path: Path, large: str) -> None:
+    path = tmp_path / "storage.sqlite"
+    shutil.copy(POINTS, path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO points VALUES ('zzz', ?)", (LARGE[large],))
+    database.close()
+    assert path.stat().st_size < 256 * 1024
+    source = Foreign(IMPORTERS["mem0"])
+    list(source.items(str(path)))
+    tracemalloc.start()
+    try:
+        found = list(source.items(str(path)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < WIDE // 2
+    assert [each.error is None for each in found] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_points_of_every_protocol_are_read(tmp_path: Path, protocol: int) -> None:
+    more: dict[str, list[Any]] = {
+        f"k{number}": [number, -number, 2**40 + number, number / 7, None, True, ("a", 1)] for number in range(400)
+    }
+    payload = {"data": "Ada drinks tea", "hash": "h", "more": more, "long": "tea 🍵" * 100, "bytes": b"x"}
+    state = {"__dict__": {"id": "1", "vector": [number / 3 for number in range(2_000)], "payload": payload}}
+    path = tmp_path / "storage.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
+        database.execute("INSERT INTO points VALUES ('1', ?)", (pickle.dumps(_Pickled(state), protocol),))
+    database.close()
+    (found,) = Foreign(IMPORTERS["mem0"]).items(str(path))
+    assert found.error is None
+    metadata = found.value["metadata"]["mem0_metadata"]
+    assert metadata["long"] == payload["long"]
+    assert metadata["more"] == {name: [*each[:-1], list(each[-1])] for name, each in more.items()}
 
 
 @pytest.mark.parametrize("value", [laughs(), endless(), 10**400, {"a": Evil()}, "\ud800"], ids=range(5))

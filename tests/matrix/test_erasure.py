@@ -12,6 +12,7 @@ from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.ump.requests import AuditRequest
 from tests.matrix.doors import DAY, SPACE, WRITES, House
+from tests.matrix.test_every_verb import CALLS, Call
 from tests.service.oams_verbs import Oams
 from tests.service.world import OPERATOR, PEER
 
@@ -20,6 +21,8 @@ ERASES: Mapping[str, Callable[[House, Access, Mapping[str, str]], object]] = {
     "oms": lambda house, who, names: house.service.grains.erase(who, names["oms"], reason="asked"),
 }
 WRITERS = tuple(sorted(ALL_VERBS - {"erase"}))
+# A memory that is gone is not found, or named as forgotten; it is never taken for a damaged one.
+REFUSALS = ("not_found", "invalid_record")
 
 
 @pytest.fixture
@@ -112,3 +115,27 @@ def test_who_writes_says_when_a_new_memory_ends(house: House) -> None:
     house.oams.store("k", "less", metadata={EXPIRES_KEY: format_instant(Instant(house.now + 1_000))})
     house.advance(1_000)
     assert house.service.purge() > 0
+
+
+def _refusal(call: Call, house: House, names: Mapping[str, str]) -> str:
+    """Return the code with which a verb is refused to the owner; empty if it is answered."""
+    try:
+        call(house, house.owner, names)
+    except MemorandaError as error:
+        return error.code
+    return ""
+
+
+@pytest.mark.requirement("UMP-3.6-hard")
+@pytest.mark.parametrize("by", ERASES)
+@pytest.mark.parametrize("way", WRITES)
+def test_after_an_erasure_every_verb_answers_or_says_that_the_memory_is_gone(house: House, way: str, by: str) -> None:
+    WRITES[way](house, "zanzibar")
+    names = house.names(house.head("zanzibar"))
+    ERASES[by](house, house.owner, names)
+    refusals = {
+        f"{table}.{name}": _refusal(call, house, names)
+        for table, calls in CALLS.items()
+        for name, call in calls.items()
+    }
+    assert {name: code for name, code in refusals.items() if code not in ("", *REFUSALS)} == {}

@@ -97,7 +97,7 @@ UMP: Mapping[str, Call] = {
     ),
     "forget": lambda house, who, names: house.service.forget(who, ForgetRequest.parse({"id": names["ump"]})),
     "feedback": lambda house, who, names: house.service.feedback(
-        who, FeedbackRequest.parse({"id": names["ump"], "signal": "followed"})
+        who, FeedbackRequest.parse({"id": names["ump"], "outcome": "followed"})
     ),
     "allow_orders": lambda house, who, names: house.service.allow_orders(who, names["ump"]),
     "redact": lambda house, who, names: house.service.redact(who, names["ump"]),
@@ -136,13 +136,13 @@ OAMS: Mapping[str, Call] = {
     "export": lambda house, who, names: list(house.service.oams.export(who)),
     "export_page": lambda house, who, names: house.service.oams.export_page(who, parse_namespace(house.oams.namespace)),
     "consolidate": lambda house, who, names: house.service.oams.consolidate(
-        who, parse_namespace(house.oams.namespace), "consolidation", is_dry=True
+        who, parse_namespace(house.oams.namespace), "synthesize", is_dry=True
     ),
     "refuse": lambda house, who, names: house.service.oams.refuse(
-        who, parse_namespace(house.oams.namespace), "consolidation", [names["oams"]]
+        who, parse_namespace(house.oams.namespace), "synthesize", [names["oams"]]
     ),
     "dream": lambda house, who, names: house.service.oams.dream(
-        who, DreamRequest.parse({"namespace": house.oams.namespace, "strategy": "consolidation"})
+        who, DreamRequest.parse({"namespace": house.oams.namespace, "strategy": "synthesize"})
     ),
     "dream_runs": lambda house, who, names: house.service.oams.dream_runs(who),
     "undo": lambda house, who, names: house.service.oams.undo(who, "dream-1"),

@@ -121,6 +121,50 @@ def test_the_end_cannot_be_before_the_start(world: World) -> None:
         world.revise(name, time={"valid_from": "2026-01-02T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"})
 
 
+def _span(world: World, name: str) -> tuple[str | None, str | None]:
+    time = world.get(name)["time"]
+    return time.get("valid_from"), time.get("valid_to")
+
+
+SOONER, LATER = "2025-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"
+LONG_AGO = "2020-01-01T00:00:00.000Z"
+
+
+@pytest.mark.requirement("UMP-OURS-only-what-is-named")
+def test_what_is_not_true_yet_is_not_true_sooner_for_being_revised(world: World) -> None:
+    name = world.revise(world.remember("Anna moves", time={"valid_from": LATER}), lifecycle={"salience": 0.5})
+    assert _span(world, name) == (LATER, None)
+    assert world.texts("Anna") == []
+    assert world.texts("Anna", filter={"valid_at": LATER}) == ["Anna moves"]
+
+
+@pytest.mark.requirement("UMP-OURS-only-what-is-named")
+def test_what_is_over_stays_over_when_it_is_revised(world: World) -> None:
+    name = world.remember("Anna livd here", time={"valid_from": LONG_AGO, "valid_to": SOONER})
+    name = world.revise(name, body={"text": "Anna lived here"})
+    assert _span(world, name) == (LONG_AGO, SOONER)
+    assert world.texts("Anna") == []
+    assert world.texts("Anna", filter={"valid_at": "2022-01-01T00:00:00Z"}) == ["Anna lived here"]
+    assert _span(world, world.revise(name, time={"valid_to": None})) == ("2026-06-04T10:00:00.000Z", None)
+
+
+@pytest.mark.requirement("UMP-OURS-only-what-is-named")
+def test_an_end_stays_until_a_revision_names_another(world: World) -> None:
+    name = world.remember("Anna lives here", time={"valid_from": LONG_AGO, "valid_to": LATER})
+    now = "2026-06-04T10:00:00.000Z"
+    name = world.revise(name, body={"text": "Anna lives there"})
+    assert _span(world, name) == (now, LATER)
+    name = world.revise(name, time={"valid_to": None})
+    assert _span(world, name) == (now, None)
+
+
+@pytest.mark.requirement("UMP-OURS-only-what-is-named")
+def test_a_revision_may_say_that_something_ended_before(world: World) -> None:
+    name = world.remember("Anna lives here", time={"valid_from": LONG_AGO})
+    assert _span(world, world.revise(name, time={"valid_to": SOONER})) == (LONG_AGO, SOONER)
+    assert world.texts("Anna") == []
+
+
 def test_an_actor_stamps_the_successor(world: World) -> None:
     name = world.remember("x")
     request = {"id": name, "patch": {"body": {"text": "y"}}, "actor": {"did": "did:key:zAgentActor", "kind": "agent"}}

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import GrainError
-from memoranda.model.instant import DAY_MS
+from memoranda.model.instant import DAY_MS, Instant, format_instant
 from memoranda.service.exchange import Item
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.manifest import IndexState
@@ -150,6 +150,24 @@ def test_a_hold_beats_the_end_of_retention(world: World) -> None:
     assert world.engine.system.next_expiry() is None
     world.service.grains.set_hold(world.owner, address, held=False)
     assert world.service.purge() == 1
+
+
+@pytest.mark.requirement("OMS-23.2-store-hold")
+@pytest.mark.parametrize("days", [0.5, 10, None])
+def test_what_a_hold_keeps_past_its_end_is_true_until_the_sooner_of_its_two_ends(
+    world: World, days: float | None
+) -> None:
+    start = world.now
+    address = world.as_grain(world.remember("short-lived", consent={"retention": "P1D"})).address
+    world.advance(1_000)
+    until = None if days is None else start + int(days * DAY_MS) - 1
+    held = world.supersede(address, object="kept", valid_to=until, invalidation_policy={"mode": "hold"})
+    world.advance(2 * DAY_MS)
+    assert world.service.purge() == 2
+    state = world.named("oms", held).state
+    assert (state.erased, state.tombstoned) == (False, world.now)
+    assert state.valid_to == start + int(min(days or 1, 1) * DAY_MS)
+    assert world.texts("kept", filter={"valid_at": format_instant(Instant(start + 2_000))}) == []
 
 
 @pytest.mark.requirement("OMS-23.2-store-hold", "OMS-20.3-crypto-erasure")

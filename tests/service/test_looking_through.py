@@ -64,6 +64,20 @@ def test_a_memory_says_what_it_was_made_from_and_what_was_made_from_it(world: Wo
     assert {each["id"] for each in sources} == {first, second}
 
 
+@pytest.mark.parametrize("ends", ["P1D", None])
+def test_what_is_gone_names_no_sources(world: World, ends: str | None) -> None:
+    first = world.remember("Anna lives in Lisbon")
+    related: dict[str, Any] = {"relations": [{"type": "derived_from", "target": first}]}
+    consent: dict[str, Any] = {} if ends is None else {"consent": {"retention": ends}}
+    name = world.remember("Anna moved", **related, **consent)
+    assert [each["id"] for each in world.service.origins(world.owner, name).sources] == [first]
+    if ends is None:
+        world.forget(name, hard=True)
+    # Past its end, though nothing has erased it yet.
+    world.advance(86_400_000)
+    assert world.service.origins(world.owner, name).sources == []
+
+
 def test_what_the_caller_may_not_see_is_neither_a_source_nor_made(world: World) -> None:
     first = world.remember("seen", scope={"project": "a"})
     hidden = world.remember("hidden", scope={"project": "b"}, relations=[{"type": "derived_from", "target": first}])

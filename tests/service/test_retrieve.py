@@ -168,6 +168,24 @@ def test_a_redacted_end_cannot_be_guessed_by_asking_for_a_time(world: World, ins
     assert world.texts("apple", access=peer, **asked) == ["apple"]
 
 
+@pytest.mark.parametrize("text", ["apple", "apple [hidden]"])
+def test_what_is_shown_in_part_answers_from_its_beginning_on(world: World, text: str) -> None:
+    peer = token(world, {}, PEER.did)
+    # As it is seen whole, and with something taken out of it.
+    consent: dict[str, Any] = {"consent": {"redact": ["body.structured"]}} if "hidden" in text else {}
+    body = {"text": text, "structured": {"token": "s3cret"}}
+    begins = "2026-06-05T00:00:00Z"
+    world.remember("", body=body, time={"valid_from": begins}, scope={"visibility": "shared"}, **consent)
+
+    def asked(**options: Any) -> list[str]:
+        return world.texts("apple", access=peer, scope={"owner": OPERATOR.did}, **options)
+
+    assert asked() == asked(filter={"valid_at": "2026-06-04T23:59:59.999Z"}) == []
+    assert asked(filter={"valid_at": begins}) == [text]
+    world.advance(86_400_000)
+    assert asked() == [text]
+
+
 def test_personal_memories_without_consent_show_in_no_score() -> None:
     world = World(presets=["gdpr"])
     try:

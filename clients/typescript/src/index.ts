@@ -113,6 +113,7 @@ export interface Change {
   text?: string;
   structured?: { [name: string]: unknown };
   validFrom?: When;
+  /** "never" lifts an end. */
   validTo?: When;
   confidence?: number;
   salience?: number;
@@ -149,6 +150,7 @@ const PAGE = 50;
 const IMPORTED = 100;
 /** Beside the record, the original of a memory that another standard wrote. */
 const NATIVE = "memoranda:native";
+const CUT = "memoranda:cut";
 
 /** One person's memory on a server; the key decides whose. */
 export class Memoranda {
@@ -248,14 +250,15 @@ export class Memoranda {
   async revise(id: string, change: string | Change): Promise<ReviseAnswer> {
     const { text, structured, validFrom, validTo, confidence, salience }: Change =
       typeof change === "string" ? { text: change } : change;
+    const ends = validTo === "never" ? { valid_to: null } : given({ valid_to: moment(validTo) });
     const patch: { [name: string]: unknown } = {
-      time: given({ valid_from: moment(validFrom), valid_to: moment(validTo) }),
+      time: { ...given({ valid_from: moment(validFrom) }), ...ends },
       lifecycle: given({ confidence, salience }),
     };
     if (text !== undefined || structured !== undefined) {
       // UMP replaces a body as a whole, so that a new wording alone would lose the data beside it.
       const body = (await this.get(id)).body;
-      const { [NATIVE]: _, ...kept } = body.structured ?? {};
+      const { [NATIVE]: _, [CUT]: __, ...kept } = body.structured ?? {};
       patch["body"] = filled({ text: body.text, structured: kept, ...given({ text, structured }) });
     }
     const asked = { id, patch: filled(patch) } satisfies { id: string; patch: ReviseRequest["patch"] };

@@ -806,9 +806,9 @@ export type ReviseRequest = {
     }[];
     /** The period of validity of the new version. */
     time?: {
-      /** Start of validity; default: now. */
+      /** True from; by default now, or as before where that is over or to come. */
       valid_from?: string;
-      /** End of validity; null: no end. */
+      /** True until, by default as before; null: still. */
       valid_to?: string | null;
     };
   };

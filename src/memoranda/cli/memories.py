@@ -53,7 +53,7 @@ class Weight:
     salience: Annotated[float | None, Parameter(help="How important it is, from 0 to 1.")] = None
     confidence: Annotated[float | None, Parameter(help="How sure it is, from 0 to 1.")] = None
     valid_from: Annotated[str | None, Parameter(help="From when it is true: a date, or RFC 3339.")] = None
-    valid_to: Annotated[str | None, Parameter(help="Until when it is true.")] = None
+    valid_to: Annotated[str | None, Parameter(help="Until when it is true; never, to lift the end of a memory.")] = None
 
     def fields(self) -> dict[str, Any]:
         return given(
@@ -247,9 +247,11 @@ def revise(
 def edit(name: ID, /, *, run: GivenRun) -> int:
     """Change the text of a memory in your editor ($VISUAL or $EDITOR); the old version stays in its history."""
     from memoranda.cli.editor import edited
+    from memoranda.standards.ump.rules import require_complete
 
     with run.open() as memoranda:
         memory = memoranda.get(name)
+        require_complete(memory.record, ("body",))
         text = edited(memory.text)
         if text == memory.text or not text.strip():
             note("nothing was changed")

@@ -23,23 +23,6 @@ _IDLE_LIMIT: Final = 16
 _ANSWER_BYTES_LIMIT: Final = 64 * 1_048_576
 _DEPTH_LIMIT: Final = 200
 
-# By the code on the wire; of several errors with one code, the one that the others are kinds of.
-_BY_CODE: Final[Mapping[str, type[MemorandaError]]] = {
-    kind.code: kind
-    for kind in (
-        errors.InvalidInput,
-        errors.Unauthorized,
-        errors.ForbiddenScope,
-        errors.NotFound,
-        errors.ConsentViolation,
-        errors.SignatureInvalid,
-        errors.Unsupported,
-        errors.RateLimited,
-        errors.StoreUnavailable,
-        errors.StoreCorrupt,
-    )
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -165,7 +148,7 @@ class Connection:
             return _query_error(said, headers)
         if "oms_code" in said:
             return errors.GrainError(message.removeprefix(f"{code}: "), oms_code=said["oms_code"])
-        kind = _BY_CODE.get(str(code), StoreUnavailable)
+        kind = errors.BY_CODE.get(str(code), StoreUnavailable)
         message = message.removeprefix(f"{code}: ")
         if kind is RateLimited:
             return RateLimited(message, retry_after_seconds=_seconds(headers.get("Retry-After")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_duration, format_instant, from_datetime
@@ -14,6 +14,8 @@ from memoranda.standards.ump.shapes import Kind, Signal, Status, Visibility
 
 # A moment with its time zone; as text in RFC 3339.
 When = datetime | str
+# Instead of a moment: an end is lifted.
+NEVER: Final = "never"
 # How long; as text in ISO 8601, such as P30D.
 HowLong = timedelta | str
 Kinds = Kind | Sequence[Kind]

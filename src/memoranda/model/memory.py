@@ -169,10 +169,20 @@ class State(NamedTuple):
         return self.erased or self.tombstoned is not None
 
 
+def has_ended(state: State, now: Instant) -> bool:
+    """Return True if a version was erased, or its retention period is over: nobody may read its content."""
+    return state.erased or (state.expires is not None and state.expires <= now)
+
+
 def is_over(state: State, now: Instant) -> bool:
-    """Whether a version was forgotten or erased, or has come to its end: it is not shown any more."""
-    is_expired = state.expires is not None and state.expires <= now
-    return state.erased or state.tombstoned is not None or state.status == "tombstoned" or is_expired
+    """Return True if a version was forgotten or erased, or its retention period is over: it is not shown any more."""
+    return has_ended(state, now) or state.tombstoned is not None or state.status == "tombstoned"
+
+
+def is_true_at(state: State, moment: Instant) -> bool:
+    """Return True if a moment is in the time in which a version says that it is true, superseded since or not."""
+    ends = state.declared_valid_to
+    return state.valid_from <= moment and (ends is None or moment < ends)
 
 
 class Opened:

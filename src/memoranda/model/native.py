@@ -14,6 +14,8 @@ from memoranda.model.memory import Document
 NATIVE_KEY: Final = "memoranda:native"
 # Beside it in a record that leaves: what the store knows of the document and a record has no word for.
 STATE_KEY: Final = "memoranda:state"
+# Beside it in a view that shows less than the original: the path of each part that is cut, and the limit it met.
+CUT_KEY: Final = "memoranda:cut"
 # In a body, or the metadata of a memory: whom its writer named as the author, though that was not verified.
 CLAIMED_KEY: Final = "memoranda:claimed"
 _FIELDS: Final = ("standard", "name", "media_type", "data")

@@ -22,7 +22,8 @@ from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import key_parts
 from memoranda.service.service import Service
-from memoranda.standards.ump.requests import AuditRequest
+from memoranda.standards.openwop.entry import Draft
+from memoranda.standards.ump.requests import AuditRequest, RecallRequest
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:alert(3) \u202eabc {{ 7*7 }}"
 
@@ -62,8 +63,16 @@ def test_a_key_signs_a_browser_in_and_goes_on_to_where_it_wanted(server: Running
 @pytest.mark.parametrize(
     "target",
     [
-        *("https://evil.example/", "https://evil.example/console/", "//evil.example", "//evil.example/console/"),
-        *("/\\evil.example", "/\\evil.example/console/", "/ump/recall", ""),
+        "https://evil.example/",
+        "//evil.example",
+        f"//evil.example{ROOT}/",
+        f"https://evil.example{ROOT}/",
+        "/\\evil.example",
+        f"{ROOT}/\\evil.example",
+        f"{ROOT}/\t/evil.example",
+        "http://[",
+        "/ump/recall",
+        "",
     ],
 )
 def test_nobody_is_sent_elsewhere_after_signing_in(server: Running, key: str, target: str) -> None:
@@ -351,6 +360,27 @@ def test_one_memory_is_shown_with_its_history_and_in_every_standard(
     assert send(browser, f"/memory/{newest}/revise", text="Wednesdays", seen=name).status_code == 400
 
 
+def test_a_correction_keeps_the_data_beside_the_text(server: Running, browser: httpx.Client, key: str) -> None:
+    access = server.service.gate.authenticate(key)
+    body = {"text": "Ada drinks tea", "structured": {"cups": 2}}
+    name = server.service.remember(access, {**draft(), "body": body}).id
+    later = send(browser, f"/memory/{name}/revise", text="Ada drinks green tea").url.path.rpartition("/")[2]
+    assert server.service.get(access, later)["body"] == {**body, "text": "Ada drinks green tea"}
+
+
+def test_only_the_beginning_of_a_memory_cannot_be_corrected(server: Running, browser: httpx.Client, key: str) -> None:
+    access, long = server.service.gate.authenticate(key), "a long story " * 30_000
+    namespace = server.service.oams.namespace(access)
+    server.service.oams.store(access, {"key": "story", "namespace": str(namespace), "value": long})
+    (found,) = server.service.recall(access, RecallRequest.parse({"query": "story", "filter": {"standard": "oams"}}))
+    name = found.record["id"]
+    page = browser.get(f"{ROOT}/memory/{name}").text
+    assert ("shows only the beginning" in page, "<textarea" in page) == (True, False)
+    refused = send(browser, f"/memory/{name}/revise", text="a short story")
+    assert (refused.status_code, "at most 262144 bytes" in refused.text) == (400, True)
+    assert server.service.oams.get(access, namespace, "story").memory["value"] == long
+
+
 def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     server: Running, browser: httpx.Client, key: str
 ) -> None:
@@ -369,9 +399,36 @@ def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     assert "was forgotten" in left
 
 
+@pytest.mark.parametrize("standard", ["ump", "oams", "oms", "openwop"])
+def test_what_was_erased_has_its_pages_whichever_standard_wrote_it(
+    server: Running, browser: httpx.Client, key: str, standard: str
+) -> None:
+    text, service = f"herons of {standard}", server.service
+    access = service.gate.authenticate(key)
+    if standard == "ump":
+        remember(server, key, text)
+    elif standard == "oams":
+        namespace = str(service.oams.namespace(access))
+        service.oams.store(access, {"key": "herons", "namespace": namespace, "value": text})
+    elif standard == "oms":
+        fields = {"type": "belief", "subject": "ada", "relation": "sees", "object": text, "confidence": 1.0}
+        service.grains.put(access, service.grains.with_defaults(access, fields))
+    else:
+        service.openwop.put_entry(access, "birds", Draft(content=text))
+    (found,) = service.recall(access, RecallRequest.parse({"query": text, "filter": {"standard": standard}}))
+    name = found.record["id"]
+    assert "for good" in send(browser, f"/memory/{name}/forget", hard="yes", typed="erase").text
+    for path in (path for path in PAGES if "{id}" in path):
+        answer = browser.get(ROOT + path.replace("{id}", name))
+        assert answer.status_code == 200, path
+        assert text not in answer.text
+
+
 def test_several_are_forgotten_at_once(server: Running, browser: httpx.Client, key: str) -> None:
     names = [remember(server, key, f"many at once {number}") for number in range(3)]
-    assert "Forgot 3 memories" in send(browser, "/forget", id=names).text
+    refused = send(browser, "/forget", id="")
+    assert (refused.status_code, "no memory was selected" in refused.text) == (400, True)
+    assert "Forgot 3 memories" in send(browser, "/forget", id=[*names, names[0]]).text
     assert "many at once" not in browser.get(f"{ROOT}/").text
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
+import resource
 import threading
 import zipfile
 from io import BytesIO
+from random import Random
 from typing import Any
 
 import httpx
@@ -235,6 +237,25 @@ def test_a_file_larger_than_a_request_comes_in_says_how_far_it_is_and_is_taken_b
         # No other form takes as much.
         large = browser.post(f"{ROOT}/remember", data={"token": token, "text": "x" * 3_000_000})
         assert (large.status_code, "over the limit" in large.text) == (400, True)
+
+
+def test_a_small_file_that_unfolds_to_very_much_takes_no_memory_of_the_server(server: Running) -> None:
+    key = server.key("did:key:zBomb", *ALL)
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        # It unfolds to no more than text does, for it repeats farther back than the packer looks.
+        objects = b"".join(Random(7).choices((b",{}", b", {}", b",\n{}"), k=20_000))
+        archive.writestr("conversations.json", b'[{"mapping": {}, "create_time": 1}' + objects * 500 + b"]")
+    assert len(packed.getvalue()) < 4_000_000
+    with signed_in(server, key) as browser:
+        token = token_of(browser.get(f"{ROOT}/moving"))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        file = {"file": ("export.zip", packed.getvalue())}
+        answer = browser.post(f"{ROOT}/import", data={"token": token, "dry": "yes"}, files=file)
+        assert re.search(r"reading it takes more than \d+ MiB of memory", answer.text)
+        # In kibibytes.
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1_024
+        assert browser.get(f"{ROOT}/").status_code == 200
 
 
 def test_the_graph_begins_with_whom_something_is_said_of(server: Running, browser: httpx.Client, key: str) -> None:

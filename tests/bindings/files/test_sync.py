@@ -21,6 +21,10 @@ from memoranda.standards.ump import markdown, signature
 Sync = Callable[..., list[Step]]
 
 
+# More than a record holds.
+LONG = "The garden needs water. " * 12_000
+
+
 @pytest.fixture
 def states(tmp_path: Path) -> Path:
     return tmp_path / "home" / "sync"
@@ -116,6 +120,28 @@ def test_what_no_revision_can_change_is_refused_and_the_file_left(
         "scope cannot be changed by editing; delete this file and write a new one",
     )
     assert (folder / "a-fact.ump.md").read_text() == written
+
+
+def test_a_file_that_shows_only_the_beginning_of_a_memory_is_not_made_the_whole_of_it(
+    memoranda: Memoranda, folder: Path, sync: Sync
+) -> None:
+    memoranda.oams.store("garden", LONG)
+    ((name, _),) = did(sync())
+    edit(folder / name, "The garden needs water.", "The garden has water.")
+    (step,) = sync()
+    assert (step.did, "body.text: a record holds at most 262144 bytes" in step.detail) == ("refused", True)
+    assert memoranda.oams.get("garden").memory["value"] == LONG
+
+
+def test_what_ends_still_ends_when_its_file_is_edited(memoranda: Memoranda, folder: Path, sync: Sync) -> None:
+    memoranda.remember("the sale goes on", valid_to="2999-01-01T00:00:00Z")
+    memoranda.remember("the sale went on", valid_from="2019-01-01T00:00:00Z", valid_to="2020-01-01T00:00:00Z")
+    sync()
+    for name in files_in(folder):
+        edit(folder / name, "sale", "fair")
+    assert {step.did for step in sync()} <= {"revised"}
+    ends = {record["time"].get("valid_to") for record in memoranda.ump.export(history=False)}
+    assert ends == {"2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"}
 
 
 def test_a_file_saved_again_without_a_change_is_no_news(memoranda: Memoranda, folder: Path, sync: Sync) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,6 +134,21 @@ def test_when_both_change_the_text_both_are_kept(memoranda: Memoranda, folder: P
     assert (folder / "deep/Note.conflict.md").read_bytes() == mine
     assert path.read_bytes() == b"---\nown: 1 # mine\n---\r\nabout coffee\n"
     assert sync() == []
+
+
+def test_a_note_that_shows_only_the_beginning_of_a_memory_is_not_made_the_whole_of_it(
+    memoranda: Memoranda, folder: Path, sync: Sync
+) -> None:
+    long = "The garden needs water. " * 12_000
+    memoranda.oams.store("garden", long, tags=["old"])
+    (step,) = sync()
+    note = folder / step.name
+    before = note.read_text()
+    for edited in (f"{before[:-5]}soil\n", re.sub("(?m)^title: .*$", "title: Garden", before)):
+        note.write_text(edited)
+        (step,) = sync()
+        assert (step.did, "body.text: a record holds at most 262144 bytes" in step.detail) == ("refused", True)
+        assert memoranda.oams.get("garden").memory["value"] == long
 
 
 def test_renaming_moving_editing_and_deleting_are_followed(memoranda: Memoranda, folder: Path, sync: Sync) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
 import jinja2
 from starlette.background import BackgroundTask
@@ -350,10 +350,10 @@ def _own_path(request: Request) -> str:
 
 
 def _target(path: str) -> str:
-    """Where to go on after signing in: a page of ours, whatever the address says."""
-    parts = urlsplit(path)
-    is_ours = not parts.scheme and not parts.netloc and parts.path.startswith(f"{ROOT}/") and path.isprintable()
-    return path if is_ours and "\\" not in path else ROOT + "/"
+    """Return the page to open after signing in: the given one if it is ours, else the first."""
+    # It begins with our own path, so it can name no other host; browsers read a backslash as a slash.
+    is_ours = path.startswith(f"{ROOT}/") and path.isprintable() and "\\" not in path
+    return path if is_ours else ROOT + "/"
 
 
 def _go(path: str, *, said: str = "") -> Response:

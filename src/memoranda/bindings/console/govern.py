@@ -68,7 +68,7 @@ def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
 def add_key(visit: Visit) -> Answer:
     """Make a key; it is shown once, on the page that answers."""
     _require_owner(visit)
-    scopes = tuple(scope for scope in visit.form.get("scope", ()) if scope in SCOPES)
+    scopes = tuple(scope for scope in visit.chosen("scope") if scope in SCOPES)
     name = visit.required("name", "wrong.missing_name")
     return _keys(visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes))
 
@@ -98,7 +98,7 @@ def mint_token(visit: Visit) -> Answer:
         check_did(audience, visit.text("keys.audience"))
     scope = {"owner": visit.access.default_tenant}
     scope |= {name: value for name in ("project", "agent") if (value := visit.given(name).strip())}
-    verbs = tuple(verb for verb in visit.form.get("verb", ()) if verb in TOKEN_VERBS)
+    verbs = tuple(verb for verb in visit.chosen("verb") if verb in TOKEN_VERBS)
     token = visit.service.gate.mint_token(verbs=verbs, scope=scope, ttl_ms=days * _DAY_MS, audience=audience)
     return _keys(visit, token=token)
 
@@ -166,7 +166,7 @@ def set_rules(visit: Visit) -> Answer:
     if not _is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
     limits = {name: visit.number(visit.given(name)) for name in ("memories", "bytes", "writes_per_minute")}
-    visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.form.get("preset", ())), **limits))
+    visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.chosen("preset")), **limits))
     return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
 
 

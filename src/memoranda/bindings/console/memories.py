@@ -11,8 +11,10 @@ from memoranda.bindings.console.words import difference
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.native import CUT_KEY
 from memoranda.model.standard import Standard
 from memoranda.service.core.ranking import Ranked
+from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import (
     AuditRequest,
@@ -20,7 +22,6 @@ from memoranda.standards.ump.requests import (
     Hints,
     RecallFilter,
     RecallRequest,
-    ReviseRequest,
     ScopeFilter,
 )
 from memoranda.standards.ump.shapes import Kind, Record
@@ -204,6 +205,7 @@ def shown(visit: Visit) -> Answer:
         template="memory.html",
         told={
             "record": record,
+            "too_large": (record["body"].get("structured") or {}).get(CUT_KEY, {}).get("body.text"),
             "question": question,
             "found": next((each for each in ranked if each.record["id"] == record["id"]), None),
             "origins": visit.service.origins(visit.access, record["id"]),
@@ -244,19 +246,22 @@ def readers(visit: Visit) -> Answer:
 
 
 def revise(visit: Visit) -> Answer:
-    """Write a successor with another text."""
+    """Write a successor with another text, made from the one that the page shows."""
     name = visit.names["id"]
     text = visit.required("text", "wrong.missing_text").replace("\r\n", "\n")
     current = visit.service.get(visit.access, name)
     if current["id"] != visit.given("seen") and visit.given("seen"):
         raise InvalidInput(visit.text("wrong.changed_since"))
-    revised = visit.service.revise(visit.access, ReviseRequest(id=current["id"], patch={"body": {"text": text}}))
+    rules.require_complete(current, ("body",))
+    revised = visit.service.change(visit.access, current["id"], text)
     return Redirect(f"{ROOT}/memory/{revised.id}", visit.text("said.changed"))
 
 
 def forget(visit: Visit) -> Answer:
-    """Forget one memory or several; for good, if the word for that was typed."""
-    names = list(visit.form.get("id", ())) or [visit.names["id"]]
+    """Forget the memory of the address, or those that the form selects; for good if the word for that was typed."""
+    names = [visit.names["id"]] if "id" in visit.names else visit.chosen("id")
+    if not names:
+        raise InvalidInput(visit.text("wrong.none_selected"))
     is_hard = bool(visit.given("hard"))
     if is_hard and not visit.is_typed(ERASE_WORD):
         raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))

@@ -17,6 +17,7 @@ import msgspec
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.console.visit import Answer, File, Page, Redirect, Upload, Visit
 from memoranda.bindings.files import exchange
+from memoranda.bindings.files.reader_process import Limits
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.report import Report
 
@@ -57,7 +58,7 @@ def export(visit: Visit) -> Answer:
     known = visit.given("form") or "ndjson"
     if known not in FORMS_OUT:
         raise InvalidInput(visit.text("wrong.no_form"))
-    names = tuple(visit.form.get("id", ()))
+    names = tuple(visit.chosen("id"))
     with TemporaryDirectory(prefix="memoranda-export-") as folder:
         target = Path(folder) / FORMS_OUT[known]
         _write(visit, known, str(target), names)
@@ -137,6 +138,8 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
                 progress=progress,
                 expect=expect,
                 found=lambda _, system, held: found.append((system, held.memories)),
+                # Somebody sent it: a parser of this process would take what it asks for.
+                limits=Limits.of(path.stat().st_size),
             )
         except MemorandaError as error:
             steps.put(Step(wrong=without_folder(error.message)))

@@ -97,7 +97,7 @@ def refuse(visit: Visit) -> Answer:
 def keep_right(visit: Visit) -> Answer:
     """Of memories that contradict each other, forget all but one."""
     namespace = visit.service.oams.namespace(visit.access, visit.given("project") or None)
-    for key in visit.form.get("wrong", ()):
+    for key in visit.chosen("wrong"):
         if key.startswith("urn:ump:"):
             visit.service.forget(visit.access, ForgetRequest(id=key, reason=REASON))
         else:

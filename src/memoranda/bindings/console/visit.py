@@ -99,6 +99,10 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(self.text(missing))
         return value
 
+    def chosen(self, name: str) -> list[str]:
+        """Return the values of a field that may occur several times: each once, in order, without empty ones."""
+        return [value for value in dict.fromkeys(self.form.get(name, ())) if value]
+
     def with_query(self, **changed: str | None) -> str:
         """The address of the same page with something else in its query; None takes a name out."""
         query = {name: list(values) for name, values in self.query.items() if name not in changed}

@@ -18,11 +18,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from memoranda.bindings.files import exchange, mg, oams
-from memoranda.bindings.files.exchange import Counter, Found, Progress, Source
+from memoranda.bindings.files.exchange import Counter, Progress, Source
 from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.formats import GRAINS, OAMS, Format
 from memoranda.bindings.files.importers.importer import Importer
+from memoranda.bindings.files.reader_process import Found
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
 from memoranda.service.convert import Carried, Conversion, Target

@@ -12,7 +12,7 @@ from typing import Any, Final
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_instant
-from memoranda.standards.ump import markdown
+from memoranda.standards.ump import markdown, rules
 from memoranda.standards.ump.shapes import Body, Record, Unchecked
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
@@ -62,7 +62,7 @@ def edit(note: Unchecked, shown: Record, full: Record) -> Unchecked:
         if name in note and not _within(note[name], shown.get(name, {})):
             raise InvalidInput(f"{name} cannot be changed by editing; delete this file and write a new one")
     patch: dict[str, Any] = {}
-    body = _body(note.get("body", {}), shown["body"], full["body"])
+    body = _body(note.get("body", {}), shown["body"], full)
     if body is not None:
         patch["body"] = body
     lifecycle = _changed(note.get("lifecycle"), shown.get("lifecycle", {}), "lifecycle")
@@ -73,22 +73,23 @@ def edit(note: Unchecked, shown: Record, full: Record) -> Unchecked:
     time = _time(note.get("time"), shown["time"])
     if time:
         patch["time"] = time
-    if patch and shown["time"].get("valid_to") is not None:
-        # A revision is open-ended unless it says otherwise; what the file shows must stay true.
-        patch["time"] = {"valid_to": shown["time"]["valid_to"], **patch.get("time", {})}
+    # A file shows a body and relations as the record does.
+    rules.require_complete(full, [part for part in ("body", "relations") if part in patch])
     return patch
 
 
-def _body(note: Any, shown: Body, full: Body) -> Unchecked | None:
+def _body(note: Any, shown: Body, full: Record) -> Unchecked | None:
+    """Return the body with what the note changes of it; None if that is nothing. Raises InvalidInput."""
     text = note.get("text", shown["text"])
     if not text:
         raise InvalidInput("the text is empty; delete the file to forget the memory")
     retold = "structured" in note and not _same(note["structured"], shown.get("structured"))
-    if retold and not _same(shown.get("structured"), full.get("structured")):
+    if retold and not _same(shown.get("structured"), full["body"].get("structured")):
         raise InvalidInput("body.structured is redacted here and cannot be edited; use 'memoranda revise'")
     if text == shown["text"] and not retold:
         return None
-    return {**full, "text": text, **({"structured": note["structured"]} if retold else {})}
+    body = rules.drop_original(full)["body"]
+    return {**body, "text": text, **({"structured": note["structured"]} if retold else {})}
 
 
 def _changed(note: Any, shown: Mapping[str, object], where: str) -> Unchecked:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final, Generic, Protocol, TypeVar, cast
@@ -32,9 +33,10 @@ from memoranda.bindings.files.folder import (
     writing,
 )
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
-from memoranda.bindings.files.importers.importer import Importer, Survey
+from memoranda.bindings.files.importers.importer import Importer
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
 from memoranda.bindings.files.names import file_name
+from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
@@ -48,8 +50,6 @@ from memoranda.standards.ump import markdown
 from memoranda.standards.ump.record import Record
 
 Progress = Callable[[int], None]
-# A source of another system, that system, and what is in it.
-Found = Callable[[str, str, Survey], None]
 T = TypeVar("T")
 
 
@@ -280,6 +280,7 @@ def import_files(
     found: Found | None = None,
     expect: Progress | None = None,
     spoken: set[Namespace] | None = None,
+    limits: Limits | None = None,
 ) -> Report:
     """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
 
@@ -289,27 +290,57 @@ def import_files(
 
     Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
     there are in all, if that can be told; `spoken` gets the namespaces in which there are conversations.
+
+    With `limits` the files are read by a process of their own, which gets no more than that: they are not trusted.
     """
     report = Report()
-    named = list(sources)
-    several = list(sources_of(named, report, known, owner_hash(owner)))
-    for each in several:
-        if into is not None and each.codec is not oams and not isinstance(each.codec, Foreign):
-            raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(each.name)} holds none")
+    named, own = list(sources), owner_hash(owner)
+    with ExitStack() as reader:
+        items: Iterator[Item]
+        if limits is None:
+            items = read_sources(named, known, own, report, is_moved=into is not None, found=found, expect=expect)
+        else:
+            request = Request(
+                names=named,
+                known=cast("str | None", known),
+                own=own,
+                is_moved=into is not None,
+                is_surveyed=found is not None,
+                is_counted=expect is not None,
+                limits=limits,
+            )
+            items = reader.enter_context(reading(request, report, found, expect))
+        if spoken is not None:
+            items = _noticing(items, spoken, into, own if adopt else None)
+        return take(
+            items,
+            adopt=adopt,
+            into=into,
+            restore=restore,
+            is_dry=is_dry,
+            progress=progress,
+            report=report,
+            label=", ".join(map(_last_name, named)),
+        )
+
+
+def read_sources(
+    names: Iterable[str],
+    known: str | Importer | None,
+    own: str,
+    report: Report,
+    *,
+    is_moved: bool = False,
+    found: Found | None = None,
+    expect: Progress | None = None,
+) -> Iterator[Item]:
+    """Return the memories of files and folders, after telling what they hold; those to be moved must be of OAMS."""
+    several = list(sources_of(names, report, known, own))
+    for source in several:
+        if is_moved and source.codec is not oams and not isinstance(source.codec, Foreign):
+            raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(source.name)} holds none")
     survey(several, found, expect)
-    items: Iterator[Item] = chain.from_iterable(each.items() for each in several)
-    if spoken is not None:
-        items = _noticing(items, spoken, into, owner_hash(owner) if adopt else None)
-    return take(
-        items,
-        adopt=adopt,
-        into=into,
-        restore=restore,
-        is_dry=is_dry,
-        progress=progress,
-        report=report,
-        label=", ".join(map(_last_name, named)),
-    )
+    return chain.from_iterable(source.items() for source in several)
 
 
 def _last_name(source: str) -> str:

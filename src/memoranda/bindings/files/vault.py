@@ -28,8 +28,9 @@ from memoranda.bindings.files.sync_state import Entry
 from memoranda.errors import InvalidInput, NotFound, TooLarge
 from memoranda.service.exchange import Item
 from memoranda.service.report import LISTED_LIMIT
+from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import encode_random_id
-from memoranda.standards.ump.mapping import TAG_PREFIX
+from memoranda.standards.ump.mapping import TAG_PREFIX, is_tag
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Record, Relation, Unchecked
 
@@ -244,14 +245,16 @@ class NotePass(Pass[Note]):
         full = self._service.get(self._access, head["id"])
         patch: Unchecked = {}
         if (merged.text, merged.title) != (there.text, there.title):
-            patch["body"] = {**full["body"], **({"text": merged.text} if merged.text != there.text else {})}
+            body = rules.drop_original(full)["body"]
+            patch["body"] = {**body, **({"text": merged.text} if merged.text != there.text else {})}
             if merged.title != there.title:
-                patch["body"]["structured"] = {**(full["body"].get("structured") or {}), TITLE: merged.title}
+                patch["body"]["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
         if (set(merged.tags), set(merged.links)) != (set(there.tags), set(there.links)):
             wanted = _relations(merged.tags, merged.links)
             known = [each for each in full.get("relations", ()) if not _is_ours(each) or each in wanted]
-            patch["relations"] = [*known, *(each for each in wanted if each not in known)][:MAX_RELATIONS]
-        return {**patch, **_until(head)} if patch else patch
+            patch["relations"] = [*known, *(each for each in wanted if each not in known)]
+        rules.require_complete(full, list(patch))
+        return patch
 
     def _shown_in(self, name: str, note: Note, wanted: _Said, before: str) -> bytes:
         """The file with what it is to say."""
@@ -339,8 +342,9 @@ class NotePass(Pass[Note]):
     def _link(self, name: str, found: Sequence[str]) -> None:
         record_id = self._state.entries[name].id
         full = self._service.get(self._access, record_id)
+        rules.require_complete(full, ("relations",))
         relations = [*full.get("relations", ()), *_relations((), found)][:MAX_RELATIONS]
-        self._pending[name] = self._revise(record_id, {"relations": relations, **_until(full)})
+        self._pending[name] = self._revise(record_id, {"relations": relations})
 
     def _settle(self) -> None:
         """Put down what was written as agreed."""
@@ -379,29 +383,21 @@ def _said_by(record: Record) -> _Said:
         text=plain_text(record["body"]["text"]),
         title=title if isinstance(title, str) and title else None,
         tags=tuple(
-            each["target"].removeprefix(TAG_PREFIX) for each in relations if _is_tag(each["type"], each["target"])
+            each["target"].removeprefix(TAG_PREFIX) for each in relations if is_tag(each["type"], each["target"])
         ),
         links=tuple(each["target"] for each in relations if each["type"] == LINK),
     )
 
 
-def _until(record: Record) -> Unchecked:
-    """The end of what a memory says, for its revision: that is open-ended unless it says otherwise."""
-    ends = record["time"].get("valid_to")
-    return {} if ends is None else {"time": {"valid_to": ends}}
-
-
-def _is_tag(kind: str, target: str) -> bool:
-    return kind == "about" and target.startswith(TAG_PREFIX)
-
-
 def _is_ours(relation: Relation) -> bool:
-    return relation["type"] == LINK or _is_tag(relation["type"], relation["target"])
+    return relation["type"] == LINK or is_tag(relation["type"], relation["target"])
 
 
 def _relations(tags: Sequence[str], links: Sequence[str]) -> list[dict[str, str]]:
+    """Return the relations for tags and links; links take what room the tags leave, as they stand in the text, too."""
     tagged = [{"type": "about", "target": f"{TAG_PREFIX}{tag}"} for tag in tags]
-    return [*tagged, *({"type": LINK, "target": each} for each in links)][:MAX_RELATIONS]
+    room = max(0, MAX_RELATIONS - len(tagged))
+    return [*tagged, *({"type": LINK, "target": target} for target in links[:room])]
 
 
 def _merged(here: _Said, base: _Said, there: _Said) -> _Said | None:

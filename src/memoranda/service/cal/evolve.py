@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, TooLarge
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import Session, check_op, refuse
@@ -36,8 +36,11 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy
 from memoranda.standards.oms.grains import ADDRESS_CHARS, Grain
 from memoranda.standards.oms.registry import TAG_SENSITIVITY
-from memoranda.standards.port import port_of
+from memoranda.standards.port import RULE_NAMES, port_of
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules
 from memoranda.standards.ump.port import rules_of_record
+from memoranda.standards.ump.record import Record
 from memoranda.storage.engine import Snapshot, Unit
 
 CONFIDENCE: Final = 0.8
@@ -225,7 +228,7 @@ def _meant(
     if isinstance(statement, Supersede):
         if not version.state.is_head:
             raise _superseded()
-        fields = _successor(version, grain, [address], statement.reason)
+        fields = _successor(version, grain, [address], statement.reason, session.now)
         fields |= _assigned(context, snapshot, grain, statement.assignments)
         return _Change(
             operation="supersede",
@@ -301,15 +304,16 @@ def _assigned(
     return given
 
 
-def _successor(version: Version, grain: Grain, sources: list[str], reason: str) -> dict[str, Any]:
-    """The payload of an earlier grain as that of a new one which comes from it."""
+def _successor(version: Version, grain: Grain, sources: list[str], reason: str, now: Instant) -> dict[str, Any]:
+    """Return the payload of an earlier grain as that of a new one which comes from it."""
     if "_elided" in grain.fields:
         raise _not_evolvable("The grain is a view that does not show everything.")
     fields = {name: value for name, value in grain.fields.items() if name not in _NOT_INHERITED}
     if not port_of(version.document.standard).has_own_fields:
         fields |= _beside(version, fields)
-        # A view says since when the original holds; this is not that memory any more.
-        fields.pop("valid_from", None)
+        if is_true_at(version.state, now):
+            # A view says since when the original holds; this is not that memory any more.
+            fields.pop("valid_from", None)
     inner = {name: value for name, value in grain.fields.get("context", {}).items() if name != NATIVE_KEY}
     fields.pop("context", None)
     if inner:
@@ -318,16 +322,28 @@ def _successor(version: Version, grain: Grain, sources: list[str], reason: str) 
 
 
 def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says beside its view as a grain; some of it no grain can say."""
+    """Return what a record says beside its view as a grain. Raises QueryError if no grain can say it."""
     record = port_of(version.document.standard).record(version.document)
     if record is None:
         return {}
-    consent = record.get("consent", {})
-    if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
-        raise _not_evolvable("The memory has a consent that a grain cannot carry.", "Revise it through UMP.")
+    if beyond := _beyond_grains(version, record):
+        raise _not_evolvable(f"The memory has {beyond} that a grain cannot carry.", "Revise it through UMP.")
     said = {name: value for name, value in rules_of_record(record).items() if value}
     tags = [*fields.get("structural_tags", ()), *said.pop("structural_tags", ())]
     return {**said, **({"structural_tags": list(dict.fromkeys(tags))} if tags else {})}
+
+
+def _beyond_grains(version: Version, record: Record) -> str:
+    """Return what of a record would be lost in a grain, in words; empty if nothing."""
+    consent = record.get("consent", {})
+    if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
+        return "a consent"
+    if any(not ump.is_tag(relation["type"], relation["target"]) for relation in record.get("relations", ())):
+        return "relations"
+    if record.get("provenance", {}).get("evidence"):
+        return "evidence"
+    structured = rules.drop_original(record)["body"].get("structured") or {}
+    return "structured data" if structured.keys() - RULE_NAMES else ""
 
 
 def _reverted(
@@ -364,7 +380,7 @@ def _reverted(
     return _Change(
         operation="revert",
         reason=statement.reason,
-        fields=_successor(before, earlier, sources, statement.reason),
+        fields=_successor(before, earlier, sources, statement.reason, session.now),
         prior=head,
         prior_address=top.address,
         target=address,

@@ -9,7 +9,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import decode
 from memoranda.model.memory import Bounds, Document
-from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.model.native import CUT_KEY, NATIVE_KEY, STATE_KEY
 from memoranda.service.core.views import Speaking, record_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.shapes import Record
@@ -55,7 +55,7 @@ def _without_state(record: Record) -> dict[str, Any]:
     kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
     body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
     lifecycle.pop("status", None)
-    carried = (NATIVE_KEY, STATE_KEY)
+    carried = (NATIVE_KEY, STATE_KEY, CUT_KEY)
     structured = {name: value for name, value in (body.get("structured") or {}).items() if name not in carried}
     time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
     bare = {name: value for name, value in body.items() if name != "structured"}

@@ -36,7 +36,7 @@ from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
 from memoranda.service.core.screening import screened_fields
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import holds
+from memoranda.service.core.views import holds, project
 from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import (
     Place,
@@ -272,9 +272,11 @@ def new_version(
 
 
 def _following(
-    context: Context, given: Given, wanted: Memory, current: Memory | None, now: Instant
+    context: Context, given: Given, wanted: Memory, prior: Version | None, current: Memory | None, now: Instant
 ) -> tuple[NewVersion, Stored]:
-    """What is written when something is there already, or was, and what is answered then."""
+    """Return the version that follows the prior one, if there is one, and the answer. Raises InvalidInput."""
+    if prior is not None and current is not None and not mapping.owns(prior.document):
+        mapping.require_complete(project(context, prior), current, wanted)
     fresh = memory.assign_times(wanted, now, current)
     new = new_version(context, given.place, fresh, like=given.new)
     if (told := given.new.projection.bounds) is not None:
@@ -298,7 +300,7 @@ def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version |
     current, wanted = show(context, snapshot, prior, given.place), mapping.drop_original(given.memory)
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
-    new, stored = _following(context, given, wanted, current.memory, now)
+    new, stored = _following(context, given, wanted, prior, current.memory, now)
     new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
     return replace(given, after=(prior, new, stored))
 
@@ -433,7 +435,7 @@ def follow(
         wanted = mapping.drop_original(wanted)
     new, stored = given.new, given.stored
     if current is not None or wanted is not given.memory:
-        new, stored = _following(context, given, wanted, None if current is None else current.memory, now)
+        new, stored = _following(context, given, wanted, prior, None if current is None else current.memory, now)
     _write(context, unit, given, new, prior, now)
     return stored
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, is_over
+from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, has_ended, is_over, is_true_at
 from memoranda.model.selection import UPDATED, Selection, WasThere, Words
 from memoranda.retrieval.words import sought, words
 from memoranda.service.core import indexing
@@ -450,17 +450,13 @@ def _is_current(version: Version) -> bool:
 
 
 def is_open(version: Version, run: Run | None, now: Instant) -> bool:
-    """Whether it may still surface: an expiry counts to the millisecond, whatever a run saw when it began."""
-    state = version.state
-    if state.erased or (state.expires is not None and state.expires <= now):
-        return False
-    return run is not None or _is_current(version)
+    """Return True if a version may still surface: an end counts to the millisecond, whatever a run saw at its start."""
+    return not has_ended(version.state, now) and (run is not None or _is_current(version))
 
 
 def is_stated(version: Version, run: Run | None, now: Instant) -> bool:
-    """Whether it is shown: an entry cannot say when it is true, so it is only while it is."""
-    begins, ends = version.state.valid_from, version.state.declared_valid_to
-    return is_open(version, run, now) and begins <= now and (ends is None or now < ends)
+    """Return True if a version is shown: an entry cannot say when it is true, so it is shown only while it is."""
+    return is_open(version, run, now) and is_true_at(version.state, now)
 
 
 # --- finding and showing -------------------------------------------------------------------------------------

@@ -205,13 +205,15 @@ def redact(context: Context, access: Access, name: str) -> str:
     access.require_erase(found.tenant)
     if found.state.erased:
         return name
-    record: Record = rules.drop_original(view(context, found, context.clock()))
+    shown = view(context, found, context.clock())
+    record: Record = rules.drop_original(shown)
     if not suspected(said(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name
     if found.state.is_head and found.state.tombstoned is None:
         if suspected({"provenance": record.get("provenance", {})}):
             raise InvalidInput("id: it stands in the provenance, which is not rewritten; erase it with forget --hard")
+        rules.require_complete(shown, ("body",))
         body = hidden({"body": record["body"]})["body"]
         new = revise(context, access, ReviseRequest.parse({"id": name, "patch": {"body": body}})).id
     forget(context, access, ForgetRequest.parse({"id": name, "hard": True, "reason": REASON}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
@@ -19,9 +19,10 @@ from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import Going, forget_derived, going
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.succession import append_next, following
-from memoranda.service.core.views import holds, scope_of, view
+from memoranda.service.core.views import holds, outline, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump.record import Actor
 from memoranda.standards.ump.requests import ActRequest, FeedbackRequest, ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Patch, Record
 from memoranda.storage.engine import Unit
@@ -36,19 +37,65 @@ class Revised(msgspec.Struct, frozen=True, kw_only=True):
 
 Forgotten = Literal["tombstoned", "erased"]
 Act = TypeVar("Act", bound=ActRequest)
+# Makes an unsigned successor of a record, now, by an actor.
+Make = Callable[[Record, Instant, Actor | None], Record]
 
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor; the prior stays true for the time before (UMP §3.5)."""
+    patch = screened(context, cast("Patch", request.patch))
+
+    def succeed(prior: Record, now: Instant, actor: Actor | None) -> Record:
+        rules.require_complete(prior, rules.inherited_parts(prior, patch))
+        return rules.make_successor(rules.drop_original(prior), patch, now=now, actor=actor)
+
+    return _supersede(context, access, request, succeed)
+
+
+def change(
+    context: Context,
+    access: Access,
+    name: str,
+    text: str | None = None,
+    structured: Mapping[str, Any] | None = None,
+    patch: Mapping[str, Any] | None = None,
+) -> Revised:
+    """Write a successor with another text or other data; the rest of its body stays.
+
+    UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
+    """
+    now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
+    if text is not None or structured is not None:
+        body = dict(rules.drop_original(view(context, find_own(context, access, name, now), now))["body"])
+        said = {"text": text, "structured": None if structured is None else dict(structured)}
+        changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
+    return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
+
+
+def restore(context: Context, access: Access, name: str, earlier: Version) -> Revised:
+    """Write a successor with the content of an earlier version of the same memory."""
+    # As it was written: the state of a version says that it was superseded since.
+    record = outline(context, earlier)
+    rules.require_complete(record, ("body", "relations"))
+    content = screened(context, cast("Patch", rules.drop_original(record)))
+
+    def succeed(prior: Record, now: Instant, actor: Actor | None) -> Record:
+        rules.require_complete(prior, ("scope",))
+        return rules.restore(prior, cast("Record", content), now=now, actor=actor)
+
+    return _supersede(context, access, ActRequest.parse({"id": name}), succeed)
+
+
+def _supersede(context: Context, access: Access, request: ActRequest, make: Make) -> Revised:
+    """Write the successor that `make` makes of the current record, signed, in place of that."""
     now, request = context.clock(), _named(context, access, request)
     found = find_own(context, access, request.id, now)
-    tenant, patch = found.tenant, screened(context, cast("Patch", request.patch))
     actor, claimed = authorship.corrector(access, request.actor)
 
     def succeed(record: Record) -> tuple[Record, NewVersion]:
         # What supported the owner's word does not support another's.
-        plain = without_evidence(rules.drop_original(record)) if access.is_peer else rules.drop_original(record)
-        successor = authorship.with_claim(rules.make_successor(plain, patch, now=now, actor=actor), claimed)
+        plain = without_evidence(record) if access.is_peer else record
+        successor = authorship.with_claim(make(plain, now, actor), claimed)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         return sealed, new_record(context, sealed)
@@ -81,27 +128,7 @@ def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
         unit.record(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
-    return context.engine.write(tenant, work)
-
-
-def change(
-    context: Context,
-    access: Access,
-    name: str,
-    text: str | None = None,
-    structured: Mapping[str, Any] | None = None,
-    patch: Mapping[str, Any] | None = None,
-) -> Revised:
-    """Write a successor that says this instead; what is not said of the text and the data beside it stays.
-
-    UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
-    """
-    now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
-    if text is not None or structured is not None:
-        body = dict(rules.drop_original(view(context, find_own(context, access, name, now), now))["body"])
-        said = {"text": text, "structured": None if structured is None else dict(structured)}
-        changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
-    return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
+    return context.engine.write(found.tenant, work)
 
 
 def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -> None:

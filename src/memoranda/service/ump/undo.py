@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import msgspec
 
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.change import Change
-from memoranda.model.memory import Version
+from memoranda.model.memory import Version, has_ended
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import short_ids
-from memoranda.service.core.views import view
 from memoranda.service.ump import files, revise
 from memoranda.standards.port import port_of
-from memoranda.standards.ump import mapping, rules
-from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
+from memoranda.standards.ump import mapping
+from memoranda.standards.ump.requests import ForgetRequest
 from memoranda.storage.engine import Snapshot
-
-# What can be said again of a memory.
-_REVISED: Final = ("body", "lifecycle", "relations")
 
 
 class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,16 +47,17 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
 
     The id of what is there now, and the version that it says again, or 0.
     """
+    now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
         chain = snapshot.history(version.memory_id, newest_first=True)
-        earlier = next((each for each in chain if each.version_id <= start and not each.state.erased), None)
+        earlier = next((each for each in chain if each.version_id <= start and not has_ended(each.state, now)), None)
     if version.memory_id > start:
         revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
         return name, 0
     if earlier is None:
         raise Conflict("what it said before was erased; there is nothing to go back to")
-    return _back(context, access, name, earlier), earlier.version_id
+    return revise.restore(context, access, name, earlier).id, earlier.version_id
 
 
 def _name_of(snapshot: Snapshot, version: Version) -> str:
@@ -74,14 +69,6 @@ def _last(snapshot: Snapshot) -> Change:
     if not changes:
         raise NotFound("nothing was changed yet")
     return changes[0]
-
-
-def _back(context: Context, access: Access, name: str, earlier: Version) -> str:
-    record = rules.drop_original(view(context, earlier, context.clock()))
-    patch: dict[str, Any] = {part: said for part, said in record.items() if part in _REVISED}
-    patch["lifecycle"] = {part: said for part, said in patch.get("lifecycle", {}).items() if part != "status"}
-    request = ReviseRequest.parse({"id": name, "patch": {part: said for part, said in patch.items() if said}})
-    return revise.revise(context, access, request).id
 
 
 def _bring_back(context: Context, access: Access, version: Version) -> None:

@@ -236,6 +236,25 @@ def drop_original(memory: Memory) -> Memory:
     return {**bare, "metadata": own_metadata} if own_metadata else bare
 
 
+def require_complete(projection: Projection, shown: Memory, wanted: Memory) -> None:
+    """Raise InvalidInput if a memory takes over a part that the view of another document shows cut."""
+    size = len(projection.text.encode("utf-8"))
+    if size > MAX_VALUE_BYTES and wanted["value"] == shown["value"]:
+        raise _too_large("value", f"at most {MAX_VALUE_BYTES} bytes, and the original has {size}")
+    if tags_of(wanted) == tags_of(shown):
+        if len(projection.tags) > MAX_TAGS:
+            raise _too_large("tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}")
+        if any(len(tag) > MAX_TAG_CHARS for tag in projection.tags):
+            raise _too_large("tags", f"tags of at most {MAX_TAG_CHARS} characters")
+
+
+def _too_large(part: str, limit: str) -> InvalidInput:
+    return InvalidInput(
+        f"{part}: a memory of OAMS holds {limit}. To store what is shown of it would lose the rest; change it through "
+        f"the standard it was written in, or give other {part}"
+    )
+
+
 def key_of(original: Document) -> str:
     """Return the key of a memory of another standard."""
     try:

@@ -7,6 +7,7 @@ it restores the original byte for byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from memoranda.encoding.json_text import dump
@@ -14,7 +15,7 @@ from memoranda.model import native
 from memoranda.model.bounds import narrower
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
-from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
+from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
 from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.canonical import derive_id_from_bytes
@@ -25,7 +26,7 @@ from memoranda.standards.ump.record import (
     Record,
     sort_record_fields,
 )
-from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Consent
+from memoranda.standards.ump.shapes import MAX_NAME_CHARS, NAME_EXPECTED, Consent
 
 # UMP has no tags; relations of type `about` express them.
 TAG_PREFIX = "tag:"
@@ -70,8 +71,8 @@ def project(record: Record) -> Projection:
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
         redacted=rules.redact(record)[1],
-        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if _is_tag(r)),
-        relations=tuple(r for r in relations if not _is_tag(r)),
+        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target)),
+        relations=tuple(r for r in relations if not is_tag(r.type, r.target)),
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
         subject=_find_subject(record),
@@ -82,9 +83,9 @@ def project(record: Record) -> Projection:
     )
 
 
-def _is_tag(relation: Relation) -> bool:
-    """Return True if a relation expresses a tag."""
-    return relation.type == "about" and relation.target.startswith(TAG_PREFIX) and relation.target != TAG_PREFIX
+def is_tag(relation: str, target: str) -> bool:
+    """Return True if a relation of a record expresses a tag."""
+    return relation == "about" and target.startswith(TAG_PREFIX) and target != TAG_PREFIX
 
 
 def _find_subject(record: Record) -> str:
@@ -98,8 +99,7 @@ def _find_subject(record: Record) -> str:
 def from_projection(projection: Projection, original: Document, *, version: shapes.Version) -> Record:
     """Return a memory of another standard as an unsigned record, with an id derived from the original's bytes."""
     scope = projection.scope
-    optional_scope = {"user": scope.user, "project": scope.space, "agent": scope.agent, "session": scope.session}
-    context = {name: _to_name(value) for name, value in optional_scope.items() if value}
+    context = {name: _to_name(value) for name, value in _optional_scope(scope) if value}
     lifecycle: shapes.Lifecycle = {}
     if projection.confidence is not None:
         lifecycle["confidence"] = projection.confidence
@@ -108,11 +108,13 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     lifecycle["status"] = projection.status
     about = [shapes.Relation(type="about", target=_to_name(TAG_PREFIX + tag)) for tag in projection.tags]
     links = [shapes.Relation(type=_to_name(link.type), target=_to_name(link.target)) for link in projection.relations]
+    cut = _find_cut_parts(projection)
+    carried = {NATIVE_KEY: native.wrap(original), **({CUT_KEY: cut} if cut else {})}
     record: Record = {
         "ump": version,
         "id": derive_view_id(scope, original),
         "kind": projection.kind,
-        "body": {"text": _cut_text(projection.text), "structured": {NATIVE_KEY: native.wrap(original)}},
+        "body": {"text": _cut_text(projection.text), "structured": carried},
         "scope": cast("shapes.Scope", {"owner": scope.tenant, **context, "visibility": scope.visibility}),
         "time": {
             "created": format_instant(projection.created),
@@ -137,6 +139,42 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     elif not projection.exportable:
         record["consent"] = {"exportable": False}
     return sort_record_fields(record)
+
+
+def _optional_scope(scope: Scope) -> tuple[tuple[str, str], ...]:
+    """Return the optional fields of a scope under their names in UMP."""
+    return ("user", scope.user), ("project", scope.space), ("agent", scope.agent), ("session", scope.session)
+
+
+def _find_cut_parts(projection: Projection) -> dict[str, str]:
+    """Return the path of each part that a record has no room for and shows cut, with the limit."""
+    cut: dict[str, str] = {}
+    text = projection.text
+    if len(text) * 4 > MAX_TEXT_BYTES and (size := len(text.encode("utf-8"))) > MAX_TEXT_BYTES:
+        cut["body.text"] = f"a record holds at most {MAX_TEXT_BYTES} bytes, and the original has {size}"
+    count = len(projection.tags) + len(projection.relations)
+    if count > MAX_RELATIONS:
+        cut["relations"] = f"a record holds at most {MAX_RELATIONS}, and the original has {count}"
+    elif not all(map(_is_name, _names_in_relations(projection))):
+        cut["relations"] = f"a name {NAME_EXPECTED}"
+    for name, value in _optional_scope(projection.scope):
+        if value and not _is_name(value):
+            cut[f"scope.{name}"] = f"it {NAME_EXPECTED}"
+    return cut
+
+
+def _names_in_relations(projection: Projection) -> Iterator[str]:
+    """Yield the names in the relations that show a projection."""
+    for tag in projection.tags:
+        yield TAG_PREFIX + tag
+    for relation in projection.relations:
+        yield relation.type
+        yield relation.target
+
+
+def _is_name(text: str) -> bool:
+    """Return True if a text fits into a name of UMP as it is."""
+    return len(text) <= MAX_NAME_CHARS and CONTROL_PATTERN.search(text) is None
 
 
 def document_of(record: Record) -> Document:

@@ -7,12 +7,13 @@ changed record must be signed again. Nothing here reads a clock; `now` is millis
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, clamp, format_duration, format_instant, parse_duration_ms, parse_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.native import CUT_KEY, NATIVE_KEY
 from memoranda.standards.ump.paths import Path, Step, parse_path
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,
@@ -190,11 +191,39 @@ def drop_original(record: Record) -> Record:
     structured = record["body"].get("structured") or {}
     if NATIVE_KEY not in structured:
         return record
-    own_fields = {name: value for name, value in structured.items() if name != NATIVE_KEY}
+    own = {name: value for name, value in structured.items() if name not in (NATIVE_KEY, CUT_KEY)}
     body: Body = {"text": record["body"]["text"]}
-    if own_fields:
-        body["structured"] = own_fields
+    if own:
+        body["structured"] = own
     return {**record, "body": body}
+
+
+def inherited_parts(prior: Record, patch: Patch) -> list[str]:
+    """Return the parts of a record that a revision takes over: those that its patch leaves out, or repeats."""
+    parts = ["scope"]
+    if "body" not in patch or patch["body"]["text"] == prior["body"]["text"]:
+        parts.append("body")
+    if "relations" not in patch or patch["relations"] == prior.get("relations"):
+        parts.append("relations")
+    return parts
+
+
+def require_complete(record: Record, parts: Collection[str]) -> None:
+    """Raise InvalidInput if the record is a view that shows one of these parts of its original cut.
+
+    Whoever takes a part over from a view into a new version asks this first: the rest would be lost.
+    """
+    structured = record["body"].get("structured") or {}
+    cut = structured.get(CUT_KEY)
+    if not isinstance(cut, dict) or NATIVE_KEY not in structured:
+        return
+    for path, limit in cut.items():
+        part = path.partition(".")[0]
+        if part in parts:
+            raise InvalidInput(
+                f"{path}: {limit}. A new version that keeps it would lose the rest; revise the memory through the "
+                f"standard it was written in, or replace {part} as a whole"
+            )
 
 
 # --- revise and forget -------------------------------------------------------------------------------
@@ -202,22 +231,49 @@ def drop_original(record: Record) -> Record:
 
 def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
     """Return the successor that a revision creates (section 3.5), without an id."""
-    moment = format_instant(now)
-    time: PatchTime = patch.get("time", {})
     successor = strip_integrity(prior)
-    successor["id"] = ""
     if "body" in patch:
         successor["body"] = patch["body"]
     if "relations" in patch:
         successor["relations"] = patch["relations"]
     if "lifecycle" in patch:
         successor["lifecycle"] = {**prior.get("lifecycle", {}), **patch["lifecycle"]}
+    return _complete_successor(prior, successor, _span(prior["time"], patch.get("time", {}), now), now=now, actor=actor)
+
+
+def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = None) -> Record:
+    """Return a successor of the prior record with the content of an earlier one, without an id."""
+    successor = strip_integrity(prior)
+    restored: Mapping[str, Any] = {"relations": [], "lifecycle": {}, **earlier}
+    for part in ("body", "relations", "lifecycle"):
+        if part in prior or part in earlier:
+            successor[part] = restored[part]
+    return _complete_successor(prior, successor, _span(earlier["time"], {}, now), now=now, actor=actor)
+
+
+def _span(time: Time, patch: PatchTime, now: int) -> tuple[str, str | None]:
+    """Return from when to when a successor is true: from now on, unless it is not true yet or not any more."""
+    ends = patch["valid_to"] if "valid_to" in patch else time.get("valid_to")
+    if "valid_from" in patch:
+        return patch["valid_from"], ends
+    moment = format_instant(now)
+    starts = time.get("valid_from", time.get("created", moment))
+    is_over = ends is not None and parse_instant(ends) <= now
+    return (starts if is_over or parse_instant(starts) > now else moment), ends
+
+
+def _complete_successor(
+    prior: Record, successor: Record, span: tuple[str, str | None], *, now: int, actor: Actor | None
+) -> Record:
+    """Return a record as the successor of the prior one, true within the span."""
+    moment = format_instant(now)
+    successor["id"] = ""
     successor["time"] = {
         **prior["time"],
         "created": moment,
         "observed": moment,
-        "valid_from": time.get("valid_from", moment),
-        "valid_to": time.get("valid_to"),
+        "valid_from": span[0],
+        "valid_to": span[1],
     }
     retention_ends = retention_end(prior)
     if retention_ends is not None:

@@ -206,8 +206,10 @@ class Draft(DraftFields):
 class PatchTime(TypedDict):
     """The period of validity of the new version."""
 
-    valid_from: NotRequired[Annotated[Moment, Meta(description="Start of validity; default: now.")]]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="End of validity; null: no end.")] | None]
+    valid_from: NotRequired[
+        Annotated[Moment, Meta(description="True from; by default now, or as before where that is over or to come.")]
+    ]
+    valid_to: NotRequired[Annotated[Moment, Meta(description="True until, by default as before; null: still.")] | None]
 
 
 class Patch(TypedDict):

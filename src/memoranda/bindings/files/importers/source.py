@@ -134,9 +134,10 @@ class Source:
                 yield found.relative_to(self.path).as_posix(), status.st_size
 
     def read(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-        """All of the file, or of a member. Raises TooLarge, InvalidInput."""
+        """Return all of the file, or of a member. Raises TooLarge, InvalidInput."""
         with self.opened(member) as file:
-            data = file.read(max_bytes + 1)
+            # Room is made at once for as many bytes as are asked for.
+            data = file.read(min(max_bytes, _size_of(file, max_bytes)) + 1)
         if len(data) > max_bytes:
             raise TooLarge(f"{self.where(member)}: over the limit of {max_bytes} bytes")
         return data
@@ -308,6 +309,14 @@ class Source:
             raise InvalidInput(f"{self.name}: the database cannot be read ({error})") from None
         finally:
             database.close()
+
+
+def _size_of(file: IO[bytes], default: int) -> int:
+    """Return the size of an open file; the default for a member of an archive, which is unpacked piece by piece."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except OSError:
+        return default
 
 
 def _tables(database: apsw.Connection) -> dict[str, tuple[str, ...]]:

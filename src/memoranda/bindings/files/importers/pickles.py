@@ -1,0 +1,118 @@
+"""Plain values in a pickle, read without running anything of it.
+
+A pickle is a program: it may call whatever it names, and a few bytes of it may ask for any amount of memory. So its
+instructions are checked first, and then whatever it names is an empty object that takes what is given to it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from typing import Any, Final, Self
+
+from memoranda.errors import InvalidInput
+
+# Pickles share what they hold: a few bytes may come to very much if it is written out.
+_MAX_VALUES: Final = 10_000
+_MAX_DEPTH: Final = 32
+_DAMAGED: Final = (
+    *(pickle.UnpicklingError, EOFError, ValueError, LookupError, AttributeError, TypeError, OverflowError),
+    *(MemoryError, RecursionError),
+)
+# Instructions of a fixed length that make at most one small object. Python writes these from protocol 2 on; older
+# ones, persistent ids, extension codes, and buffers outside the pickle are left out.
+_FIXED: Final = re.compile(
+    rb"(?:[(.012N)\]}ltdaesuRb\x81\x85-\x89\x8f-\x94]|\x80.|[Khq].|M..|[Jj].{4}|[G\x95].{8})+", re.DOTALL
+)
+# Instructions with data: the number of bytes in which its length stands before it.
+_COUNTED: Final = {
+    **dict.fromkeys(b"\x8cCU\x8a", 1),
+    **dict.fromkeys(b"XBT\x8b", 4),
+    **dict.fromkeys(b"\x8d\x8e", 8),
+}
+# A module and a name, one a line.
+_GLOBAL: Final = ord("c")
+# Puts what was made last at a place of the memo, an array that is made as long as that asks for.
+_LONG_PUT: Final = ord("r")
+
+
+class Named:
+    """An empty object in the place of whatever a pickle names: it takes what is given to it, and does nothing."""
+
+    state: Any = None
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        return super().__new__(cls)
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads a pickle without anything that it names."""
+
+    def find_class(self, module: str, name: str, /) -> type[Named]:  # noqa: ARG002
+        return Named
+
+
+def load(data: bytes) -> object:
+    """Return the value of a pickle, with `Named` for everything that is not plain. Raises InvalidInput."""
+    try:
+        _check_instructions(data)
+        return _Unpickler(io.BytesIO(data)).load()
+    except _DAMAGED:
+        raise InvalidInput("it is damaged") from None
+
+
+def _check_instructions(data: bytes) -> None:
+    """Raise ValueError if reading a pickle might take much more memory than it has bytes."""
+    position, size = 0, len(data)
+    while position < size:
+        if fixed := _FIXED.match(data, position):
+            position = fixed.end()
+            continue
+        instruction, start = data[position], position + 1
+        if instruction == _GLOBAL:
+            position = data.index(b"\n", data.index(b"\n", start) + 1) + 1
+        elif instruction == _LONG_PUT:
+            position = start + 4
+            # Each place of the memo is filled once, by an instruction of its own.
+            if int.from_bytes(data[start:position], "little") > size:
+                raise ValueError("a place of the memo that no pickle of this size comes to")
+        elif instruction in _COUNTED:
+            begins = start + _COUNTED[instruction]
+            position = begins + int.from_bytes(data[start:begins], "little")
+            if position > size:
+                raise ValueError("data that ends after the pickle")
+        else:
+            raise ValueError("an instruction that no plain value needs")
+
+
+def plain_copy(value: object) -> Any:
+    """Return a copy of what JSON has room for in a value; other objects are null. Raises InvalidInput."""
+    return _Copier().copy(value)
+
+
+class _Copier:
+    """Copies values up to a number of them."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
+
+    def copy(self, value: object, depth: int = 0) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            raise InvalidInput(
+                f"a payload of more than {_MAX_VALUES} values, or nested deeper than {_MAX_DEPTH} levels"
+            )
+        if isinstance(value, dict):
+            return {str(name): self.copy(item, depth + 1) for name, item in value.items() if isinstance(name, str)}
+        if isinstance(value, list | tuple):
+            return [self.copy(item, depth + 1) for item in value]
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            raise InvalidInput("a payload with a number that JSON has no room for")
+        return value if isinstance(value, str | int | float | bool) else None

@@ -1,0 +1,377 @@
+"""Files read in a process of its own, which gets a limited amount of memory and of processor time.
+
+A server takes in files that strangers made. A parser of such a file may be led to use any amount of either, and one
+written in C may be made to crash: then only the reader ends, and the server says why.
+
+    server                                      reader
+    starts it, with a request on its input   →  limits itself, then reads the files
+    takes the memories one by one            ←  messages on its output: four bytes of length, then MessagePack
+    ends it, whatever happens                   ends when its input does: a server that died needs no reader
+
+The reader is a new interpreter, not a fork: a copy of a process with threads may wait for ever for a lock that one of
+them held. It knows no settings and no store, and no part of the environment but what an interpreter needs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from memoranda.bindings.files.importers.importer import Survey
+from memoranda.errors import BY_CODE, InvalidInput, MemorandaError, StoreUnavailable, TooLarge, words_of
+from memoranda.service.exchange import Item
+from memoranda.service.report import Report
+
+MEBIBYTE: Final = 1_048_576
+# An interpreter without a file, some parsers that are loaded later, and the largest single document many times over.
+_MEMORY_BYTES: Final = 512 * MEBIBYTE
+# A file that is read whole stands in memory once as bytes, once more while it is taken apart, and unpacked.
+_MEMORY_PER_BYTE: Final = 8
+# Two are read at once at most.
+_MOST_MEMORY_BYTES: Final = 3 * 1024 * MEBIBYTE
+# A file is read twice, to count and to take in; a mebibyte takes a tenth of a second each time on a fast machine.
+_PROCESSOR_SECONDS: Final = 60
+_PROCESSOR_SECONDS_PER_MEBIBYTE: Final = 1
+# A container is unfolded on the disk; a database sorts there.
+_SCRATCH_BYTES: Final = 1024 * MEBIBYTE
+# A grain or a memory, twice: as its bytes and as what they say.
+_MAX_MESSAGE_BYTES: Final = 32 * MEBIBYTE
+_LENGTH_BYTES: Final = 4
+# Exit code of a reader without memory for a last message.
+_NO_MEMORY: Final = 71
+# Exit codes if the system ended it: no memory left on the machine, or its processor time used up.
+_KILLED: Final = -getattr(signal, "SIGKILL", 9)
+_OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 24)
+_ENVIRONMENT: Final = (
+    *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
+    *("TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE"),
+)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that a reader may use, beyond what it needs before it opens a file."""
+
+    memory_bytes: int
+    processor_seconds: int
+
+    @classmethod
+    def of(cls, size_bytes: int) -> Limits:
+        """Return what reading files of this size may use."""
+        return cls(
+            memory_bytes=min(_MEMORY_BYTES + _MEMORY_PER_BYTE * size_bytes, _MOST_MEMORY_BYTES),
+            processor_seconds=_PROCESSOR_SECONDS + _PROCESSOR_SECONDS_PER_MEBIBYTE * (size_bytes // MEBIBYTE),
+        )
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The files to read, and how."""
+
+    names: list[str]
+    # The form or the system, where the files do not tell it, and the owner hash of who takes them in.
+    known: str | None = None
+    own: str = ""
+    # The memories go to another namespace than they say; only those of OAMS can.
+    is_moved: bool = False
+    # The caller wants a survey of the files, or the number of memories, before the first memory.
+    is_surveyed: bool = False
+    is_counted: bool = False
+    limits: Limits
+
+
+class _Surveyed(msgspec.Struct, tag="surveyed"):
+    """The survey of a source of another system."""
+
+    name: str
+    system: str
+    survey: Survey
+
+
+class _Counted(msgspec.Struct, tag="counted"):
+    """The number of memories in all files."""
+
+    count: int
+
+
+class _Brought(msgspec.Struct, tag="brought"):
+    """One memory, or why it cannot be read."""
+
+    item: Item
+
+
+class _Ended(msgspec.Struct, tag="ended"):
+    """The end of the files; the report names those that could not be read at all."""
+
+    report: Report
+
+
+class _Failed(msgspec.Struct, tag="failed"):
+    """The request was refused."""
+
+    error: MemorandaError
+
+
+class _Broken(msgspec.Struct, tag="broken"):
+    """An error that nobody expected: its type and its place, but not its message, which may quote the file."""
+
+    error: str
+
+
+# A source of another system, that system, and what is in it.
+Found = Callable[[str, str, Survey], None]
+_Message = _Surveyed | _Counted | _Brought | _Ended | _Failed | _Broken
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, MemorandaError):
+        return value.code, value.message
+    raise NotImplementedError
+
+
+def _restored(kind: type, value: Any) -> object:
+    if kind is not MemorandaError:
+        raise NotImplementedError
+    code, message = value
+    return BY_CODE.get(code, InvalidInput)(message)
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_MESSAGES: Final = msgspec.msgpack.Decoder(_Message, dec_hook=_restored)
+_REQUESTS: Final = msgspec.msgpack.Decoder(Request)
+
+
+# --- the server's side -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(
+    request: Request, report: Report, found: Found | None, expect: Callable[[int], None] | None
+) -> Iterator[Iterator[Item]]:
+    """Read the files of a request in a process that ends with this context; yield their memories.
+
+    Told to `found` is what a source of another system holds, and to `expect` how many memories there are, before the
+    first comes. What could not be read at all is added to the report after the last. Raises MemorandaError.
+    """
+    with _started(request) as process:
+        yield _items(process, request, report, found, expect)
+
+
+@contextmanager
+def _started(request: Request) -> Iterator[subprocess.Popen[bytes]]:
+    name = main.__name__
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import {name}; {name}()"
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        )
+    except OSError as error:
+        raise StoreUnavailable(f"no process can be started to read the file: {words_of(error)}") from None
+    assert process.stdin is not None
+    try:
+        # A reader that ended at once is noticed when its first message is missing.
+        with suppress(BrokenPipeError):
+            _send(process.stdin, request)
+        yield process
+    finally:
+        process.kill()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _items(
+    process: subprocess.Popen[bytes],
+    request: Request,
+    report: Report,
+    found: Found | None,
+    expect: Callable[[int], None] | None,
+) -> Iterator[Item]:
+    assert process.stdout is not None
+    while (data := _received(process.stdout)) is not None:
+        message = _MESSAGES.decode(data)
+        if isinstance(message, _Brought):
+            yield message.item
+        elif isinstance(message, _Surveyed):
+            if found is not None:
+                found(message.name, message.system, message.survey)
+        elif isinstance(message, _Counted):
+            if expect is not None:
+                expect(message.count)
+        elif isinstance(message, _Failed):
+            raise message.error
+        elif isinstance(message, _Broken):
+            raise RuntimeError(f"the reader of files failed: {message.error}")
+        else:
+            report.add(message.report)
+            return
+    error = _reason(process.wait(), request.limits)
+    yield Item(form="ump", where=", ".join(request.names), error=error)
+
+
+def _reason(code: int, limits: Limits) -> MemorandaError:
+    """Return why a file ended its reader. Raises RuntimeError if the reader ended for a reason of its own."""
+    if code >= 0 and code != _NO_MEMORY:
+        raise RuntimeError(f"the reader of files ended with {code}")
+    rest = "the rest of it was not read; split it, or take it in with 'memoranda import' on the server's machine"
+    if code in (_NO_MEMORY, _KILLED):
+        return TooLarge(f"reading it takes more than {limits.memory_bytes // MEBIBYTE} MiB of memory: {rest}")
+    if code == _OUT_OF_TIME:
+        return TooLarge(f"reading it takes more than {limits.processor_seconds} s of processor time: {rest}")
+    return InvalidInput("it is damaged in a way that ends whatever reads it; the rest of it was not read")
+
+
+# --- the reader's side -----------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Read the files that the request on standard input names, and write what they hold to standard output."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Text that a library prints would be taken for a message.
+    sys.stdout = sys.stderr
+    data = _received(sys.stdin.buffer)
+    if data is None:
+        return
+    request = _REQUESTS.decode(data)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        _answer(request, answers)
+        answers.flush()
+    except MemoryError:
+        os._exit(_NO_MEMORY)
+    except BrokenPipeError:
+        pass
+    # A thread still reads the input; it must not delay the end.
+    os._exit(0)
+
+
+def _end_with_input() -> None:
+    with suppress(OSError):
+        sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _answer(request: Request, answers: IO[bytes]) -> None:
+    # Loaded first, so that its memory does not count against the limit.
+    from memoranda.bindings.files import exchange
+
+    def found(name: str, system: str, survey: Survey) -> None:
+        _send(answers, _Surveyed(name, system, survey))
+
+    def expect(count: int) -> None:
+        _send(answers, _Counted(count))
+
+    report = Report()
+    try:
+        _limit(request.limits)
+        items = exchange.read_sources(
+            request.names,
+            request.known,
+            request.own,
+            report,
+            is_moved=request.is_moved,
+            found=found if request.is_surveyed else None,
+            expect=expect if request.is_counted else None,
+        )
+        for item in items:
+            _send_item(answers, item)
+        _send(answers, _Ended(report))
+    except MemorandaError as error:
+        _send(answers, _Failed(error))
+    except (MemoryError, BrokenPipeError):
+        raise
+    # The server logs it.
+    except Exception as error:  # noqa: BLE001
+        _send(answers, _Broken(_place_of(error)))
+
+
+def _limit(limits: Limits) -> None:
+    """Limit this process; Windows has no such limits, and macOS none of memory. Raises StoreUnavailable."""
+    with suppress(OSError):
+        # If the machine runs out of memory, this process is to be ended first.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    try:
+        import resource
+    except ImportError:
+        return
+    used_seconds = int(time.process_time()) + 1
+    values = {
+        resource.RLIMIT_AS: _size_bytes() + limits.memory_bytes,
+        resource.RLIMIT_CPU: used_seconds + limits.processor_seconds,
+        resource.RLIMIT_FSIZE: _SCRATCH_BYTES,
+        # An image of the memory would be left on the disk.
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, value in values.items():
+        _, most = resource.getrlimit(kind)
+        try:
+            resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))
+        except (ValueError, OSError):
+            if sys.platform == "linux":
+                raise StoreUnavailable(
+                    "files are not read here: the system does not let the server limit what reading them takes "
+                    "(the system calls setrlimit and prlimit64)"
+                ) from None
+
+
+def _size_bytes() -> int:
+    """Return the size of the address space of this process, where the system tells it."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").partition(" ")[0])
+    except (OSError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _place_of(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"
+
+
+def _send_item(answers: IO[bytes], item: Item) -> None:
+    try:
+        _send(answers, _Brought(item))
+    except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
+        # Lone surrogates, numbers of more than 64 bits, too deep or too large: no memory, in whatever form.
+        error = InvalidInput("it holds what no memory can")
+        where = item.where.encode("utf-8", "replace").decode("utf-8")
+        _send(answers, _Brought(Item(form=item.form, where=where, number=item.number, error=error)))
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def _send(target: IO[bytes], message: msgspec.Struct) -> None:
+    """Write a message. Raises ValueError if it is too large, and what the encoder raises."""
+    data = _ENCODER.encode(message)
+    if len(data) > _MAX_MESSAGE_BYTES:
+        raise ValueError("a message that is too large")
+    target.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    if not isinstance(message, _Brought):
+        target.flush()
+
+
+def _received(source: IO[bytes]) -> bytes | None:
+    """Return the next message; None where there is none, or only its beginning."""
+    length = int.from_bytes(source.read(_LENGTH_BYTES), "big")
+    if not 0 < length <= _MAX_MESSAGE_BYTES:
+        return None
+    data = source.read(length)
+    return data if len(data) == length else None
