@@ -105,7 +105,6 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         source=memory.get("source_id") or "",
         actor=actor if isinstance(actor := metadata.get(ACTOR_KEY), str) else "",
         subject=user or tenant,
-        relation=shown_kind,
         basis=basis if isinstance(basis := metadata.get("processing_basis"), str) else "",
         may_protect=NATIVE_KEY in metadata,
     )

@@ -7,7 +7,7 @@ that taking it back restores the original byte for byte; nothing in it depends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical as canonical_json
@@ -41,6 +41,15 @@ Fields = Mapping[str, Any]
 # Some writers say so before an address; the name itself is without.
 ADDRESS_PREFIX: Final = "sha256:"
 
+# The relation of a grain that is a text without a triple: `from_projection` names the kind there.
+_TEXT_RELATIONS: Final = {
+    "belief": ("semantic", "identity"),
+    "fact": ("semantic", "identity"),
+    "event": ("episodic",),
+    "state": ("working",),
+    "workflow": ("procedural",),
+}
+
 _KINDS: Final[dict[int, Kind]] = {
     0x01: "semantic",
     0x02: "episodic",
@@ -60,7 +69,6 @@ def project(grain: Grain, tenant: str) -> Projection:
     fields = grain.fields
     created = _instant(fields["created_at"])
     tags = tuple(tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str))
-    subject, relation, object_ = triple_of(grain)
     valid_to = fields.get("valid_to")
     return Projection(
         kind="identity" if IDENTITY_TAG in tags else _KINDS.get(grain.type_byte, "semantic"),
@@ -84,9 +92,7 @@ def project(grain: Grain, tenant: str) -> Projection:
         relations=tuple(_relations(fields)),
         source=_text(fields.get("source_type")),
         actor=_text(fields.get("author_did")),
-        subject=subject,
-        relation=relation,
-        object=object_,
+        subject=triple_of(grain)[0],
         basis=_address(fields.get("processing_basis")),
         withdraws=_address(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
         may_protect=protects_lineage(fields),
@@ -107,9 +113,34 @@ def triple_of(grain: Grain) -> tuple[str, str, str]:
 
 
 def text_of(grain: Grain) -> str:
-    """What a grain says, as prose; never empty."""
-    said = _TEXTS.get(grain.type_byte, _any_text)(grain.fields)
-    return said or _any_text(grain.fields) or grain.type_name
+    """Return the content of a grain as prose; never empty."""
+    fields = grain.fields
+    text = _text_alone(fields) if is_text(grain.type_name, fields) else ""
+    text = text or _TEXTS.get(grain.type_byte, _any_text)(fields)
+    return text or _any_text(fields) or grain.type_name
+
+
+def is_text(type_name: str, fields: Fields) -> bool:
+    """Return True for a text without a triple: a view of another standard's memory, or a grain that evolved from one.
+
+    Its subject and its relation are ours (`from_projection`): nobody said them, so they are no part of its text.
+    """
+    relation = fields.get("relation")
+    if not isinstance(relation, str) or relation not in _TEXT_RELATIONS.get(type_name, ()):
+        return False
+    # "identity" is a relation that people use, too.
+    return relation != "identity" or IDENTITY_TAG in fields.get("structural_tags", ())
+
+
+def _text_alone(fields: Fields) -> str:
+    """Return the text of a grain without a triple, from the field where its type holds it (`_text_fields`)."""
+    context = fields.get("context")
+    if isinstance(context, Mapping) and isinstance(context.get("text"), str) and fields.get("type") == "state":
+        return cast("str", context["text"])
+    steps = fields.get("steps")
+    if isinstance(steps, list):
+        return _text(steps[0]) if len(steps) == 1 else _numbered(steps)
+    return _joined(fields, "object", "content")
 
 
 def _any_text(fields: Fields) -> str:
@@ -128,18 +159,19 @@ def _event_text(fields: Fields) -> str:
 
 
 def _state_text(fields: Fields) -> str:
-    context = fields.get("context", {})
-    if NATIVE_KEY in context and isinstance(context.get("text"), str):
-        return cast(str, context["text"])
-    return " ".join(filter(None, [*map(_text, fields.get("plan", ())), _triple_text(fields), _text(context)]))
+    plan = map(_text, fields.get("plan", ()))
+    return " ".join(filter(None, [*plan, _triple_text(fields), _text(fields.get("context", {}))]))
 
 
 def _workflow_text(fields: Fields) -> str:
     steps = fields.get("steps", ())
     if len(steps) == 1:
         return _text(steps[0])
-    listed = "  ".join(f"{number}. {_text(step)}" for number, step in enumerate(steps, start=1))
-    return f"{_text(fields.get('trigger'))}: {listed}"
+    return f"{_text(fields.get('trigger'))}: {_numbered(steps)}"
+
+
+def _numbered(steps: Sequence[Any]) -> str:
+    return "  ".join(f"{number}. {_text(step)}" for number, step in enumerate(steps, start=1))
 
 
 def _action_text(fields: Fields) -> str:
@@ -194,9 +226,9 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     if scope.visibility != "private":
         tags.append(VISIBILITY_TAG + scope.visibility)
     fields: dict[str, Any] = {
-        **_said(projection),
+        **_text_fields(projection),
         "subject": projection.subject or scope.user or scope.tenant,
-        "relation": projection.relation or projection.kind,
+        "relation": projection.kind,
         "created_at": projection.created,
         "namespace": scope.space or DEFAULT_NAMESPACE,
         "valid_from": projection.valid_from,
@@ -221,8 +253,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     except GrainError:
         bare = _without_marks(fields)
         # Nothing may be left of a name.
-        named = {"subject": bare["subject"] or scope.tenant, "relation": bare["relation"] or projection.kind}
-        return encode({**bare, **named}, profile=VIEWS)
+        return encode({**bare, "subject": bare["subject"] or scope.tenant}, profile=VIEWS)
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
@@ -249,13 +280,13 @@ def _without_marks(value: Any) -> Any:
     return [_without_marks(item) for item in value] if isinstance(value, list) else value
 
 
-def _said(projection: Projection) -> dict[str, Any]:
-    """The fields of a type that hold what is said."""
+def _text_fields(projection: Projection) -> dict[str, Any]:
+    """Return the type that is written for a kind, with the field that holds its text."""
     text, confidence = projection.text, projection.confidence
     if projection.kind == "episodic":
         return {"type": "event", "content": text, "timestamp_ms": projection.observed}
     if projection.kind == "procedural":
-        return {"type": "workflow", "steps": [text], "trigger": projection.relation or projection.kind}
+        return {"type": "workflow", "steps": [text], "trigger": projection.kind}
     if projection.kind == "working":
         return {"type": "state", "context": {"text": text}}
     return {"type": "belief", "object": text, "confidence": 1.0 if confidence is None else float(confidence)}

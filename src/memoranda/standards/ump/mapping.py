@@ -67,7 +67,6 @@ def project(record: Record) -> Projection:
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
         subject=_subject(record),
-        relation=record["kind"],
         sameness=rules.same_fact(record),
         basis=basis
         if isinstance(basis := (record["body"].get("structured") or {}).get("processing_basis"), str)

@@ -15,6 +15,7 @@ from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.item import Item, value_of
 from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
+from memoranda.standards.oms.mapping import is_text
 
 # How many grains a group shows.
 GROUP_SAMPLE: Final = 5
@@ -243,12 +244,13 @@ def unlike(items: Sequence[Item], similarity: Similarity, threshold: float, *, e
 
 
 def contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Current beliefs of one subject and relation that do not say the same."""
+    """Return current beliefs of one subject and relation with different objects; a text has no relation of its own."""
     said: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
-        if item.grain_type == "belief" and is_current and subject and relation:
+        is_triple = bool(subject and relation) and not is_text(item.grain_type, item.fields)
+        if item.grain_type == "belief" and is_current and is_triple:
             said.setdefault((subject, relation), []).append(item)
     return [
         {"subject": subject, "relation": relation, "grains": [item.hash for item in held]}

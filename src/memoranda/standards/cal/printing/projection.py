@@ -21,6 +21,7 @@ from memoranda.standards.cal.item import Item, event_text, label_of, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import plain_number
 
 # What stands for whom a memory belongs to.
@@ -51,7 +52,7 @@ def project(item: Item, level: Level, now: int, *, iso: bool = False, shape: Pro
         value = read(item, now, iso)
         if value is not None:
             found.append((name, value))
-    is_sentence = is_view(item.fields)
+    is_sentence = is_text(item.grain_type, item.fields)
     return Projected(grain_type=item.grain_type, text=text_of(item), attributes=tuple(found), is_sentence=is_sentence)
 
 
@@ -61,10 +62,10 @@ def text_of(item: Item) -> str:
     return _TEXTS[item.grain_type](fields) or _first(fields, "object", "content", "description") or _triple(fields)
 
 
-def subject_of(fields: Fields) -> str:
-    """Whom it is about. A memory of another standard is about its owner: "user" says so in one word, a DID in forty."""
-    said = words(fields.get("subject"))
-    return OWNER if said.startswith("did:") and is_view(fields) else said
+def subject_of(item: Item) -> str:
+    """Return the subject of a grain; for a text without a triple that is about its owner, "user" instead of a DID."""
+    subject = words(item.fields.get("subject"))
+    return OWNER if subject.startswith("did:") and is_text(item.grain_type, item.fields) else subject
 
 
 def humanize(relation: Any) -> str:
@@ -178,8 +179,8 @@ def _first(fields: Fields, *names: str) -> str:
 
 
 def _triple(fields: Fields) -> str:
-    said = (subject_of(fields), humanize(fields.get("relation")), words(fields.get("object")))
-    return " ".join(filter(None, said))
+    parts = (words(fields.get("subject")), humanize(fields.get("relation")), words(fields.get("object")))
+    return " ".join(filter(None, parts))
 
 
 def _joined(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
@@ -192,20 +193,16 @@ def _numbered(value: Any) -> str:
     return "  ".join(f"{number}. {words(each)}" for number, each in enumerate(value, start=1))
 
 
-def is_view(fields: Fields) -> bool:
-    """Whether it shows a memory of another standard, which is a text of its own and no triple."""
-    context = fields.get("context")
-    return isinstance(context, Mapping) and NATIVE_KEY in context
-
-
 def _belief(fields: Fields) -> str:
-    relation, said = humanize(fields.get("relation")), words(fields.get("object"))
-    return f"{relation} {said}" if relation and said and not is_view(fields) else said
+    relation, value = humanize(fields.get("relation")), words(fields.get("object"))
+    return f"{relation} {value}" if relation and value and not is_text("belief", fields) else value
 
 
 def _workflow(fields: Fields) -> str:
     steps = fields.get("steps")
-    return words(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _numbered(steps)
+    if isinstance(steps, list) and len(steps) == 1 and is_text("workflow", fields):
+        return words(steps[0])
+    return _numbered(steps)
 
 
 def _event(fields: Fields) -> str:
@@ -274,7 +271,7 @@ def _of(name: str) -> _Read:
 
 def _subject(item: Item, _now: int, _iso: bool) -> Scalar | None:
     said = item.fields.get("subject")
-    return (subject_of(item.fields) or None) if type(said) is str else scalar(said)
+    return (subject_of(item) or None) if type(said) is str else scalar(said)
 
 
 def _phase(item: Item, _now: int, _iso: bool) -> Scalar | None:

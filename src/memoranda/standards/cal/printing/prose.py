@@ -11,6 +11,7 @@ from typing import Final
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import Element, Frame, groups, once
 from memoranda.standards.cal.printing.projection import Projected, humanize, project, scalar, subject_of, text_of, words
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import one_line
 
 # Which attributes stand before the text, and what parts them from it (cal.md, *lines of prose*).
@@ -68,8 +69,8 @@ def text_line(element: Element, now: int, iso: bool) -> str:
 def triple_line(element: Element, now: int, iso: bool) -> str:
     """`(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
-    subject, relation, said = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
-    if not (subject and relation and said is not None):
+    subject, relation, said = subject_of(element.item), humanize(fields.get("relation")), fields.get("object")
+    if is_text(grain_type, fields) or not (subject and relation and said is not None):
         relation = "revokes" if grain_type == "consent" and fields.get("is_withdrawal") else _RELATIONS[grain_type]
         subject = subject or _actor(element)
         said = text_of(element.item)

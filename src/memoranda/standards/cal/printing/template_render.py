@@ -26,7 +26,6 @@ from memoranda.standards.cal.printing.formats import line_of
 from memoranda.standards.cal.printing.projection import (
     Level,
     humanize,
-    is_view,
     iso_time,
     project,
     relative_time,
@@ -34,6 +33,7 @@ from memoranda.standards.cal.printing.projection import (
     text_of,
     words,
 )
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import one_line, plain_number
 
 # Section 10.6: how often {{#each}} goes round.
@@ -315,8 +315,8 @@ def _field(name: str) -> Callable[[Element, Scope], Any]:
 
 
 def _subject(element: Element, _: Scope) -> Any:
-    fields = element.item.fields
-    return subject_of(fields) if is_view(fields) else value_of(element.item, "subject")
+    item = element.item
+    return subject_of(item) if is_text(item.grain_type, item.fields) else value_of(item, "subject")
 
 
 def _made(element: Element, _: Scope) -> str | None:
