@@ -29,6 +29,7 @@ from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, reco
 from memoranda.bindings.files.names import file_name
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
+from memoranda.service.adoption import Renaming
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item
 from memoranda.service.report import Report
@@ -291,7 +292,7 @@ def import_files(
     survey(several, found, expect)
     items: Iterator[Item] = chain.from_iterable(each.items() for each in several)
     if spoken is not None:
-        items = _noticing(items, spoken, into, owner_hash(owner) if adopt else None)
+        items = _noticing(items, spoken, Renaming(into=into, tenant=owner if adopt else None))
     return take(
         items,
         adopt=adopt,
@@ -304,14 +305,12 @@ def import_files(
     )
 
 
-def _noticing(
-    items: Iterable[Item], spoken: set[Namespace], into: Namespace | None, owner: str | None
-) -> Iterator[Item]:
-    """The items; the namespaces of what was said in conversations are noticed, as they will be called."""
+def _noticing(items: Iterable[Item], spoken: set[Namespace], renaming: Renaming) -> Iterator[Item]:
+    """Yield the items, and note the namespaces of what was said in conversations under their new names."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
             theirs = parse_namespace(item.value["namespace"])
-            spoken.add(into or Namespace(owner or theirs.owner, theirs.scope))
+            spoken.add(renaming.place_of(theirs, is_foreign=item.is_foreign))
         yield item
 
 

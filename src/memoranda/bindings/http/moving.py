@@ -80,7 +80,7 @@ def _item(said: ImportedItem) -> Item:
         value = said.value if raw is None else parse(raw)
         if said.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if said.index is None else IndexState(**written(said.index))
+        index = DEFAULT if said.index is None else IndexState.of(written(said.index))
     except MemorandaError as error:
         return Item(**placed, error=error)
     except ValueError:

@@ -62,9 +62,7 @@ def project_document(context: Speaking, document: Document, tenant: str, space: 
     if document.standard == UMP:
         return mapping.project(load_record(document.native))
     if document.standard == OMS:
-        from memoranda.standards.oms import mapping as oms_mapping
-
-        return oms_mapping.project(grain_of(document), tenant)
+        return project_grain(context, grain_of(document), document.native, tenant)
     if document.standard == OAMS:
         return project_memory(context, load_memory(document.native), tenant)
     if document.standard == OPENWOP:
@@ -87,6 +85,46 @@ def project_memory(context: Speaking, memory: Memory, tenant: str) -> Projection
     if original is None:
         return own
     return replace(original.read, created=own.created, observed=own.observed, sameness="", may_protect=True)
+
+
+def project_grain(context: Speaking, grain: Grain, delivery: bytes, tenant: str) -> Projection:
+    """Read a grain without OMS's words; `delivery` is the bytes in which it travels.
+
+    The view of another owner's document, brought here as the grain that it is, is read as that document.
+    """
+    from memoranda.standards.oms import mapping as oms_mapping
+
+    read, inner = oms_mapping.project(grain, tenant), oms_mapping.unwrap(grain)
+    if inner is None or not _is_valid(context, inner):
+        return read
+    try:
+        original = original_in(context, grain, delivery, inner, tenant, mine=_moved(inner, tenant))
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        return read
+    if original is None:
+        return read
+    scope = replace(original.read.scope, tenant=tenant, space=read.scope.space)
+    return replace(original.read, scope=scope, actor=read.actor, sameness="", may_protect=True)
+
+
+def _moved(inner: Document, tenant: str) -> Document:
+    """Return a document; an OAMS memory of another owner in the same scope of this one."""
+    if inner.standard != OAMS:
+        return inner
+    from memoranda.standards.oams.namespace import Namespace, is_of_another, owner_hash, parse_namespace
+
+    memory = load_memory(inner.native)
+    namespace = parse_namespace(memory["namespace"])
+    if not is_of_another(namespace, tenant):
+        return inner
+    return replace(inner, native=dump({**memory, "namespace": str(Namespace(owner_hash(tenant), namespace.scope))}))
+
+
+def _is_valid(context: Speaking, inner: Document) -> bool:
+    """Return True if somebody put a whole document of another standard than OMS into a grain."""
+    if inner.standard == UMP:
+        return _is_record(inner.native, context.ump_version)
+    return inner.standard == OPENWOP or (inner.standard == OAMS and _is_memory(inner.native))
 
 
 # Many memories of few namespaces are read together.
@@ -125,6 +163,28 @@ def original_of(context: Speaking, memory: Memory, tenant: str) -> Original | No
             return None
         read = bound(read, kept)
     return Original(inner, replace(read, scope=replace(read.scope, space=space, user=read.scope.user or user)), kept)
+
+
+def original_in(
+    context: Speaking, grain: Grain, delivery: bytes, inner: Document, tenant: str, mine: Document | None = None
+) -> Original | None:
+    """Return the document inside a grain, if the grain is its view and nothing else.
+
+    A view that a store of another owner made is compared with how `mine` is read, the same document as this owner's:
+    whose memory it was may be all that differs.
+    """
+    from memoranda.standards.oms import mapping as oms_mapping
+
+    shown = oms_mapping.project(grain, tenant)
+    own = project_document(context, inner if mine is None else mine, tenant, shown.scope.space)
+    if mine is not None:
+        own = replace(own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject)
+    for kept in (None, bounds_of_view(shown, own)):
+        read = own if kept is None else bound(own, kept)
+        # A grain that says anything else, or is signed, is more than a view.
+        if oms_mapping.from_projection(read, inner).blob == delivery:
+            return Original(inner, read, kept)
+    return None
 
 
 def _read_original(context: Speaking, inner: Document, tenant: str, space: str) -> Projection | None:

@@ -34,7 +34,7 @@ from memoranda.service.core.find import find_own, find_visible, whole_name
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import load_record, scope_of
+from memoranda.service.core.views import load_record, project_grain, scope_of
 from memoranda.service.oms import authority
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
 from memoranda.service.retrieve import read_page
@@ -388,7 +388,8 @@ def admitted(
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
-    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
+    read = project_grain(context, grain, delivery, tenant)
+    projection = replace(read, redacted=read.redacted or _shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space

@@ -7,8 +7,8 @@ one store's statistics. None of them is part of a grain, its address or its sign
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -23,6 +23,9 @@ UNVERIFIED: Final = "unverified"
 STATUSES: Final = (UNVERIFIED, "verified", "contested", "retracted")
 
 _RECORD_NAME: Final = re.compile(r"urn:ump:[a-z2-7]{1,128}")
+_ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
+# Two names for each of 500 versions; who was brought up to date longer ago than that has a branch of its own.
+MAX_SUPERSEDED: Final = 1_000
 
 # A signature, times and names: a thousand of them.
 _MAX_RECORD_CHARS: Final = 65_536
@@ -43,12 +46,16 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     successor_name: str | None = None
     # What the record that it came as said beside its document, as JSON; ours, too.
     record: str | None = None
+    # Addresses and ids of the earlier versions of its memory, the latest first, where they do not come along; ours.
+    supersedes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.record is not None and not (type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS):
             raise GrainError("memoranda:record is not what a record says", oms_code="ERR_SCHEMA")
         if self.successor_name is not None and not _RECORD_NAME.fullmatch(str(self.successor_name)):
             raise GrainError("memoranda:successor is not the name of a record", oms_code="ERR_SCHEMA")
+        if len(self.supersedes) > MAX_SUPERSEDED or not all(map(_is_name, self.supersedes)):
+            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
                 raise GrainError("superseded_by is not an address", oms_code="ERR_SCHEMA")
@@ -62,7 +69,20 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     def known(self) -> dict[str, Any]:
         """What of it travels to another store, by its names here."""
         carried = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
-        return {name: value for name in carried if (value := getattr(self, name)) is not None}
+        known = {name: value for name in carried if (value := getattr(self, name)) is not None}
+        return {**known, "supersedes": list(self.supersedes)} if self.supersedes else known
+
+    @classmethod
+    def of(cls, known: Mapping[str, Any]) -> Self:
+        """Return what another store knows of a grain, from JSON. Raises GrainError."""
+        names = known.get("supersedes", [])
+        if not isinstance(names, list):
+            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
+        return cls(**{**known, "supersedes": tuple(names)})
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(_RECORD_NAME.fullmatch(name) or _ADDRESS.fullmatch(name))
 
 
 DEFAULT: Final = IndexState()
@@ -75,6 +95,7 @@ _KEYS: Final = {
     "laa": "last_accessed_at",
     "memoranda:successor": "successor_name",
     "memoranda:record": "record",
+    "memoranda:supersedes": "supersedes",
 }
 
 
@@ -95,6 +116,7 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
             (each.successor_name for each in (ours, theirs) if each.superseded_by == superseded_by), None
         ),
         record=ours.record or theirs.record,
+        supersedes=ours.supersedes or theirs.supersedes,
     )
 
 
@@ -131,6 +153,8 @@ def cbor_map_head(count: int) -> bytes:
 def entry(address: str, state: IndexState, *, is_cbor: bool) -> bytes:
     """One entry, with what differs from the defaults; entries follow one another in the order of their addresses."""
     wire = {key: getattr(state, name) for key, name in _KEYS.items() if getattr(state, name) != getattr(DEFAULT, name)}
+    if state.supersedes:
+        wire["memoranda:supersedes"] = list(state.supersedes)
     encode = cbor.encode_value if is_cbor else canonical.encode_value
     return encode(address) + encode(wire)
 
@@ -177,7 +201,7 @@ def _count(scanner: Scanner, *, is_cbor: bool) -> int:
 def _state(wire: Any) -> IndexState:
     if not isinstance(wire, dict):
         raise _corrupt("an entry is not a map")
-    return IndexState(**{_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
+    return IndexState.of({_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
 
 
 def _corrupt(why: str) -> GrainError:
