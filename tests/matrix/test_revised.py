@@ -9,8 +9,8 @@ import pytest
 
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import VISIBILITIES, Projection, Version
-from memoranda.model.native import CUT_KEY
+from memoranda.model.memory import KINDS, VISIBILITIES, Projection, Version
+from memoranda.model.native import CUT_KEY, NATIVE_KEY
 from memoranda.service.core.views import project
 from memoranda.service.exchange import numbered
 from memoranda.standards.openwop.entry import Draft
@@ -366,3 +366,86 @@ def test_a_cut_view_comes_back_as_its_original_also_from_before_it_was_marked(
     assert other.service.import_items(other.owner, numbered("ump", [record])).created == 1
     assert only(other).document.native == only(house).document.native
     other.service.close()
+
+
+# Memories that are a text and no triple: their view as a grain has a subject and a relation that nobody wrote.
+TEXTS_ALONE = [way for way in WRITES if way.startswith(("ump", "oams", "openwop"))]
+
+
+def with_text(fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return the fields of a view with another text, as a client of OMS would write them."""
+    changed: dict[str, dict[str, Any]] = {
+        "belief": {"object": text},
+        "event": {"content": text},
+        "workflow": {"steps": [text]},
+        "state": {"context": {"text": text}},
+    }
+    return {**fields, **changed[fields["type"]]}
+
+
+def without_original(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a view without the document that it carries."""
+    context = {name: value for name, value in fields.get("context", {}).items() if name != NATIVE_KEY}
+    bare = {name: value for name, value in fields.items() if name != "context"}
+    return {**bare, **({"context": context} if context else {})}
+
+
+def assert_says_just(house: House, text: str) -> None:
+    """Compare the text of a memory in every standard, and as a model reads it."""
+    assert house.get(house.names(house.head(text))["ump"])["body"]["text"] == text
+    assert {each["value"] for each in house.oams.listed()} == {text}
+    entries = house.service.openwop.list_entries(house.owner, SPACE)
+    assert [each["content"] for each in entries] == [text]
+    for form in ("text", "markdown", "sml", "json", "yaml", "toon", "triples"):
+        answer = house.cal(f'ASSEMBLE FOR "matrix" FROM (RECALL RECENT 50) BUDGET 4000 tokens FORMAT {form}')
+        assert text in answer["formatted_context"]["text"], form
+        assert "semantic" not in answer["formatted_context"]["text"], form
+        assert house.tenant not in answer["formatted_context"]["text"], form
+
+
+@pytest.mark.requirement("OMS-ours-kinds")
+@pytest.mark.parametrize("way", TEXTS_ALONE)
+def test_a_text_that_is_superseded_as_a_grain_says_its_new_text_and_nothing_else(way: str) -> None:
+    house = House()
+    WRITES[way](house, "zanzibar 0")
+    for number in (1, 2):
+        house.advance(1000)
+        REVISES["cal"](house, house.names(house.head(f"zanzibar {number - 1}")), f"zanzibar {number}")
+        assert_says_just(house, f"zanzibar {number}")
+    house.service.close()
+
+
+@pytest.mark.requirement("OMS-ours-kinds")
+@pytest.mark.parametrize("carries", [True, False], ids=["with its original", "without"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_that_a_client_of_oms_rewrites_says_its_new_text_and_nothing_else(
+    house: House, kind: str, carries: bool
+) -> None:
+    name = house.remember("zanzibar 0", kind=kind, scope={"project": SPACE, "user": "kim"})
+    view = house.as_grain(name)
+    fields = with_text(view.grain.fields, "zanzibar 1")
+    if carries and kind != "working":
+        fields["context"] = view.grain.fields["context"]
+    else:
+        fields = without_original(fields)
+    house.advance(1000)
+    stored = house.service.grains.supersede(house.owner, view.address, {**fields, "created_at": house.now})
+    record = house.as_record(stored.address)
+    assert (record["body"]["text"], record["kind"], record["scope"]["user"]) == ("zanzibar 1", kind, "kim")
+    assert {each["value"] for each in house.oams.listed()} == {"zanzibar 1"}
+
+
+def test_two_texts_of_one_owner_do_not_contradict_each_other(house: House) -> None:
+    for text in ("zanzibar is an island", "the printer is on the second floor"):
+        house.remember(text, scope={"project": SPACE})
+    house.put(namespace=SPACE)
+    assert house.cal("RECALL RECENT 50 WITH contradiction_detection")["contradictions"] == []
+
+
+def test_texts_of_one_owner_are_not_alike_for_what_all_of_them_share(house: House) -> None:
+    texts = ("zanzibar", "madagascar")
+    for kind in ("semantic", "procedural"):
+        for text in texts:
+            house.remember(f"{text} {kind}", kind=kind, scope={"project": SPACE})
+    for plural in ("beliefs", "workflows"):
+        assert len(house.cal(f"RECALL {plural} WITH diversity(threshold, 0.5)")["results"]) == len(texts)

@@ -369,9 +369,20 @@ def test_a_memory_of_ump_that_shows_as_a_belief_evolves(world: World) -> None:
     assert found["derived_from"] == [view.address]
     assert "context" not in found
     assert world.get(name)["superseded_by"] == [world.as_record(head(new))["id"]]
-    assert world.texts("Ada likes") == ["ada semantic Ada likes coffee"]
+    assert world.texts("Ada likes") == ["Ada likes coffee"]
     back = fields(world, revert(world, new)["new_hash"])
     assert back["object"] == "Ada likes tea"
+
+
+def test_new_tags_change_neither_the_kind_of_a_memory_of_ump_nor_who_may_see_it(world: World) -> None:
+    name = world.remember("I am Ada", kind="identity", scope={"user": "ada", "visibility": "shared"})
+    target = f"sha256:{world.as_grain(name).address}"
+    new = run(world, f'SUPERSEDE {target} SET tags = ["name"] REASON "r"')["new_hash"]
+    record = world.as_record(head(str(new)))
+    assert (record["kind"], record["scope"]["visibility"]) == ("identity", "shared")
+    assert record["body"]["text"] == "I am Ada"
+    public = run(world, f'SUPERSEDE {new} SET tags = ["name", "visibility:public"] REASON "r"')["new_hash"]
+    assert fields(world, str(public))["structural_tags"] == ["name", "visibility:public", "identity"]
 
 
 def test_reverting_a_revision_of_ump_names_its_view(world: World) -> None:

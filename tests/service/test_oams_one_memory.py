@@ -441,12 +441,16 @@ def test_a_record_of_another_owner_is_taken_in_only_by_adopting_it(world: World)
     lines = [(raw, memory) for raw, memory in world.service.oams.export(world.owner)]
     other = world.key("did:example:other")
     claimed = Oams(world, lines[0][1]["namespace"], access=other)
-    assert claimed.take_in(list(lines)).refusals[0].code == "forbidden_scope"
+    (refusal,) = claimed.take_in(list(lines)).refusals
+    assert refusal.code == "forbidden_scope"
+    assert f"belongs to {lines[0][1]['namespace']}, another owner; adopt it" in refusal.message
     items = numbered("oams", [memory for _, memory in lines])
     assert world.service.import_items(other, items, adopt=True).created == 1
     (record,) = world.service.export(other)
-    assert record["id"] != name
+    # A record keeps its name, whichever form it came in.
+    assert record["id"] == name
     assert (record["body"]["text"], record["scope"]["owner"]) == ("tea", "did:example:other")
+    assert world.get(name)["scope"]["owner"] == world.owner.default_tenant
 
 
 def test_what_was_forgotten_and_is_brought_again_is_one_memory_for_every_standard(world: World) -> None:

@@ -40,15 +40,15 @@ def projection(text: str, *, tenant: str = "ada", **changes: Any) -> Projection:
     return Projection(text=text, scope=scope, **values)
 
 
-def field_index(shown: Projection) -> FieldIndex:
-    """What there is to ask for, field by field."""
+def field_index(shown: Projection, relation: str = "", value: str = "") -> FieldIndex:
+    """Return the fields by which a version is found; `value` is the object of its triple."""
     return FieldIndex(
         address="00",
         form="note",
         at=shown.observed,
         subject=shown.subject,
-        relation=shown.relation,
-        object=shown.object,
+        relation=relation,
+        object=value,
     )
 
 
@@ -70,11 +70,20 @@ class EngineContract:
     """Subclasses provide the `engine` fixture."""
 
     def add(
-        self, engine: Engine, text: str, *, tenant: str = "ada", name: str | None = None, **changes: Any
+        self,
+        engine: Engine,
+        text: str,
+        *,
+        tenant: str = "ada",
+        name: str | None = None,
+        triple: tuple[str, str, str] = ("", "", ""),
+        **changes: Any,
     ) -> Version:
-        shown = projection(text, tenant=tenant, **changes)
+        subject, relation, value = triple
+        shown = projection(text, tenant=tenant, **({"subject": subject} if subject else {}), **changes)
+        fields = field_index(shown, relation, value)
         return engine.write(
-            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, field_index=field_index(shown))
+            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, field_index=fields)
         )
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
@@ -164,7 +173,8 @@ class EngineContract:
     def test_every_scope_dimension_filters_exactly(self, engine: Engine, dimension: str) -> None:
         asked: dict[str, Any] = {dimension: "x"}
         self.add(engine, "apple one", **asked)
-        self.add(engine, "apple two", **{dimension: "y"})
+        elsewhere: dict[str, Any] = {dimension: "y"}
+        self.add(engine, "apple two", **elsewhere)
         self.add(engine, "apple three")
         assert self.found(engine, "apple", **asked) == ["apple one"]
         with engine.read("ada") as snapshot:
@@ -380,9 +390,8 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             for name, (subject, relation, object_), where in stored:
-                parts = {"subject": subject, "relation": relation, "object": object_}
-                shown = projection(name, tenant=tenant, space=where, **parts)
-                unit.append(document(name), shown, now=NOW, field_index=field_index(shown))
+                shown = projection(name, tenant=tenant, space=where, subject=subject)
+                unit.append(document(name), shown, now=NOW, field_index=field_index(shown, relation, object_))
 
         engine.write(tenant, work)
         expected = [
@@ -397,7 +406,7 @@ class EngineContract:
     @pytest.mark.requirement("OMS-17.3-hexastore")
     def test_what_has_a_subject_and_nothing_else_is_found_by_it(self, engine: Engine) -> None:
         self.add(engine, "lone", subject="ada")
-        self.add(engine, "whole", subject="ada", relation="likes", object="tea")
+        self.add(engine, "whole", triple=("ada", "likes", "tea"))
         assert self.listed(engine, subject="ada") == ["lone", "whole"]
         assert self.listed(engine, subject="ada", tenant="bob") == []
 

@@ -151,7 +151,7 @@ class RemoteGrains:
 
         asked = {"owner": owner, "namespace": namespace, "history": "true" if history else "false"}
         said = self._server.get("/oms/export", **asked, cursor=after or None)
-        page = [(base64_decode(each["grain"]), IndexState(**each["index"])) for each in said["grains"]]
+        page = [(base64_decode(each["grain"]), IndexState.from_fields(each["index"])) for each in said["grains"]]
         cursor = said["next_cursor"]
         return page, None if cursor is None else int(cursor), Report.of(said["report"])
 
@@ -217,7 +217,7 @@ def _shown(said: Mapping[str, Any], grain: Grain, delivery: bytes) -> StoredGrai
         address=said["address"],
         delivery=delivery,
         grain=grain,
-        index=IndexState(**said["index"]),
+        index=IndexState.from_fields(said["index"]),
         is_held=said["held"],
         needs_review=said["needs_review"],
         is_native=said["native"],

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
-from msgspec.structs import replace as with_changes
 
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
 from memoranda.library.connection import Connection
-from memoranda.service.exchange import Item, Part, Renaming, missing_successor
+from memoranda.service.adoption import Renaming
+from memoranda.service.ancestry import missing_successor
+from memoranda.service.exchange import Item, Part
 from memoranda.service.report import Refusal, Report
-from memoranda.standards.oams.namespace import Namespace, owner_hash
+from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms.manifest import DEFAULT
 from memoranda.standards.oms.signature import SignedGrain, open_delivery
 from memoranda.standards.ump.requests import MAX_IMPORT
@@ -81,8 +82,7 @@ class RemoteImport:
         self._report = report if report is not None else Report()
         self._renaming: Renaming | None = None
         if adopt or into is not None:
-            own = owner_hash(str(server.get("/ump/stats")["owner"]))
-            self._renaming = Renaming(into=into, owner=own)
+            self._renaming = Renaming(into=into, tenant=str(server.get("/ump/stats")["owner"]))
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
         # What was sent, where anything waits for a successor.
@@ -115,14 +115,13 @@ class RemoteImport:
             raise item.error
         if item.form != "oams" or self._renaming is None or not isinstance(item.value, dict):
             return item
-        return Item(
-            form="oams", value=self._renaming.apply(item.value), where=item.where, number=item.number, index=item.index
-        )
+        memory = self._renaming.apply(item.value, is_foreign=item.is_foreign)
+        return item if memory is item.value else replace(item, value=memory, raw=None)
 
     def _send(self, batch: list[Item | Refused]) -> None:
         """Send what can be read, and put what was refused there and here into one order."""
         # The server tells by these numbers what it refused.
-        sent = [with_changes(each, number=place) for place, each in enumerate(batch, 1) if isinstance(each, Item)]
+        sent = [replace(each, number=place) for place, each in enumerate(batch, 1) if isinstance(each, Item)]
         self._sent.update(name for each in sent if (name := _name(each)))
         done = part(self._server, sent, label=self._label, name=self._name, **self._how)
         self._name, self._waiting = done.name or self._name, [*self._waiting, *done.waiting]

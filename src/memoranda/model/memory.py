@@ -92,10 +92,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     relations: tuple[Relation, ...] = ()
     source: str = ""
     actor: str = ""
-    # What it says as a triple; any part may be empty.
+    # The person or thing that it is about; empty where the document names none.
     subject: str = ""
-    relation: str = ""
-    object: str = ""
     # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
     sameness: str = ""
 

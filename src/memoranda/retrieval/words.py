@@ -28,7 +28,7 @@ from memoranda.retrieval.languages import (
 )
 
 # Changed with whatever changes what a segment says of a text: what was indexed under another is indexed anew.
-ANALYSIS: Final = 5
+ANALYSIS: Final = 6
 
 # A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
 WORD_CHARS_LIMIT: Final = 64

@@ -227,7 +227,11 @@ class Conversion(msgspec.Struct, kw_only=True):
         if ump.owns(carried.document) and successor in record.get("superseded_by", ()):
             return record
         told = {"verification": index.verification_status} if index.verification_status != UNVERIFIED else {}
-        known = {"successor": index.superseded_by, "closed": index.system_valid_to}
+        known = {
+            "successor": index.superseded_by,
+            "closed": index.system_valid_to,
+            "supersedes": list(index.supersedes) or None,
+        }
         state: dict[str, object] = {**told, **{name: value for name, value in known.items() if value is not None}}
         shown = _closed(record, successor, index) if successor else strip_integrity(record)
         return _holding(shown, {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})})

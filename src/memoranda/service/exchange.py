@@ -8,17 +8,19 @@ form gives them, whichever comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.garbage import collect_seldom
-from memoranda.errors import Conflict, GrainError, MemorandaError
-from memoranda.model.instant import LATEST, Instant, parse_instant
+from memoranda.errors import GrainError, MemorandaError
+from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
-from memoranda.service import originals
+from memoranda.service import adoption, ancestry, originals
+from memoranda.service.adoption import Adoption, Renaming
+from memoranda.service.ancestry import Name, Waiting
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -26,13 +28,11 @@ from memoranda.service.core.protection import check_supersession, policy_fields
 from memoranda.service.core.succession import note_elsewhere
 from memoranda.service.foreseen import Before, fact_of
 from memoranda.service.imports import Imported, resumed
-from memoranda.service.oams import memories
 from memoranda.service.oms import authority
 from memoranda.service.originals import News, Outcome, Ready, version_of
 from memoranda.service.report import Form, Report
 from memoranda.service.ump.remember import with_defaults
-from memoranda.service.ump.revise import handover
-from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace
+from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
@@ -64,6 +64,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     # Its reader checked it by the rules of its standard already.
     is_checked: bool = False
+    # It is from another system or vendor, where the owner of a namespace is the person who takes it in.
+    is_foreign: bool = False
 
     @property
     def name(self) -> object:
@@ -76,27 +78,6 @@ def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[I
     """Values that come from no file as items: their place is their number."""
     for number, value in enumerate(values, start=first):
         yield Item(form=form, value=value, where=f"line {number}", number=number)
-
-
-class Renaming(msgspec.Struct, kw_only=True):
-    """Where memories go instead of where they say: all into one namespace, or to the same scopes of another owner.
-
-    Only `namespace` changes; `source_id`, `parent_id` and whatever else names something stays as it is (section 5).
-    """
-
-    into: Namespace | None = None
-    owner: str | None = None
-    _origins: dict[int, int] = msgspec.field(default_factory=dict)
-
-    def apply(self, memory: dict[str, Any]) -> dict[str, Any]:
-        """The memory at its new place. Raises Conflict where another one from elsewhere went already."""
-        old = parse_namespace(memory["namespace"])
-        new = self.into or Namespace(self.owner or old.owner, old.scope)
-        # Two numbers for each memory: what it is called now, and where it came from.
-        origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
-        if origin != hash(old):
-            raise Conflict(f"its key came from another namespace already; {new} can have it only once")
-        return {**memory, "namespace": str(new)}
 
 
 def import_items(
@@ -171,20 +152,8 @@ def import_part(
     return Part(report=taking.report, name=known, waiting=waiting)
 
 
-class _Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A version whose successor was named and did not come yet."""
-
-    version_id: int
-    is_fresh: bool
-    valid_to: Instant | None
-    closed: int | None
-    where: str
-    # What each standard calls the successor.
-    names: Mapping[str, str]
-
-
 _Batch = list[tuple[Item, Ready]]
-_Links = dict[tuple[Form, str], _Waiting]
+_Links = dict[tuple[Form, str], Waiting]
 
 
 class _Foreseen(Exception):
@@ -205,10 +174,11 @@ class _Written(msgspec.Struct):
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
 
-def _stands_alone(item: Item, ready: Ready, written: _Written) -> bool:
-    """Whether a memory neither names a successor, nor is waited for, nor brings anything that was known of it."""
+def _stands_alone(item: Item, ready: Ready, written: _Written, known: Before) -> bool:
+    """Return True if a memory that is here already changes nothing: neither itself nor what is before or after it."""
     waits = (item.form, ready.known_as) in written.links or (item.form, ready.alias or "") in written.links
-    return ready.successor is None and ready.index is DEFAULT and not waits
+    is_told = ready.successor is not None or ready.index is not DEFAULT
+    return not (is_told or waits) and known.stays_superseded(ready)
 
 
 class _Import:
@@ -224,7 +194,8 @@ class _Import:
         self._links: _Links = {}
         self._before = report.taken + report.refused
         self.renaming: Renaming | None = None
-        self.adopts = self.restores = False
+        self.adoption: Adoption | None = None
+        self.restores = False
         self.imported: Imported | None = None
         # Told to whoever brings more, instead of being warned of.
         self.waiting: list[tuple[str, str]] | None = None
@@ -232,10 +203,12 @@ class _Import:
         self._begun: tuple[_Batch, Begun[_Written]] | None = None
 
     def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
-        """Say whose memories become, where they go, and whether what was forgotten comes back."""
+        """Set where memories go, whose they become, and whether those that were forgotten come back."""
+        self.restores = restore
         if adopt or into is not None:
-            self.renaming = Renaming(into=into, owner=owner_hash(self._access.default_tenant))
-        self.adopts, self.restores = adopt, restore
+            self.renaming = Renaming(into=into, tenant=self._access.default_tenant)
+        if adopt and self.renaming is not None:
+            self.adoption = Adoption(context=self._context, access=self._access, renaming=self.renaming)
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
@@ -283,6 +256,9 @@ class _Import:
                 raise item.error
             ready = self._checked(item)
         except MemorandaError as error:
+            if self.renaming is None and (owner := adoption.other_owner(self._access, item.form, item.value)):
+                error.message = f"it belongs to {owner}, another owner; adopt it to make it yours (--adopt)"
+                error.args = (error.message,)
             self.report.refuse(item.where, item.name, error, number=item.number)
             return None
         for warning in ready.warnings:
@@ -290,20 +266,17 @@ class _Import:
         return ready
 
     def _checked(self, item: Item) -> Ready:
-        context, access, now = self._context, self._access, self._context.clock()
+        context, access, adopts, now = self._context, self._access, self.adoption, self._context.clock()
         if item.form == "oms":
-            return originals.ready_grain(context, access, item.value, item.index, self._tenant, now)
+            return originals.ready_grain(context, access, item.value, item.index, self._tenant, now, adopts)
         if item.form == "oams":
             memory = item.value
             if self.renaming is not None and isinstance(memory, dict):
-                memory = self.renaming.apply(memory)
+                memory = self.renaming.apply(memory, is_foreign=item.is_foreign)
             raw = item.raw if memory is item.value else None
-            return originals.ready_memory(context, access, memory, raw, now, is_checked=item.is_checked)
+            return originals.ready_memory(context, access, memory, raw, now, adopts, is_checked=item.is_checked)
         draft = with_defaults(context, access, item.value, method="import", actor_kind="import")
-        if self.adopts and isinstance(draft, dict):
-            assert self.renaming is not None
-            return originals.ready_adopted(context, access, draft, self.renaming.apply, now)
-        return originals.ready_record(context, access, draft, now)
+        return originals.ready_record(context, access, draft, now, adopts)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -373,11 +346,15 @@ class _Import:
         created: list[str] = []
         for item, ready in batch:
             try:
-                if ready.settled is not None and ready.settled[0] not in moved and _stands_alone(item, ready, written):
+                if (
+                    ready.settled is not None
+                    and ready.settled[0] not in moved
+                    and _stands_alone(item, ready, written, known)
+                ):
                     outcome = ready.settled[1]
                 elif ready.given is not None:
-                    outcome = self._follow(unit, ready, known.heads, now)
-                elif self._is_forgotten(unit, ready, known.names):
+                    outcome = self._follow(unit, ready, known, now)
+                elif self._is_forgotten(unit, ready, known):
                     outcome = "forgotten"
                 else:
                     outcome = self._place(unit, item, ready, written, now, known)
@@ -397,20 +374,33 @@ class _Import:
             self.imported.note(unit, first, now)
         return written
 
-    def _follow(self, unit: Unit, ready: Ready, heads: memories.Heads, now: Instant) -> Outcome:
+    def _follow(self, unit: Unit, ready: Ready, known: Before, now: Instant) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
         assert ready.given is not None
-        prior, may_follow = heads.with_leave(ready.given)
+        prior, may_follow = known.heads.with_leave(ready.given)
         if prior is None and not self.restores:
-            forgotten = heads.forgotten(ready.given)
+            forgotten = known.heads.forgotten(ready.given)
             if forgotten is not None and parse_instant(ready.given.memory["updated_at"]) <= forgotten:
                 return "forgotten"
-        return ready.write(unit, prior, now, News(may_follow=may_follow))
+        outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
+        if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
+            version = unit.named(ready.standard, ready.name)
+            if version is not None and version.state.is_head and version.memory_id != later.memory_id:
+                ancestry.close(unit, version, later, now)
+        return outcome
 
-    def _is_forgotten(self, unit: Unit, ready: Ready, known: set[tuple[str, str]]) -> bool:
-        """Whether a file brings what was forgotten here: old files do not undo that, only who asks for it does."""
-        if self.restores or (ready.standard, ready.name) not in known:
+    def _is_forgotten(self, unit: Unit, ready: Ready, known: Before) -> bool:
+        """Return True for a memory that was forgotten here, by itself or with what is before or after it.
+
+        Old files do not undo that, only who asks for it does.
+        """
+        if self.restores:
             return False
+        later = self._later(unit, ready, known)
+        if later is not None and later.state.is_forgotten:
+            return True
+        if (ready.standard, ready.name) not in known.names:
+            return known.went_with_predecessor(ready)
         version = unit.named(ready.standard, ready.name)
         if version is None or not version.state.is_forgotten:
             return False
@@ -420,25 +410,21 @@ class _Import:
     # --- what follows what -------------------------------------------------------------------------------------------
 
     def _place(self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before) -> Outcome:
-        """Write one memory, as the next version of what waits for it, if anything does."""
+        """Write one memory, as the next version of the one that it supersedes, if that is here."""
         waiting = written.links.pop((item.form, ready.known_as), None)
         if waiting is None and ready.alias is not None:
             waiting = written.links.pop((item.form, ready.alias), None)
-        prior = None if waiting is None else _still_head(unit, waiting)
-        if prior is not None and waiting is not None and not waiting.is_fresh:
-            try:
-                # What was here before stands under its policy also against a file.
-                check_supersession(unit, prior, ready.fields, now=now)
-            except MemorandaError as error:
-                written.unlinked.append((item, error))
-                prior = None
+        priors, missing = self._priors(unit, item, ready, waiting, written, now)
+        prior = priors[0] if priors else None
         if ready.standard == oms.STANDARD and (ready.standard, ready.name) not in known.names:
             _check_authority(unit, ready, prior, now, written.ends)
         outcome = ready.write(unit, prior, now, known.news(ready))
-        is_view = item.form == oms.STANDARD != ready.standard
         if ready.fields.get("relation") == authority.DELEGATES_TO:
             written.ends.clear()
-        if prior is None and ready.successor is None and ready.index is DEFAULT and not is_view:
+        is_view = item.form == oms.STANDARD != ready.standard or ready.elsewhere is not None
+        later = self._later(unit, ready, known) if outcome == "created" else None
+        is_told = ready.successor is not None or ready.index is not DEFAULT
+        if not (priors or missing or later or is_told or is_view):
             return outcome
         # What is closed below may have been a delegation.
         written.ends.clear()
@@ -446,17 +432,65 @@ class _Import:
         if version is None or version.state.erased:
             return outcome
         if is_view:
-            unit.add_view_name(version, oms.STANDARD, ready.known_as)
-        if prior is not None and waiting is not None and prior.version_id != version.version_id:
-            _close(unit, prior, version, waiting.valid_to, waiting.closed, now)
+            _keep_names(unit, version, ready)
+        for each in priors:
+            if not ancestry.leads_to(unit, item.form, version, each):
+                told = waiting if each is prior else None
+                ancestry.close(unit, each, version, now, told)
+        known.names.update(ancestry.keep_claims(unit, version, missing, known.names))
         try:
-            self._adopt_index(unit, item, ready, version, outcome == "created", written, now)
+            self._adopt_index(unit, item, ready, version, outcome == "created", written, now, later)
         except GrainError as error:
             written.unlinked.append((item, error))
         return outcome
 
+    def _priors(
+        self, unit: Unit, item: Item, ready: Ready, waiting: Waiting | None, written: _Written, now: Instant
+    ) -> tuple[list[Version], list[Name]]:
+        """Return the open versions that a memory supersedes, and the names of those that are not here.
+
+        It is the next version of the first of them.
+        """
+        fresh = None if waiting is None else ancestry.still_head(unit, waiting)
+        found, missing = [] if fresh is None else [fresh], list[Name]()
+        for name in ready.predecessors:
+            version = ancestry.find(unit, name)
+            if version is None:
+                missing.append(name)
+            elif ancestry.is_open_before(version, ready.standard, ready.name):
+                found.append(version)
+        priors: dict[int, Version] = {}
+        for version in found:
+            try:
+                if version is not fresh or (waiting is not None and not waiting.is_fresh):
+                    # What was here before stands under its policy also against a file.
+                    ancestry.require_supersession(unit, version, ready.fields, now)
+            except MemorandaError as error:
+                written.unlinked.append((item, error))
+                continue
+            if version is fresh or ancestry.may_supersede(self._context, self._access, version):
+                priors.setdefault(version.version_id, version)
+        return list(priors.values()), missing
+
+    def _later(self, unit: Unit, ready: Ready, known: Before) -> Version | None:
+        """Return the version that came before a memory and supersedes it."""
+        for name in ready.claims:
+            if name in known.names and name != (ready.standard, ready.name):
+                found = unit.named(*name)
+                if found is not None:
+                    return found
+        return None
+
     def _adopt_index(
-        self, unit: Unit, item: Item, ready: Ready, version: Version, is_fresh: bool, written: _Written, now: Instant
+        self,
+        unit: Unit,
+        item: Item,
+        ready: Ready,
+        version: Version,
+        is_fresh: bool,
+        written: _Written,
+        now: Instant,
+        later: Version | None,
     ) -> None:
         """Put what another store knew beside a version, never into it (OMS §11.7). Raises GrainError."""
         known = IndexState(verification_status=version.state.verification)
@@ -468,12 +502,7 @@ class _Import:
         closed = ready.index.system_valid_to
         if not version.state.is_head:
             return
-        if ready.successor is None:
-            if closed is not None and version.state.closed is None and is_fresh:
-                # Superseded there by something that was not there either.
-                _close(unit, version, None, ready.valid_to, closed, now)
-            return
-        waiting = _Waiting(
+        waiting = Waiting(
             version_id=version.version_id,
             is_fresh=is_fresh,
             valid_to=ready.valid_to,
@@ -481,19 +510,29 @@ class _Import:
             where=item.where,
             names=ready.successor_names,
         )
+        if later is not None and later.version_id != version.version_id:
+            ancestry.close(unit, version, later, now, waiting)
+            return
+        if ready.successor is None:
+            if closed is not None and version.state.closed is None and is_fresh:
+                # Superseded there by something that was not there either.
+                ancestry.close(unit, version, None, now, waiting)
+            return
         if not self._link(unit, item.form, ready.successor, waiting, now):
             written.links[item.form, ready.successor] = waiting
 
-    def _link(self, unit: Unit, form: Form, successor_name: str, waiting: _Waiting, now: Instant) -> bool:
-        """Close a version whose successor is here; whether it is."""
-        successor = unit.named(form, successor_name)
+    def _link(self, unit: Unit, form: Form, successor_name: str, waiting: Waiting, now: Instant) -> bool:
+        """Close a version whose successor is here; return True if it is."""
+        successor = ancestry.find(unit, (form, successor_name))
         if successor is None:
             return False
-        prior = _still_head(unit, waiting)
-        if prior is not None and not _leads_to(unit, form, successor, prior):
+        prior = ancestry.still_head(unit, waiting)
+        # What was forgotten here stays forgotten, and takes nothing along that is stated here.
+        is_settled = prior is None or (successor.state.is_forgotten and not waiting.is_fresh)
+        if prior is not None and not is_settled and not ancestry.leads_to(unit, form, successor, prior):
             if not waiting.is_fresh:
                 check_supersession(unit, prior, policy_fields(successor), now=now)
-            _close(unit, prior, successor, waiting.valid_to, waiting.closed, now)
+            ancestry.close(unit, prior, successor, now, waiting)
         return True
 
     def _finish(self) -> None:
@@ -510,10 +549,10 @@ class _Import:
                 self.waiting += missing
                 continue
             for where, name in missing:
-                self.report.warn(where, missing_successor(name))
+                self.report.warn(where, ancestry.missing_successor(name))
 
     def _end(
-        self, unit: Unit, some: list[tuple[tuple[Form, str], _Waiting]]
+        self, unit: Unit, some: list[tuple[tuple[Form, str], Waiting]]
     ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
         """Close what can be closed; what is refused, and whose successor is missing: that is not revived."""
         now = self._context.clock()
@@ -527,16 +566,26 @@ class _Import:
                 refused.append((waiting.where, error))
                 continue
             missing.append((waiting.where, name))
-            prior = _still_head(unit, waiting)
-            if prior is not None and waiting.is_fresh and prior.state.closed is None:
-                _close(unit, prior, None, waiting.valid_to, waiting.closed, now)
-                note_elsewhere(unit, prior, waiting.names)
+            prior = ancestry.still_head(unit, waiting)
+            if prior is None or prior.state.closed is not None:
+                continue
+            try:
+                if not waiting.is_fresh:
+                    ancestry.require_supersession(unit, prior, {}, now)
+            except GrainError as error:
+                refused.append((waiting.where, error))
+                continue
+            ancestry.close(unit, prior, None, now, waiting)
+            note_elsewhere(unit, prior, waiting.names)
         return refused, missing
 
 
-def missing_successor(name: str) -> str:
-    """What is said of a memory whose successor did not come with it."""
-    return f"superseded by {name}, which is not here: out of use until that comes"
+def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
+    """Keep the names that a view brings for the document inside."""
+    if ready.elsewhere is None:
+        unit.add_view_name(version, oms.STANDARD, ready.known_as)
+    elif ready.elsewhere not in ready.known.names:
+        ancestry.keep_name(unit, version, ready.elsewhere)
 
 
 def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends) -> None:
@@ -549,30 +598,3 @@ def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Insta
 
 def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:
     return one[1].tenant == other[1].tenant and one[0].form == other[0].form
-
-
-def _still_head(unit: Unit, waiting: _Waiting) -> Version | None:
-    found = unit.versions([waiting.version_id])
-    return found[0] if found and found[0].state.is_head and not found[0].state.erased else None
-
-
-def _close(
-    unit: Unit, prior: Version, successor: Version | None, valid_to: Instant | None, closed: int | None, now: Instant
-) -> None:
-    known = min(LATEST, Instant(closed or now))
-    if valid_to is None:
-        valid_to = handover(prior, known if successor is None else successor.state.valid_from)
-    unit.close(prior, successor=successor, valid_to=valid_to, now=known)
-
-
-def _leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
-    """Whether one version is, or was superseded in the end by, another: a file must not close a circle."""
-    seen: set[int] = set()
-    at: Version | None = start
-    while at is not None and at.version_id not in seen:
-        if at.version_id == goal.version_id:
-            return True
-        seen.add(at.version_id)
-        following = at.state.successor_names.get(form)
-        at = unit.named(form, following) if following else None
-    return False

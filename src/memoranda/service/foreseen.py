@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from memoranda.model.memory import Version
+from memoranda.service.ancestry import Name, find_all
 from memoranda.service.core.context import Context
 from memoranda.service.oams import memories
 from memoranda.service.originals import News, Ready
@@ -22,7 +24,9 @@ class Before(msgspec.Struct, frozen=True):
     """What was there: the names and the facts that are known, and the heads of the keys."""
 
     seq: int
-    names: set[tuple[str, str]]
+    names: set[Name]
+    # The memories that those of the batch supersede, by name, as they were.
+    predecessors: dict[Name, Version]
     facts: set[str]
     heads: memories.Heads
 
@@ -30,13 +34,28 @@ class Before(msgspec.Struct, frozen=True):
     def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
         given = [ready.given for ready in batch if ready.given is not None]
         names = [(ready.standard, ready.name) for ready in batch if ready.given is None]
+        names += [claim for ready in batch for claim in ready.claims]
+        superseded = [name for ready in batch for name in ready.predecessors]
         facts = [fact for ready in batch if (fact := fact_of(ready))]
         return cls(
             snapshot.change_seq(),
-            snapshot.known_names(names) if names else set(),
+            snapshot.known_names(names),
+            find_all(snapshot, superseded) if superseded else {},
             snapshot.known_facts(facts) if facts else set(),
             memories.Heads(context, snapshot, given),
         )
+
+    def stays_superseded(self, ready: Ready) -> bool:
+        """Return True if nothing that a memory supersedes is still open here."""
+        there = map(self.predecessors.get, ready.predecessors)
+        return not any(each is not None and each.state.is_head for each in there)
+
+    def went_with_predecessor(self, ready: Ready) -> bool:
+        """Return True if what a memory supersedes was forgotten here when the memory was there already."""
+        for each in map(self.predecessors.get, ready.predecessors):
+            if each is not None and each.state.is_forgotten:
+                return each.state.tombstoned is None or ready.known.observed <= each.state.tombstoned
+        return False
 
     def knows(self, ready: Ready) -> bool:
         """Whether anything may be there that a memory follows, repeats or is merged to."""

@@ -37,7 +37,7 @@ from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, namespace_of, parse_namespace
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.manifest import UNVERIFIED, IndexState
+from memoranda.standards.oms.manifest import MAX_SUPERSEDED, UNVERIFIED, IndexState
 from memoranda.standards.port import load, port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
@@ -62,6 +62,8 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     is_owner: bool
     # Which versions of the last page nothing can keep here: that is asked of each twice.
     free: set[int] = msgspec.field(default_factory=set)
+    # Names of the earlier versions of those of the last page, where they do not come along.
+    earlier: dict[int, list[tuple[str, str]]] = msgspec.field(default_factory=dict)
 
     def pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
@@ -74,12 +76,28 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         """What of the versions after one may leave, and after which the next page begins; None after the last."""
         everything = Selection(standing="all", space=space)
         self.free.clear()
+        self.earlier.clear()
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
             if not self.history:
+                self._note_earlier(snapshot, leaving)
                 leaving = [self._with_key(snapshot, version) for version in leaving]
         return leaving, page[-1].version_id if page else None
+
+    def _note_earlier(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
+        for version in leaving:
+            if version.version_id != version.memory_id:
+                self.earlier[version.version_id] = snapshot.names_before(version, MAX_SUPERSEDED)
+
+    def superseded(self, version: Version, *standards: str) -> list[str]:
+        """Return the names, in some standards, of the earlier versions that do not come along."""
+        return [name for standard, name in self.earlier.get(version.version_id, ()) if standard in standards]
+
+    def index_of(self, version: Version, index: IndexState) -> IndexState:
+        """Return what the index of an `.mg` file says of a version: the names of earlier versions, too."""
+        names = self.superseded(version, oms.STANDARD, ump.STANDARD)
+        return replace(index, supersedes=tuple(names)) if names else index
 
     def _with_key(self, snapshot: Snapshot, version: Version) -> Version:
         """A head without its history, as the OAMS memory under whose key it is known, if somebody gave it one.
@@ -271,7 +289,7 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
         return record
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
-    known = _known_beside(version)
+    known = _known_beside(version, leaving.superseded(version, ump.STANDARD), record)
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record
     # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
@@ -286,10 +304,16 @@ def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -
     return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
 
 
-def _known_beside(version: Version) -> dict[str, object]:
-    """What a record has no word for: a verdict, when and by which grain it was superseded, and what binds it."""
+def _known_beside(version: Version, earlier: Sequence[str] = (), record: Record | None = None) -> dict[str, object]:
+    """Return what a record has no word for.
+
+    A verdict, when and by which grain it was superseded, what binds it, and the ids of all earlier versions, if they
+    are more than those that it says it supersedes.
+    """
     state = version.state
     known: dict[str, object] = {} if state.verification == UNVERIFIED else {"verification": state.verification}
+    if record is not None and not set(earlier) <= set(record.get("supersedes", ())):
+        known["supersedes"] = list(earlier)
     if version.bounds is not None:
         known["bounds"] = load(encode(version.bounds))
     if (address := state.successor_names.get(oms.STANDARD)) is not None:
@@ -313,9 +337,9 @@ def export_grains(
     access.require_scope({**access.limits, **asked})
     for page in leaving.pages(space):
         whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
-        for found in grain_views.delivered(context, whole):
+        for version, (delivery, index) in zip(whole, grain_views.delivered(context, whole), strict=True):
             leaving.report.exported += 1
-            yield found
+            yield delivery, leaving.index_of(version, index)
     leaving.finish("oms.export", "grains", asked)
 
 
@@ -337,7 +361,9 @@ def export_grains_page(
     whole = [each for each in versions if leaving.is_whole(each) and leaving.is_bound(each)]
     leaving.report.exported = len(whole)
     leaving.finish("oms.export", "grains", asked)
-    return grain_views.delivered(context, whole), following, leaving.report
+    delivered = zip(whole, grain_views.delivered(context, whole), strict=True)
+    found = [(delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered]
+    return found, following, leaving.report
 
 
 def export_memories_page(

@@ -25,6 +25,9 @@ from memoranda.model.bounds import FREE, bound, bounds_of_view
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.service import ancestry
+from memoranda.service.adoption import MAX_NATIVE_BYTES, Adoption
+from memoranda.service.ancestry import Name, Names
 from memoranda.service.core.access import Access
 from memoranda.service.core.carrying import bounds_of, is_view, state_of
 from memoranda.service.core.context import Context
@@ -40,20 +43,18 @@ from memoranda.service.oms.grains import admitted
 from memoranda.service.oms.views import Given, Opened, address_inside, open_given
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.memory import MAX_VALUE_BYTES, metadata_of, same_content
+from memoranda.standards.oams.memory import metadata_of, same_content
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
+from memoranda.standards.oms.port import original_in
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.ump import mapping as ump
-from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.port import load_record
-from memoranda.standards.ump.shapes import Record, Unchecked
+from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine import Snapshot, Unit
 
 # What became of a memory. "known": it was here, or something newer is. "forgotten": it was here, and stays forgotten.
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
-_MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
 class News(NamedTuple):
@@ -91,6 +92,11 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
     # Who signed a grain.
     signer: str | None = None
+    # Its names here, and its name in its file, where that is another.
+    known: Names
+    elsewhere: Name | None = None
+    # The memories that it supersedes, the latest first.
+    predecessors: tuple[Name, ...] = ()
     # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
     known_as: str = ""
     # Another name that its form has for it.
@@ -98,6 +104,12 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     index: IndexState = DEFAULT
     successor: str | None = None
     valid_to: Instant | None = None
+
+    @property
+    def claims(self) -> list[Name]:
+        """The names under which it is known if it was superseded before it came."""
+        names = self.known.names if self.elsewhere is None else (*self.known.names, self.elsewhere)
+        return [*ancestry.claims(names), *self.known.keys]
 
     @property
     def successor_names(self) -> dict[str, str]:
@@ -110,48 +122,26 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 # --- UMP -------------------------------------------------------------------------------------------------------------
 
 
-def ready_record(context: Context, access: Access, draft: object, now: Instant) -> Ready:
-    """A record, or the document that it is the view of."""
-    accepted = remember.accept(context, access, draft, now, is_from_file=True)
+def ready_record(
+    context: Context, access: Access, draft: object, now: Instant, adoption: Adoption | None = None
+) -> Ready:
+    """Return a record, or the document that it is the view of, ready to be written."""
+    mine = adoption.record(draft) if adoption is not None and isinstance(draft, dict) else draft
+    accepted = remember.accept(context, access, mine, now, is_from_file=True)
+    # What is adopted is compared as it came: a view is one of its former owner's document.
+    record = accepted.record if mine is draft else cast("Record", draft)
     inner, index = ump.unwrap(accepted.record), index_of(accepted.record)
     if inner is not None:
-        original = _or_none(lambda: _original_of_record(context, access, accepted.record, inner, now))
+        original = _or_none(lambda: _original_of_record(context, access, record, inner, now, adoption))
         if original is not None:
             return original
-    return replace(_record(context, accepted), index=index)
+    return _with_index(_record(context, accepted), index)
 
 
-def ready_adopted(
-    context: Context, access: Access, draft: Unchecked, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
-) -> Ready:
-    """A record, or the document that it is the view of, as the caller's own: the signature of another owner goes."""
-    original = _or_none(lambda: _adopted_original(context, access, draft, rename, now))
-    return original or ready_record(context, access, _adopted(draft, access.default_tenant), now)
-
-
-def _adopted(record: Mapping[str, Any], owner: str) -> Unchecked:
-    """The record as the caller's own: another owner's signature cannot vouch for that."""
-    scope = record.get("scope", {})
-    kept = {key: value for key, value in record.items() if key != "integrity"}
-    return {**kept, "scope": {**scope, "owner": owner} if isinstance(scope, dict) else scope}
-
-
-def _adopted_original(
-    context: Context, access: Access, draft: Unchecked, rename: Callable[[dict[str, Any]], dict[str, Any]], now: Instant
-) -> Ready | None:
-    record = cast("Record", draft)
-    inner = ump.unwrap(record)
-    if inner is None or not is_view(context, record, inner):
-        return None
-    tenant, space = access.default_tenant, draft["scope"].get("project", "")
-    if inner.standard == ump.STANDARD:
-        ready = ready_record(context, access, _adopted(load_record(inner.native), tenant), now)
-    elif inner.standard == oams.STANDARD:
-        memory = rename(parse(inner.native, max_bytes=_MAX_NATIVE_BYTES))
-        ready = _memory(context, memories.accept(context, access, memory, complete=True))
-    else:
-        ready = _ready_document(context, access, inner, tenant, space, now, bounds_of(record))
-    return _with_state_of(ready, record)
+def _with_index(ready: Ready, index: IndexState) -> Ready:
+    """Return a memory with what its form tells beside it, and the memories that it supersedes by that."""
+    named = (each for each in ancestry.named(index.supersedes) if each not in ready.predecessors)
+    return replace(ready, index=index, predecessors=(*ready.predecessors, *named))
 
 
 def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None) -> Ready:
@@ -165,6 +155,8 @@ def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Me
         tenant=accepted.projection.scope.tenant,
         standard=ump.STANDARD,
         name=accepted.record["id"],
+        known=ancestry.known_of(context, accepted.new),
+        predecessors=ancestry.superseded_by_record(accepted.record),
         known_as=accepted.record["id"],
         write=write,
         accepted=accepted,
@@ -172,11 +164,17 @@ def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Me
 
 
 def _original_of_record(
-    context: Context, access: Access, record: Record, inner: Document, now: Instant
+    context: Context, access: Access, record: Record, inner: Document, now: Instant, adoption: Adoption | None
 ) -> Ready | None:
-    tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    ready = _ready_document(context, access, inner, tenant, space, now, bounds_of(record))
-    return _with_state_of(ready, record) if ready.tenant == tenant and is_view(context, record, inner) else None
+    if not is_view(context, record, inner):
+        return None
+    tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
+    space, kept = record["scope"].get("project", ""), bounds_of(record)
+    ready = _ready_document(context, access, inner, tenant, space, now, kept, adoption)
+    if ready.tenant != tenant:
+        return None
+    elsewhere = None if adoption is None else (ump.STANDARD, record["id"])
+    return replace(_with_state_of(ready, record), elsewhere=elsewhere)
 
 
 def index_of(record: Record) -> IndexState:
@@ -192,9 +190,15 @@ def index_of(record: Record) -> IndexState:
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
     try:
-        found = IndexState(verification_status=verdict, system_valid_to=closed, superseded_by=known.get("successor"))
-    except GrainError:
-        raise InvalidInput(f"{where}.successor must be the address of a grain") from None
+        found = IndexState(
+            verification_status=verdict,
+            system_valid_to=closed,
+            superseded_by=known.get("successor"),
+            supersedes=tuple(known.get("supersedes", ())),
+        )
+    except (GrainError, TypeError):
+        message = f"{where}: successor must be the address of a grain, supersedes a list of addresses and ids"
+        raise InvalidInput(message) from None
     return DEFAULT if found == DEFAULT else found
 
 
@@ -203,9 +207,8 @@ def _with_state_of(ready: Ready, record: Record) -> Ready:
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
     return replace(
-        ready,
+        _with_index(ready, index_of(record)),
         known_as=record["id"],
-        index=index_of(record),
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )
@@ -215,17 +218,24 @@ def _with_state_of(ready: Ready, record: Record) -> Ready:
 
 
 def ready_grain(
-    context: Context, access: Access, delivery: bytes, index: IndexState, tenant: str, now: Instant
+    context: Context,
+    access: Access,
+    delivery: bytes,
+    index: IndexState,
+    tenant: str,
+    now: Instant,
+    adoption: Adoption | None = None,
 ) -> Ready:
-    """A grain, or the document that it is the view of."""
+    """Return a grain, or the document that it is the view of, ready to be written."""
     opened = open_given(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
-        ready = _or_none(lambda: _original_of_grain(context, access, opened.grain, delivery, inner, tenant, now))
+        ready = _or_none(lambda: _original_of_grain(context, access, opened, inner, tenant, now, adoption))
         if ready is not None and index == DEFAULT:
             return replace(ready, known_as=opened.grain.address)
         if ready is not None:
-            return replace(ready, known_as=opened.grain.address, index=index, successor=index.superseded_by)
+            ready = _with_index(ready, index)
+            return replace(ready, known_as=opened.grain.address, successor=index.superseded_by)
     return _grain(context, access, opened, tenant, index)
 
 
@@ -292,6 +302,10 @@ def _grain(
         tenant=tenant,
         standard=oms.STANDARD,
         name=grain.address,
+        known=ancestry.known_of(context, new),
+        predecessors=tuple(
+            dict.fromkeys((*ancestry.superseded_by_grain(grain.fields), *ancestry.named(index.supersedes)))
+        ),
         known_as=grain.address,
         write=write,
         fields=grain.fields,
@@ -302,16 +316,31 @@ def _grain(
 
 
 def _original_of_grain(
-    context: Context, access: Access, grain: Grain, delivery: bytes, inner: Document, tenant: str, now: Instant
+    context: Context,
+    access: Access,
+    opened: Opened,
+    inner: Document,
+    tenant: str,
+    now: Instant,
+    adoption: Adoption | None,
 ) -> Ready | None:
+    grain = opened.grain
+    # A record names its owner itself, and is compared as it came.
+    mine = inner if adoption is None or ump.owns(inner) else adoption.document(inner)
+    moved = None if adoption is None else mine
+    original = original_in(grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version)
+    if original is None:
+        return None
     space = grains.space_of(grain.namespace)
-    own = project_document(context, inner, tenant, space)
-    # A grain that says anything else, or is signed, is more than a view.
-    for kept in (None, bounds_of_view(oms.project(grain, tenant), own)):
-        if oms.from_projection(own if kept is None else bound(own, kept), inner).blob == delivery:
-            ready = _ready_document(context, access, inner, tenant, space, now, kept)
-            return replace(ready, alias=address_inside(context, inner, tenant)) if ready.tenant == tenant else None
-    return None
+    ready = _ready_document(context, access, inner, tenant, space, now, original.bounds, adoption)
+    if ready.tenant != tenant:
+        return None
+    ready = replace(ready, alias=address_inside(context, mine, tenant))
+    if adoption is None:
+        return ready
+    # The grain itself may be here, brought by somebody who did not adopt it.
+    name = (oms.STANDARD, grain.address)
+    return replace(ready, elsewhere=name, predecessors=(*ready.predecessors, name))
 
 
 # --- OAMS ------------------------------------------------------------------------------------------------------------
@@ -323,17 +352,25 @@ def ready_memory(
     memory: dict[str, Any],
     raw: bytes | None,
     now: Instant,
+    adoption: Adoption | None = None,
     *,
     is_checked: bool = False,
 ) -> Ready:
-    """An OAMS memory, or the document that it is the view of; `is_checked` by the rules of OAMS already."""
+    """Return an OAMS memory that has its place, or the document that it is the view of, ready to be written.
+
+    `is_checked` says that it was checked by the rules of OAMS already.
+    """
     given = memories.accept(context, access, memory, raw=raw, complete=True, is_checked=is_checked)
-    if NATIVE_KEY in metadata_of(given.memory):
-        inner = oams.unwrap(given.memory)
-        if inner is not None:
-            original = _or_none(lambda: _original_of_memory(context, access, given, inner, now))
-            if original is not None:
-                return original
+    if NATIVE_KEY not in metadata_of(given.memory):
+        return _memory(context, given)
+    inner = oams.unwrap(given.memory)
+    if inner is not None:
+        original = _or_none(lambda: _original_of_memory(context, access, given, inner, now, adoption))
+        if original is not None:
+            return original
+    if adoption is not None:
+        adopted = adoption.memory(memory)
+        given = given if adopted == memory else memories.accept(context, access, adopted, complete=True)
     return _memory(context, given)
 
 
@@ -348,6 +385,7 @@ def _memory(context: Context, given: memories.Given) -> Ready:
         tenant=given.place.tenant,
         standard=oams.STANDARD,
         name=given.new.document.name,
+        known=ancestry.known_of(context, given.new),
         known_as=given.memory["key"],
         write=write,
         given=given,
@@ -398,14 +436,19 @@ def is_stale(prior: Version, given: memories.Given) -> bool:
 
 
 def _original_of_memory(
-    context: Context, access: Access, given: memories.Given, inner: Document, now: Instant
+    context: Context,
+    access: Access,
+    given: memories.Given,
+    inner: Document,
+    now: Instant,
+    adoption: Adoption | None,
 ) -> Ready | None:
     place, memory = given.place, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
     for kept in (None, bounds_of_view(oams.project(memory, place.tenant, place.space, user=place.user), own)):
         if oams.from_projection(own if kept is None else bound(own, kept), inner, namespace=place.namespace) == memory:
-            ready = _ready_document(context, access, inner, place.tenant, place.space, now, kept)
+            ready = _ready_document(context, access, inner, place.tenant, place.space, now, kept, adoption)
             is_here = (ready.tenant, own.scope.space) == (place.tenant, place.space)
             return replace(ready, known_as=memory["key"]) if is_here else None
     return None
@@ -431,34 +474,57 @@ def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVer
 
 
 def _ready_document(
-    context: Context, access: Access, inner: Document, tenant: str, space: str, now: Instant, kept: Bounds | None
+    context: Context,
+    access: Access,
+    inner: Document,
+    tenant: str,
+    space: str,
+    now: Instant,
+    kept: Bounds | None,
+    adoption: Adoption | None,
 ) -> Ready:
-    """A document that travelled inside another, as if it had come by itself, bound to `kept`. Raises MemorandaError."""
+    """Return a document that travelled inside another, as if it had come by itself, bound to `kept`.
+
+    Raises MemorandaError.
+    """
     if inner.standard == ump.STANDARD:
-        accepted = remember.accept(context, access, parse(inner.native), now)
-        if document_of(accepted.record) != inner:
-            raise InvalidInput("not the record that it is named after")
-        # A record that says more than a grain can travels whole, and may itself be the view of a document.
-        within = ump.unwrap(accepted.record)
-        if within is not None and bounds_of(accepted.record) is not None:
-            original = _or_none(lambda: _original_of_record(context, access, accepted.record, within, now))
-            if original is not None:
-                return original
-        return _record(context, replace(accepted, new=_tightened(context, accepted.new, kept)))
+        return _record_inside(context, access, inner, now, kept, adoption)
     if inner.standard == oms.STANDARD:
         opened = open_given(context, inner.native)
         if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
             raise InvalidInput("not the grain that it is named after")
         return _grain(context, access, opened, tenant, kept=kept)
     if inner.standard == oams.STANDARD:
-        return _memory_inside(context, access, inner, kept)
+        return _memory_inside(context, access, inner if adoption is None else adoption.document(inner), kept)
     if inner.standard == openwop.STANDARD:
         return _entry(context, access, inner, tenant, space, kept)
     raise InvalidInput(f"no standard that is known: {inner.standard!r}")
 
 
+def _record_inside(
+    context: Context,
+    access: Access,
+    inner: Document,
+    now: Instant,
+    kept: Bounds | None,
+    adoption: Adoption | None,
+) -> Ready:
+    mine = inner if adoption is None else adoption.document(inner)
+    accepted = remember.accept(context, access, parse(mine.native), now)
+    if document_of(accepted.record) != mine:
+        raise InvalidInput("not the record that it is named after")
+    # A record that says more than a grain can travels whole, and may itself be the view of a document.
+    record = load_record(inner.native)
+    within = ump.unwrap(record)
+    if within is not None and bounds_of(record) is not None:
+        original = _or_none(lambda: _original_of_record(context, access, record, within, now, adoption))
+        if original is not None:
+            return original
+    return _record(context, replace(accepted, new=_tightened(context, accepted.new, kept)))
+
+
 def _memory_inside(context: Context, access: Access, inner: Document, kept: Bounds | None) -> Ready:
-    memory = parse(inner.native, max_bytes=_MAX_NATIVE_BYTES)
+    memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
     if given.new.document.native != inner.native or oams.with_portable_name(inner, given.memory) != inner:
         raise InvalidInput("not the memory that it is named after")
@@ -489,6 +555,7 @@ def _memory_inside(context: Context, access: Access, inner: Document, kept: Boun
         tenant=place.tenant,
         standard=oams.STANDARD,
         name=name,
+        known=ancestry.known_of(context, given.new),
         write=write,
         native=inner.native,
         written=parse_instant(given.memory["updated_at"]),
@@ -512,4 +579,10 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
         unit.announce("created", version, now=now)
         return "created"
 
-    return Ready(tenant=tenant, standard=openwop.STANDARD, name=inner.name, write=write)
+    return Ready(
+        tenant=tenant,
+        standard=openwop.STANDARD,
+        name=inner.name,
+        known=ancestry.known_of(context, new),
+        write=write,
+    )

@@ -111,6 +111,14 @@ class Port:
         """Return the value by which a file of the standard brings a document: its JSON, or its bytes."""
         return load(document.native)
 
+    def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:
+        """Return True if a document that someone put into another one is complete, and its signature holds."""
+        return self.verifies(inner)
+
+    def moved(self, document: Document, tenant: str) -> Document:
+        """Return the document as it would be in the store of another owner, if it names its owner."""
+        return document
+
     # --- names -------------------------------------------------------------------------------------------------------
 
     def exported(self, document: Document) -> Document:

@@ -278,6 +278,10 @@ class Snapshot(Protocol):
         """The names of one version, by standard."""
         ...
 
+    def names_before(self, version: Version, limit: int) -> list[tuple[str, str]]:
+        """(standard, name) of the earlier versions of its memory as records and grains, the latest first."""
+        ...
+
     def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
         """Feed entries with seq > after, oldest first; `max_bytes` of documents, or one."""
         ...

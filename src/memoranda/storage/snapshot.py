@@ -387,6 +387,10 @@ class SqlSnapshot(BackgroundReads):
     def names_of(self, version_id: int) -> dict[str, str]:
         return dict(self._rows("names_of", version_id=version_id))
 
+    def names_before(self, version: Version, limit: int) -> list[tuple[str, str]]:
+        asked = {"memory_id": version.memory_id, "version_id": version.version_id, "limit": limit}
+        return [(standard, name) for standard, name in self._rows("names_before", **asked)]
+
     def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
         found = self._rows("changes_after", after=after, limit=limit)
         ids = [version_id for *_, version_id in found]

@@ -141,6 +141,19 @@ def test_grains_become_records_and_the_same_file_again(mixed: tuple[Memoranda, P
     assert successors <= records.keys()
 
 
+def test_what_is_known_of_earlier_versions_goes_from_form_to_form(
+    mixed: tuple[Memoranda, Path], tmp_path: Path
+) -> None:
+    m, _ = mixed
+    for form, other in (("all.mg", "all.ndjson"), ("all.ndjson", "all.mg")):
+        heads, there, back = (tmp_path / f"{place}-{form}" for place in ("heads", "there", "back"))
+        write(m, heads, form, history=False)
+        converted(heads, there, other.removeprefix("all."), owner=m.owner)
+        converted(there, back, form.removeprefix("all."), owner=m.owner)
+        assert back.read_bytes() == heads.read_bytes()
+        assert b"supersedes" in heads.read_bytes()
+
+
 @pytest.mark.parametrize("shape", ["ndjson", "mg"])
 def test_memories_of_oams_become_others_and_the_same_memories_again(
     mixed: tuple[Memoranda, Path], tmp_path: Path, shape: str

@@ -53,7 +53,6 @@ def test_a_memory_is_read_without_its_words() -> None:
         ),
         source="https://example.com/article",
         subject=TENANT,
-        relation="semantic",
     )
 
 

@@ -41,7 +41,6 @@ def projections(draw: st.DrawFn) -> Projection:
         tags=tuple(draw(st.lists(tags, max_size=3, unique=True))),
         actor=draw(texts),
         subject=draw(named),
-        relation=draw(named),
     )
 
 
@@ -53,7 +52,7 @@ def test_a_view_is_the_grain_of_its_fields_and_reads_back(projection: Projection
     assert decode(view.blob, profile=mapping.VIEWS) == view
 
 
-@pytest.mark.parametrize("field", ["user", "subject", "relation"])
+@pytest.mark.parametrize("field", ["user", "subject"])
 def test_a_name_of_nothing_but_byte_order_marks_is_no_name_in_a_view(field: str) -> None:
     scope = Scope(tenant="did:key:ada", user="\ufeff" if field == "user" else "")
     at = Instant(0)

@@ -39,6 +39,7 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
+from memoranda.service.adoption import Renaming
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item
 from memoranda.service.report import Report
@@ -311,7 +312,7 @@ def import_files(
             )
             items = reader.enter_context(reading(request, report, found, expect))
         if spoken is not None:
-            items = _noticing(items, spoken, into, own if adopt else None)
+            items = _noticing(items, spoken, Renaming(into=into, tenant=owner if adopt else None))
         return take(
             items,
             adopt=adopt,
@@ -348,14 +349,12 @@ def _last_name(source: str) -> str:
     return shown_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
 
 
-def _noticing(
-    items: Iterable[Item], spoken: set[Namespace], into: Namespace | None, owner: str | None
-) -> Iterator[Item]:
-    """The items; the namespaces of what was said in conversations are noticed, as they will be called."""
+def _noticing(items: Iterable[Item], spoken: set[Namespace], renaming: Renaming) -> Iterator[Item]:
+    """Yield the items, and note the namespaces of what was said in conversations under their new names."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
             theirs = parse_namespace(item.value["namespace"])
-            spoken.add(into or Namespace(owner or theirs.owner, theirs.scope))
+            spoken.add(renaming.place_of(theirs, is_foreign=item.is_foreign))
         yield item
 
 

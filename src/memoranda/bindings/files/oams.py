@@ -161,6 +161,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     lines: Iterable[Line]
     warnings: tuple[str, ...] = ()
+    # The bundle is another vendor's.
+    is_foreign: bool = False
 
     def where(self, number: int) -> str:
         """A line of it."""
@@ -176,7 +178,13 @@ def opened(source: str, *, stream: IO[bytes] | None = None, progress: Progress |
     path = Path(source)
     if source != STANDARD_STREAM and path.is_dir():
         with _opened_bundle(path, progress) as reader:
-            yield Opened(name=source.rstrip("/"), shape="bundle", lines=reader, warnings=tuple(reader.warnings))
+            yield Opened(
+                name=source.rstrip("/"),
+                shape="bundle",
+                lines=reader,
+                warnings=tuple(reader.warnings),
+                is_foreign=reader.manifest.source_vendor != bundle.VENDOR,
+            )
         return
     with folder.opened(source, stream) as file:
         shape, seen = look(file)
@@ -224,6 +232,7 @@ def _item(found: Opened, line: Line) -> Item:
         raw=line.raw if line.is_verbatim else None,
         warnings=tuple(line.warnings),
         is_checked=True,
+        is_foreign=found.is_foreign,
     )
 
 

@@ -82,7 +82,7 @@ def _item(said: ImportedItem) -> Item:
         value = said.value if raw is None else parse(raw)
         if said.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if said.index is None else IndexState(**to_json(said.index))
+        index = DEFAULT if said.index is None else IndexState.from_fields(to_json(said.index))
     except MemorandaError as error:
         return Item(**placed, error=error)
     except ValueError:

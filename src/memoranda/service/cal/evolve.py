@@ -7,7 +7,7 @@ only do what a grain written by its owner could do: it passes the same scope, pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -293,15 +293,25 @@ def _instant(value: Value) -> int:
 def _assigned(
     context: Context, snapshot: Snapshot, grain: Grain, assignments: tuple[Assignment, ...]
 ) -> dict[str, Any]:
-    given = {each.field: _plain(each) for each in assignments}
-    if "tags" in given:
-        tags = given.pop("tags")
+    fields = {each.field: _plain(each) for each in assignments}
+    if "tags" in fields:
+        earlier, tags = grain.fields.get("structural_tags", ()), fields.pop("tags")
         if context.presets_in(snapshot):
             # Section 19: no query weakens the policy in force, so what is marked sensitive stays marked.
-            marked = [tag for tag in grain.fields.get("structural_tags", ()) if tag.startswith(tuple(TAG_SENSITIVITY))]
-            tags = [*tags, *(tag for tag in marked if tag not in tags)]
-        given["structural_tags"] = tags
-    return given
+            tags = [*tags, *(tag for tag in earlier if tag.startswith(tuple(TAG_SENSITIVITY)))]
+        if oms.is_text(grain.type_name, grain.fields):
+            tags = [*tags, *_marks_of_view(earlier, tags)]
+        fields["structural_tags"] = list(dict.fromkeys(tags))
+    return fields
+
+
+def _marks_of_view(earlier: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
+    """Yield the tags by which a view says its kind and who may see it: nobody wrote them, so nobody replaces them."""
+    for tag in earlier:
+        says_visibility = tag.startswith(oms.VISIBILITY_TAG)
+        is_replaced = says_visibility and any(each.startswith(oms.VISIBILITY_TAG) for each in tags)
+        if tag == oms.IDENTITY_TAG or (says_visibility and not is_replaced):
+            yield tag
 
 
 def _successor(version: Version, grain: Grain, sources: list[str], reason: str, now: Instant) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from memoranda.standards.cal.language.syntax import (
     Select,
     Stage,
 )
+from memoranda.standards.cal.printing.projection import text_of
+from memoranda.standards.oms.mapping import is_text
 
 # Diversity compares each with each.
 DIVERSE_LIMIT: Final = 500
@@ -147,7 +149,7 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
 
     def bag(item: Item) -> frozenset[str]:
         if item.address not in bags:
-            bags[item.address] = frozenset(words(_all_text(item)))
+            bags[item.address] = frozenset(words(_compared_text(item)))
         return bags[item.address]
 
     def similarity(one: Item, other: Item) -> float:
@@ -163,7 +165,10 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
     return found if len(found) == enough else [*found, *rest]
 
 
-def _all_text(item: Item) -> str:
+def _compared_text(item: Item) -> str:
+    """Return the words by which diversity compares; two texts without a triple have neither subject nor relation."""
+    if is_text(item.grain_type, item.fields):
+        return text_of(item)
     return " ".join(said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description"))
 
 

@@ -45,6 +45,7 @@ from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.port import project_grain
 from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
@@ -388,7 +389,8 @@ def admitted(
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
-    projection = replace(oms.project(grain, tenant), redacted=_shows_less(grain, tenant))
+    read = project_grain(grain, delivery, tenant, ump_version=context.ump_version)
+    projection = replace(read, redacted=read.redacted or _shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space

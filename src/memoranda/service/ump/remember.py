@@ -290,14 +290,15 @@ def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, foll
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.named(mapping.STANDARD, predecessor_id)
-        if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
+        if prior is not None and prior.state.is_head and names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
     return new.append(unit, now=now) if follows is None else append_next(context, unit, follows, new, now=now)
 
 
-def _names_successor(prior: Version, successor_id: str) -> bool:
+def names_successor(prior: Version, successor_id: str) -> bool:
+    """Return True if a record says itself that it was superseded by this one."""
     if not mapping.owns(prior.document):
         return False
     return successor_id in load_record(prior.document.native).get("superseded_by", ())

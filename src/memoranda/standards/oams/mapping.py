@@ -111,7 +111,6 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         source=memory.get("source_id") or "",
         actor=actor if isinstance(actor, str) else "",
         subject=user or tenant,
-        relation=kind,
         basis=basis if isinstance(basis, str) else "",
         may_protect=NATIVE_KEY in metadata,
     )

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, cast
 
 from msgspec.structs import replace
 
-from memoranda.encoding.json_text import parse
+from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import FREE, bound, bounds_of_view
 from memoranda.model.memory import Document, Projection
@@ -21,7 +21,7 @@ from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import is_of_run
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, embedding_of, metadata_of, tags_of
 from memoranda.standards.oams.memory import check as check_memory
-from memoranda.standards.oams.namespace import owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.namespace import Namespace, is_foreign_namespace, owner_hash, parse_namespace, space_of
 from memoranda.standards.port import Embedding, Fields, Original, Port, combined_rules, load, policy_inside, port_of
 
 # Bytes of one memory: its value, each byte escaped at worst as six, and the fields beside it.
@@ -61,6 +61,14 @@ class OamsPort(Port):
         if not _may_carry(document.native):
             return None
         return original_of(load_memory(document.native), tenant, ump_version=ump_version)
+
+    def moved(self, document: Document, tenant: str) -> Document:
+        memory = load_memory(document.native)
+        namespace = parse_namespace(memory["namespace"])
+        if not is_foreign_namespace(namespace, tenant):
+            return document
+        own = str(Namespace(owner_hash(tenant), namespace.scope))
+        return replace(document, native=dump({**memory, "namespace": own}))
 
     def exported(self, document: Document) -> Document:
         return mapping.with_portable_name(document, load_memory(document.native))

@@ -8,8 +8,8 @@ the statistics of one store. None of them is part of a grain, its address or its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -24,6 +24,9 @@ UNVERIFIED: Final = "unverified"
 STATUSES: Final = (UNVERIFIED, "verified", "contested", "retracted")
 
 _RECORD_NAME: Final = re.compile(r"urn:ump:[a-z2-7]{1,128}")
+_ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
+# Names: two for each of 500 versions. A store that was brought up to date longer ago than that gets a second branch.
+MAX_SUPERSEDED: Final = 1_000
 
 # Characters. Such a record has a signature, times and names, about a thousand characters.
 _MAX_RECORD_CHARS: Final = 65_536
@@ -44,6 +47,8 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     successor_name: str | None = None
     # The members that its UMP record had outside the document, as JSON. Ours as well.
     record: str | None = None
+    # Addresses and ids of earlier versions that are not in the file, the latest first. Ours as well.
+    supersedes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.record is not None and not (type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS):
@@ -54,6 +59,8 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
             raise GrainError(
                 "memoranda:successor must be the name of a UMP record, such as urn:ump:…", oms_code="ERR_SCHEMA"
             )
+        if len(self.supersedes) > MAX_SUPERSEDED or not all(map(_is_version_name, self.supersedes)):
+            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
                 raise GrainError("superseded_by is not an address", oms_code="ERR_SCHEMA")
@@ -68,7 +75,21 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the fields that are transferred to another store."""
         portable = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
         values = {name: getattr(self, name) for name in portable}
-        return {name: value for name, value in values.items() if value is not None}
+        stated = {name: value for name, value in values.items() if value is not None}
+        return {**stated, "supersedes": list(self.supersedes)} if self.supersedes else stated
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the state that another store knows of a grain, from JSON. Raises GrainError."""
+        names = fields.get("supersedes", [])
+        if not isinstance(names, list):
+            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
+        return cls(**{**fields, "supersedes": tuple(names)})
+
+
+def _is_version_name(name: object) -> bool:
+    """Return True for the address of a grain or the id of a record."""
+    return isinstance(name, str) and bool(_RECORD_NAME.fullmatch(name) or _ADDRESS.fullmatch(name))
 
 
 DEFAULT: Final = IndexState()
@@ -81,6 +102,7 @@ _KEYS: Final = {
     "laa": "last_accessed_at",
     "memoranda:successor": "successor_name",
     "memoranda:record": "record",
+    "memoranda:supersedes": "supersedes",
 }
 
 
@@ -104,6 +126,7 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
         last_accessed_at=ours.last_accessed_at,
         successor_name=successor_name,
         record=ours.record or theirs.record,
+        supersedes=ours.supersedes or theirs.supersedes,
     )
 
 
@@ -145,7 +168,7 @@ def encode_entry(address: str, state: IndexState, *, is_cbor: bool) -> bytes:
     for key, name in _KEYS.items():
         value = getattr(state, name)
         if value != getattr(DEFAULT, name):
-            wire[key] = value
+            wire[key] = list(value) if type(value) is tuple else value
     encode = cbor.encode_value if is_cbor else canonical.encode_value
     return encode(address) + encode(wire)
 
@@ -194,7 +217,7 @@ def _parse_state(wire: Any) -> IndexState:
     """Build the state of one entry. Raises GrainError."""
     if not isinstance(wire, dict):
         raise _corrupt_error("an entry is not a map")
-    return IndexState(**{_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
+    return IndexState.from_fields({_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
 
 
 def _corrupt_error(why: str) -> GrainError:

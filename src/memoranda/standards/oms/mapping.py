@@ -8,7 +8,7 @@ state, so its address is stable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical as canonical_json
@@ -42,6 +42,15 @@ Fields = Mapping[str, Any]
 # Some writers put this prefix in front of an address.
 ADDRESS_PREFIX: Final = "sha256:"
 
+# The relation of a grain that is a text without a triple: `from_projection` writes the kind there.
+_TEXT_RELATIONS: Final = {
+    "belief": ("semantic", "identity"),
+    "fact": ("semantic", "identity"),
+    "event": ("episodic",),
+    "state": ("working",),
+    "workflow": ("procedural",),
+}
+
 _KINDS: Final[dict[int, Kind]] = {
     0x01: "semantic",
     0x02: "episodic",
@@ -66,7 +75,6 @@ def project(grain: Grain, tenant: str) -> Projection:
     fields = grain.fields
     created = _to_instant(fields["created_at"])
     tags = tuple(tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str))
-    subject, relation, object_ = triple_of(grain)
     valid_to = fields.get("valid_to")
     return Projection(
         kind="identity" if IDENTITY_TAG in tags else _KINDS.get(grain.type_byte, "semantic"),
@@ -90,9 +98,7 @@ def project(grain: Grain, tenant: str) -> Projection:
         relations=tuple(_read_relations(fields)),
         source=_as_text(fields.get("source_type")),
         actor=_as_text(fields.get("author_did")),
-        subject=subject,
-        relation=relation,
-        object=object_,
+        subject=triple_of(grain)[0],
         basis=_strip_prefix(fields.get("processing_basis")),
         withdraws=_strip_prefix(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
         may_protect=protects_lineage(fields),
@@ -114,8 +120,33 @@ def triple_of(grain: Grain) -> tuple[str, str, str]:
 
 def text_of(grain: Grain) -> str:
     """Return the content of a grain as text; never empty."""
-    text = _TEXTS.get(grain.type_byte, _common_text)(grain.fields)
-    return text or _common_text(grain.fields) or grain.type_name
+    fields = grain.fields
+    text = _text_alone(fields) if is_text(grain.type_name, fields) else ""
+    text = text or _TEXTS.get(grain.type_byte, _common_text)(fields)
+    return text or _common_text(fields) or grain.type_name
+
+
+def is_text(type_name: str, fields: Fields) -> bool:
+    """Return True for a text without a triple: a view of another standard's memory, or a grain that evolved from one.
+
+    Its subject and its relation are ours (`from_projection`): nobody wrote them, so they are no part of its text.
+    """
+    relation = fields.get("relation")
+    if not isinstance(relation, str) or relation not in _TEXT_RELATIONS.get(type_name, ()):
+        return False
+    # "identity" is a relation that people use, too.
+    return relation != "identity" or IDENTITY_TAG in fields.get("structural_tags", ())
+
+
+def _text_alone(fields: Fields) -> str:
+    """Return the text of a grain without a triple, from the field where its type holds it (`_content_fields`)."""
+    context = fields.get("context")
+    if isinstance(context, Mapping) and isinstance(context.get("text"), str) and fields.get("type") == "state":
+        return cast("str", context["text"])
+    steps = fields.get("steps")
+    if isinstance(steps, list):
+        return _as_text(steps[0]) if len(steps) == 1 else _number_steps(steps)
+    return _join_texts(fields, "object", "content")
 
 
 def _common_text(fields: Fields) -> str:
@@ -136,12 +167,9 @@ def _event_text(fields: Fields) -> str:
 
 
 def _state_text(fields: Fields) -> str:
-    """Return the text of a view, or the plan, the triple and the context."""
-    context = fields.get("context", {})
-    if NATIVE_KEY in context and isinstance(context.get("text"), str):
-        return cast(str, context["text"])
+    """Return the plan, the triple and the context."""
     plan = map(_as_text, fields.get("plan", ()))
-    return " ".join(filter(None, [*plan, _triple_text(fields), _as_text(context)]))
+    return " ".join(filter(None, [*plan, _triple_text(fields), _as_text(fields.get("context", {}))]))
 
 
 def _workflow_text(fields: Fields) -> str:
@@ -149,8 +177,12 @@ def _workflow_text(fields: Fields) -> str:
     steps = fields.get("steps", ())
     if len(steps) == 1:
         return _as_text(steps[0])
-    numbered = "  ".join(f"{number}. {_as_text(step)}" for number, step in enumerate(steps, start=1))
-    return f"{_as_text(fields.get('trigger'))}: {numbered}"
+    return f"{_as_text(fields.get('trigger'))}: {_number_steps(steps)}"
+
+
+def _number_steps(steps: Sequence[Any]) -> str:
+    """Return steps on one line, numbered."""
+    return "  ".join(f"{number}. {_as_text(step)}" for number, step in enumerate(steps, start=1))
 
 
 def _action_text(fields: Fields) -> str:
@@ -213,7 +245,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     fields: dict[str, Any] = {
         **_content_fields(projection),
         "subject": projection.subject or scope.user or scope.tenant,
-        "relation": projection.relation or projection.kind,
+        "relation": projection.kind,
         # A grain has four bytes for the seconds; the original inside has the time itself.
         "created_at": min(max(projection.created, 0), MAX_CREATED_AT_SEC * 1_000 + 999),
         "namespace": scope.space or DEFAULT_NAMESPACE,
@@ -239,8 +271,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     except GrainError:
         bare = _strip_byte_order_marks(fields)
         # A name may consist of byte order marks only, so it needs a default again.
-        names = {"subject": bare["subject"] or scope.tenant, "relation": bare["relation"] or projection.kind}
-        return encode({**bare, **names}, profile=VIEWS)
+        return encode({**bare, "subject": bare["subject"] or scope.tenant}, profile=VIEWS)
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:
@@ -273,7 +304,7 @@ def _content_fields(projection: Projection) -> dict[str, Any]:
     if projection.kind == "episodic":
         return {"type": "event", "content": text, "timestamp_ms": projection.observed}
     if projection.kind == "procedural":
-        return {"type": "workflow", "steps": [text], "trigger": projection.relation or projection.kind}
+        return {"type": "workflow", "steps": [text], "trigger": projection.kind}
     if projection.kind == "working":
         return {"type": "state", "context": {"text": text}}
     return {"type": "belief", "object": text, "confidence": 1.0 if confidence is None else float(confidence)}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import ClassVar, Final
 
+from msgspec.structs import replace
+
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
+from memoranda.model.bounds import bound, bounds_of_view
 from memoranda.model.memory import Document, Projection
 from memoranda.model.standard import OMS
 from memoranda.standards.oms import mapping, signature
 from memoranda.standards.oms.grains import Grain, decode, read_accepted_grain
 from memoranda.standards.oms.signature import SignedGrain
-from memoranda.standards.port import Fields, Port
+from memoranda.standards.port import Fields, Original, Port, port_of
 
 
 class OmsPort(Port):
@@ -23,7 +26,7 @@ class OmsPort(Port):
     rules_travel: ClassVar[bool] = True
 
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
-        return mapping.project(grain_of(document), tenant)
+        return project_grain(grain_of(document), document.native, tenant, ump_version=ump_version)
 
     def check(self, document: Document) -> None:
         media_type = mapping.SIGNED_MEDIA_TYPE if signature.is_envelope(document.native) else mapping.MEDIA_TYPE
@@ -67,6 +70,50 @@ class OmsPort(Port):
             return decode(signature.blob_of(inner.native), profile=mapping.VIEWS).fields
         except MemorandaError:
             return {}
+
+
+def project_grain(grain: Grain, delivery: bytes, tenant: str, *, ump_version: str) -> Projection:
+    """Return the standard-free reading of a grain; `delivery` is the bytes in which it travels.
+
+    The view of another owner's document, brought here as the grain that it is, is read as that document.
+    """
+    projection, inner = mapping.project(grain, tenant), mapping.unwrap(grain)
+    if inner is None or mapping.owns(inner):
+        return projection
+    try:
+        port = port_of(inner.standard)
+        if not port.is_valid_inside(inner, ump_version=ump_version):
+            return projection
+        moved = port.moved(inner, tenant)
+        original = original_in(grain, delivery, inner, tenant, moved=moved, ump_version=ump_version)
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        # Anybody may have put it there.
+        return projection
+    if original is None:
+        return projection
+    scope = replace(original.projection.scope, tenant=tenant, space=projection.scope.space)
+    return replace(original.projection, scope=scope, actor=projection.actor, sameness="", may_protect=True)
+
+
+def original_in(
+    grain: Grain, delivery: bytes, inner: Document, tenant: str, *, moved: Document | None = None, ump_version: str
+) -> Original | None:
+    """Return the document inside a grain, if the grain is its view and nothing else.
+
+    `moved` is the same document as the owner's here: then the view may have been made by the store of another owner,
+    and only whose memory it was may differ.
+    """
+    shown = mapping.project(grain, tenant)
+    document = inner if moved is None else moved
+    own = port_of(document.standard).project(document, tenant, shown.scope.space, ump_version=ump_version)
+    if moved is not None:
+        own = replace(own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject)
+    for bounds in (None, bounds_of_view(shown, own)):
+        projection = own if bounds is None else bound(own, bounds)
+        # A grain that says anything else, or is signed, is more than a view.
+        if mapping.from_projection(projection, inner).blob == delivery:
+            return Original(inner, projection, bounds)
+    return None
 
 
 def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:

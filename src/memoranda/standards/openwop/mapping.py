@@ -66,7 +66,6 @@ def project(entry: Entry, tenant: str, space: str) -> Projection:
         ),
         source=next((tag.removeprefix(SOURCE_PREFIX) for tag in tags if tag.startswith(SOURCE_PREFIX)), ""),
         subject=tenant,
-        relation="semantic",
     )
 
 

@@ -62,6 +62,7 @@ class ImportedIndex(Shape):
     verification_status: str | None = None
     successor_name: str | None = None
     record: str | None = None
+    supersedes: list[str] | None = None
 
 
 class ImportedItem(Shape):

@@ -76,7 +76,6 @@ def project(record: Record) -> Projection:
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
         subject=_find_subject(record),
-        relation=record["kind"],
         sameness=rules.fact_key(record),
         basis=basis if isinstance(basis, str) else "",
         may_protect=NATIVE_KEY in structured,

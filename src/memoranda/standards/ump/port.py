@@ -41,6 +41,9 @@ class UmpPort(Port):
         is_here = (projection.scope.tenant, projection.scope.space) == (tenant, space)
         return projection if is_here and record["id"] == inner.name else None
 
+    def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:
+        return is_valid_record(inner.native, cast("Version", ump_version))
+
     def record(self, document: Document) -> Record | None:
         return load_record(document.native)
 

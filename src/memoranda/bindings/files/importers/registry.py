@@ -72,7 +72,7 @@ class Foreign(msgspec.Struct, frozen=True):
             except MemorandaError as error:
                 yield Item(form="oams", where=found.where, number=number, error=error)
                 continue
-            yield Item(form="oams", value=memory, where=found.where, number=number)
+            yield Item(form="oams", value=memory, where=found.where, number=number, is_foreign=True)
 
     def found(self, source: str) -> Iterator[Found]:
         """What is in a source; the first place that cannot be read at all ends it, and is told."""

@@ -15,6 +15,7 @@ from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.item import Item, value_of
 from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
+from memoranda.standards.oms.mapping import is_text
 
 # Grains that each group returns as a sample.
 GROUP_SAMPLE_GRAINS: Final = 5
@@ -284,12 +285,16 @@ def drop_similar(
 
 
 def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Return groups of current beliefs that have one subject and relation, but different objects."""
+    """Return groups of current beliefs that have one subject and relation, but different objects.
+
+    A text without a triple has no relation of its own.
+    """
     by_relation: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
-        if item.grain_type == "belief" and is_current and subject and relation:
+        is_triple = bool(subject and relation) and not is_text(item.grain_type, item.fields)
+        if item.grain_type == "belief" and is_current and is_triple:
             by_relation.setdefault((subject, relation), []).append(item)
     contradictions = []
     for (subject, relation), beliefs in by_relation.items():

@@ -21,6 +21,7 @@ from memoranda.standards.cal.item import Item, context_label, event_text, value_
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_number
 
 # The word that replaces the identifier of a memory's owner.
@@ -53,7 +54,7 @@ def project(item: Item, level: Level, now: int, *, iso_times: bool = False, shap
         value = reader(item, now, iso_times)
         if value is not None:
             attributes.append((name, value))
-    is_sentence = is_view(item.fields)
+    is_sentence = is_text(item.grain_type, item.fields)
     return Projection(
         grain_type=item.grain_type, text=text_of(item), attributes=tuple(attributes), is_sentence=is_sentence
     )
@@ -69,13 +70,13 @@ def text_of(item: Item) -> str:
     )
 
 
-def subject_of(fields: Fields) -> str:
+def subject_of(item: Item) -> str:
     """Return the subject of a grain.
 
-    For memories of other standards the owner's DID becomes "user": one token instead of about forty.
+    For a text without a triple the owner's DID becomes "user": one token instead of about forty.
     """
-    subject = to_text(fields.get("subject"))
-    return OWNER if subject.startswith("did:") and is_view(fields) else subject
+    subject = to_text(item.fields.get("subject"))
+    return OWNER if subject.startswith("did:") and is_text(item.grain_type, item.fields) else subject
 
 
 def humanize(relation: Any) -> str:
@@ -188,7 +189,7 @@ def _first_text(fields: Fields, *names: str) -> str:
 
 def _triple_text(fields: Fields) -> str:
     """Return subject, relation and object as one sentence."""
-    parts = (subject_of(fields), humanize(fields.get("relation")), to_text(fields.get("object")))
+    parts = (to_text(fields.get("subject")), humanize(fields.get("relation")), to_text(fields.get("object")))
     return " ".join(filter(None, parts))
 
 
@@ -204,22 +205,18 @@ def _number_steps(value: Any) -> str:
     return "  ".join(f"{number}. {to_text(step)}" for number, step in enumerate(value, start=1))
 
 
-def is_view(fields: Fields) -> bool:
-    """Return True if the grain shows a memory of another standard, which has a text of its own and is no triple."""
-    context = fields.get("context")
-    return isinstance(context, Mapping) and NATIVE_KEY in context
-
-
 def _belief_text(fields: Fields) -> str:
     """Return relation and object of a belief; the subject is an attribute."""
     relation, text = humanize(fields.get("relation")), to_text(fields.get("object"))
-    return f"{relation} {text}" if relation and text and not is_view(fields) else text
+    return f"{relation} {text}" if relation and text and not is_text("belief", fields) else text
 
 
 def _workflow_text(fields: Fields) -> str:
     """Return the numbered steps of a workflow. A view of another standard has its text as the first step."""
     steps = fields.get("steps")
-    return to_text(steps[0]) if is_view(fields) and isinstance(steps, list) and steps else _number_steps(steps)
+    if isinstance(steps, list) and len(steps) == 1 and is_text("workflow", fields):
+        return to_text(steps[0])
+    return _number_steps(steps)
 
 
 def _event_text(fields: Fields) -> str:
@@ -294,7 +291,7 @@ def _field_reader(name: str) -> _AttributeReader:
 def _subject_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the subject, with "user" for the owner of a memory of another standard."""
     subject = item.fields.get("subject")
-    return (subject_of(item.fields) or None) if type(subject) is str else to_scalar(subject)
+    return (subject_of(item) or None) if type(subject) is str else to_scalar(subject)
 
 
 def _phase_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:

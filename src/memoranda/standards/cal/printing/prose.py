@@ -19,6 +19,7 @@ from memoranda.standards.cal.printing.projection import (
     to_scalar,
     to_text,
 )
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_line
 
 # Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
@@ -76,8 +77,8 @@ def text_line(element: Element, now: int, iso_times: bool) -> str:
 def triple_line(element: Element, now: int, iso_times: bool) -> str:
     """Return a line such as `(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
-    subject, relation, object_ = subject_of(fields), humanize(fields.get("relation")), fields.get("object")
-    if not (subject and relation and object_ is not None):
+    subject, relation, object_ = subject_of(element.item), humanize(fields.get("relation")), fields.get("object")
+    if is_text(grain_type, fields) or not (subject and relation and object_ is not None):
         relation = "revokes" if grain_type == "consent" and fields.get("is_withdrawal") else _RELATIONS[grain_type]
         subject = subject or _actor_of(element)
         object_ = text_of(element.item)

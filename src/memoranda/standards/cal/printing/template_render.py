@@ -26,7 +26,6 @@ from memoranda.standards.cal.printing.formats import line_of
 from memoranda.standards.cal.printing.projection import (
     Level,
     humanize,
-    is_view,
     iso_time,
     project,
     relative_time,
@@ -34,6 +33,7 @@ from memoranda.standards.cal.printing.projection import (
     text_of,
     to_text,
 )
+from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_line, format_number
 
 # Section 10.6: grains over which {{#each}} loops at most.
@@ -329,8 +329,8 @@ def _field_value(name: str) -> Callable[[Element, Scope], Any]:
 
 def _subject_value(element: Element, _: Scope) -> Any:
     """Return the subject of a grain."""
-    fields = element.item.fields
-    return subject_of(fields) if is_view(fields) else value_of(element.item, "subject")
+    item = element.item
+    return subject_of(item) if is_text(item.grain_type, item.fields) else value_of(item, "subject")
 
 
 def _created_at_value(element: Element, _: Scope) -> str | None:

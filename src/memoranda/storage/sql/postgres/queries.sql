@@ -446,6 +446,17 @@ SELECT j.key FROM listed(:names) j CROSS JOIN LATERAL (
 -- name: names_of
 SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
 
+-- name: names_before
+SELECT a.standard, a.name FROM (
+  SELECT :memory_id AS version_id
+  UNION ALL SELECT h.version_id FROM state h
+  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id
+    AND h.version_id < :version_id) s
+CROSS JOIN LATERAL (
+  SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = s.version_id
+    AND standard IN ('ump', 'oms') OFFSET 0) a
+ORDER BY s.version_id DESC, a.standard, a.name LIMIT :limit
+
 -- name: version_named
 SELECT {{version_columns}}
 FROM (

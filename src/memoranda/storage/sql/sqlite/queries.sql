@@ -421,6 +421,16 @@ WHERE EXISTS (SELECT 1 FROM alias a
 -- name: names_of
 SELECT standard, name FROM alias WHERE tenant_id = :tenant_id AND version_id = :version_id
 
+-- name: names_before
+SELECT a.standard, a.name FROM (
+  SELECT :memory_id AS version_id
+  UNION ALL SELECT h.version_id FROM state h INDEXED BY state_memory
+  WHERE h.tenant_id = :tenant_id AND h.memory_id = :memory_id AND h.version_id <> h.memory_id
+    AND h.version_id < :version_id) s
+CROSS JOIN alias a INDEXED BY alias_version ON a.tenant_id = :tenant_id AND a.version_id = s.version_id
+  AND a.standard IN ('ump', 'oms')
+ORDER BY s.version_id DESC, a.standard, a.name LIMIT :limit
+
 -- name: version_named
 SELECT {{version_columns}}
 FROM alias a
