@@ -511,7 +511,7 @@ def _record_inside(
 ) -> Ready:
     mine = inner if adoption is None else adoption.document(inner)
     accepted = remember.accept(context, access, parse(mine.native), now)
-    if document_of(accepted.record) != mine:
+    if ump.document_of(accepted.record) != mine:
         raise InvalidInput("not the record that it is named after")
     # A record that says more than a grain can travels whole, and may itself be the view of a document.
     record = load_record(inner.native)
