@@ -91,8 +91,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if found := sorted(_POSTGRES_OF_WORKERS | _used_postgres()):
-        terminalreporter.write_line(f"on PostgreSQL {', '.join(found)}")
+    if versions := sorted(_POSTGRES_OF_WORKERS | _used_postgres()):
+        terminalreporter.write_line(f"on PostgreSQL {', '.join(versions)}")
 
 
 @pytest.fixture(scope="session", autouse=True)

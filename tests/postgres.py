@@ -216,22 +216,22 @@ def server() -> Server:
 def start(settings: Mapping[str, str]) -> str:
     """Start a server that ends with this process, and keeps nothing; return the superuser's DSN."""
     folder = Path(tempfile.mkdtemp(prefix="memoranda-pg-"))
+    # Also where no server can be made in it.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if owner := account():
         shutil.chown(folder, owner["user"], owner["group"])
     data = folder / "data"
-    made: list[str | Path] = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    subprocess.run([programs() / "initdb", *made], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account())
-    options = [f"-c{name}={value}" for name, value in {**settings, "unix_socket_directories": str(folder)}.items()]
+    options: list[str | Path] = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    subprocess.run([programs() / "initdb", *options], check=True, stdout=subprocess.DEVNULL, cwd=folder, **account())
+    settings = {**settings, "unix_socket_directories": str(folder)}
+    options = ["-D", data, *(f"-c{name}={value}" for name, value in settings.items())]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [programs() / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **account()
-        )
+        process = subprocess.Popen([programs() / "postgres", *options], stdout=log, stderr=log, cwd=folder, **account())
 
     def stop() -> None:
         # SIGTERM would wait for connections that a failed test left open.
         process.send_signal(signal.SIGINT)
         process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(stop)
     dsn = f"host={folder} user=postgres dbname=postgres"

@@ -130,25 +130,25 @@ def sent() -> dict[str, str]:
         world.remember(f"the crane lifts {number} tons", scope={"project": "shop", "user": "ada", "session": "s1"})
     while world.service.embedding.step() or world.service.embedding.progress().is_behind:
         pass
-    # Which model it is, is no owner's.
-    named = {*load_queries("postgres").values(), load_queries("pgvector")["clear_model"]}
-    found: dict[str, str] = {}
-    usual, reading = PostgresConnection.select, Paging.reading
-    asked = [""]
+    # A model belongs to no owner.
+    known = {*load_queries("postgres").values(), load_queries("pgvector")["clear_model"]}
+    names: dict[str, str] = {}
+    select_usually, read_usually = PostgresConnection.select, Paging.reading
+    current = [""]
 
     def select(self: PostgresConnection, sql: str, params: Params) -> list[Row]:
-        # What wakes other nodes is none.
-        if sql not in named and "FROM" in sql:
-            found.setdefault(sql, asked[0])
-        return usual(self, sql, params)
+        # A notification reads no table.
+        if sql not in known and "FROM" in sql:
+            names.setdefault(sql, current[0])
+        return select_usually(self, sql, params)
 
     PostgresConnection.select = select  # type: ignore[method-assign]
     limits = vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS
     try:
-        for Paging.reading in (reading, FAR):
+        for Paging.reading in (read_usually, FAR):
             vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = (4, 4) if Paging.reading is FAR else limits  # type: ignore[misc]
             with world.engine.read(world.owner.default_tenant) as snapshot:
-                for asked[0], selection in selections():
+                for current[0], selection in selections():
                     orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
                     for order in orders:
                         snapshot.counted_page(selection, order, limit=2, now=world.now)
@@ -159,14 +159,14 @@ def sent() -> dict[str, str]:
                         snapshot.groups(selection, by, now=world.now)
                     snapshot.match(selection, (Words(text="crane tea"),), limit=3, now=world.now)
                     snapshot.match(selection, (Words(text="tea"),), limit=3, now=world.now, whole=True)
-                    legs = world.context.meaning.legs(Words(text="what is lifted"))
+                    retrievers = world.context.meaning.legs(Words(text="what is lifted"))
                     for is_whole in (False, True):
-                        snapshot.match(selection, legs, limit=3, now=world.now, whole=is_whole)
+                        snapshot.match(selection, retrievers, limit=3, now=world.now, whole=is_whole)
     finally:
-        PostgresConnection.select, Paging.reading = usual, reading  # type: ignore[method-assign]
+        PostgresConnection.select, Paging.reading = select_usually, read_usually  # type: ignore[method-assign]
         vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = limits  # type: ignore[misc]
     world.service.close()
-    return found
+    return names
 
 
 @pytest.fixture(scope="module")

@@ -256,10 +256,10 @@ def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has
         assert has_number.wait(HANG_SECONDS)
         may_go_on.set()
         first.result(HANG_SECONDS)
-        found = waiting()
+        meanwhile = waiting()
         may_end.set()
         last.result(HANG_SECONDS)
-    assert found == ["ada", "bob"]
+    assert meanwhile == ["ada", "bob"]
     assert waiting() == ["ada"] * 3 + ["bob"] * 2
 
 

@@ -34,8 +34,8 @@ def test_a_trusted_proxy_says_who_calls(tmp_path: Path) -> None:
 def test_nobody_else_is_believed(tmp_path: Path) -> None:
     with running(tmp_path / "home", clock=lambda: 0.0) as server:
         many = int(FAILURES_BURST)
-        seen = guesses(server, [f"203.0.113.{number}" for number in range(many + 1)])
-        assert seen == [WRONG] * many + [LIMITED]
+        answers = guesses(server, [f"203.0.113.{number}" for number in range(many + 1)])
+        assert answers == [WRONG] * many + [LIMITED]
 
 
 def test_a_trusted_proxy_says_how_a_client_calls(tmp_path: Path) -> None:
