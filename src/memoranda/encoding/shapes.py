@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     # What the class below does at run time, in words that a type checker knows.
     @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
     class _Declared:
+        __struct_fields__: ClassVar[tuple[str, ...]]
         __struct_encode_fields__: ClassVar[tuple[str, ...]]
 
         def __init_subclass__(cls, **options: Any) -> None: ...

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http.operation import Operation, Standard
-from memoranda.encoding.shapes import Schema, Shape, closed, ref, schema
+from memoranda.bindings.operations.row import in_query
+from memoranda.encoding.shapes import NAME, Schema, Shape, closed, ref, schema
 
 # What stands in a URL is short: several such texts, percent-encoded, fit into the head of a request.
 URL_TEXT_CHARS: Final = 1024
@@ -81,7 +82,14 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
             parameter["example"] = operation.example[name]
         found.append(parameter)
     headers = operation.standard.effect_headers if operation.has_effect else ()
-    return [*found, *map(dict, (*operation.parameters, *headers))]
+    in_url = _in_url(properties) if operation.is_in_url else ()
+    return [*found, *map(dict, (*in_url, *operation.parameters, *headers))]
+
+
+def _in_url(properties: Mapping[str, Schema]) -> list[dict[str, Any]]:
+    """Return the parameters of a query that is sent as it is: all fields but the query text and its parameters."""
+    named = ((name, each) for name, each in properties.items() if name not in ("query", "params"))
+    return [in_query(name, NAME, each["description"]) for name, each in named]
 
 
 def _body(operation: Operation, asks: type[Shape]) -> Schema:

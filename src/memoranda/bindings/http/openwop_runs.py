@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP
-from memoranda.bindings.http.openwop_once import ref_of
-from memoranda.bindings.http.operation import Operation, Verb, in_header
+from memoranda.bindings.http import openwop
+from memoranda.bindings.http.call import Call, Serve
+from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
+from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.operations import openwop as rows
+from memoranda.bindings.operations.openwop import EXAMPLE_REF
+from memoranda.bindings.operations.row import in_header
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import COUNT, TEXT, ref
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.openwop.host import MAX_RUNS
 from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
-from memoranda.standards.openwop.entry import ListOptions
 from memoranda.standards.openwop.requests import (
-    Attributed,
     Begin,
-    Emit,
     Finish,
     Follow,
     ListRuns,
     Pass,
     Poll,
     RefRequest,
-    Secret,
 )
 from memoranda.standards.openwop.runs import ForkRequest, RunRequest, check_agent, check_snapshot
 
@@ -66,7 +65,7 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 }
 
 
-def starting(workflows: Mapping[str, Workflow]) -> Verb:
+def starting(workflows: Mapping[str, Workflow]) -> Serve:
     """`POST /v1/runs` for these workflows."""
 
     def start(service: Service, call: Call, asked: RunRequest) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def starting(workflows: Mapping[str, Workflow]) -> Verb:
     return start
 
 
-def discovering(fixtures: tuple[str, ...]) -> Verb:
+def discovering(fixtures: tuple[str, ...]) -> Serve:
     """What this host claims."""
 
     def discovery(service: Service, _call: Call, _asked: None) -> object:
@@ -96,18 +95,10 @@ def _started(run: Run) -> dict[str, Any]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def get_run(service: Service, call: Call, _asked: None) -> Any:
-    return service.openwop.snapshot(call.access, call.name("run_id"))
-
-
 def fork(service: Service, call: Call, asked: ForkRequest) -> dict[str, Any]:
     source = call.name("run_id")
     run = service.openwop.fork(call.access, source, mode=asked.mode, from_seq=asked.from_seq)
     return {**_started(run), "sourceRunId": source, "fromSeq": asked.from_seq, "mode": asked.mode}
-
-
-def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"restored": service.openwop.undo_consolidation(call.access, call.name("run_id"))}
 
 
 # --- a host's own ------------------------------------------------------------------------------------------
@@ -132,10 +123,6 @@ def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
             break
         shown.append(run.document())
     return shown
-
-
-def host_run(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return service.openwop.run(call.access, call.name("run_id")).document()
 
 
 def run_pass(service: Service, call: Call, asked: Pass) -> dict[str, Any]:
@@ -174,10 +161,6 @@ def begin(service: Service, call: Call, asked: Begin) -> dict[str, Any]:
     return _started(run)
 
 
-def emit(service: Service, call: Call, asked: Emit) -> Any:
-    return service.openwop.emit(call.access, call.name("run_id"), asked.type, asked.payload, node_id=asked.node_id)
-
-
 def finish(service: Service, call: Call, asked: Finish) -> Any:
     run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
     said = {name: value for name, value in given.items() if value is not None}
@@ -186,39 +169,10 @@ def finish(service: Service, call: Call, asked: Finish) -> Any:
     return service.openwop.snapshot(call.access, run_id)
 
 
-def add_secret(service: Service, call: Call, asked: Secret) -> dict[str, Any]:
-    is_known = service.openwop.register_secret(call.access, call.name("run_id"), asked.secret_id, asked.value)
-    return {"registered": is_known}
-
-
-def list_in_run(service: Service, call: Call, asked: ListOptions) -> dict[str, Any]:
-    return {"entries": service.openwop.list_entries(call.access, ref_of(call), asked, run_id=call.name("run_id"))}
-
-
-def get_in_run(service: Service, call: Call, _asked: None) -> Any:
-    found = service.openwop.get_entry(call.access, ref_of(call), call.name("id"), run_id=call.name("run_id"))
-    if found is None:
-        raise NotFound("no such entry")
-    return found
-
-
-def put_in_run(service: Service, call: Call, asked: Attributed) -> Any:
-    return service.openwop.put_entry(
-        call.access,
-        ref_of(call),
-        asked,
-        entry_id=call.name("id") if "id" in call.scope["path_params"] else None,
-        run_id=call.name("run_id"),
-        node_id=asked.node_id,
-        agent_id=asked.agent_id,
-    )
-
-
 # --- the table ---------------------------------------------------------------------------------------------
 
 _LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
-_RUN, _HOST_RUNS, _HOST_RUN = "/v1/runs/{run_id}", "/v1/host/runs", "/v1/host/runs/{run_id}"
-_ENTRIES: Final = f"{_HOST_RUN}/memory/{{ref}}"
+_RUN: Final = "/v1/runs/{run_id}"
 _row: Final = OPENWOP.row
 
 
@@ -250,25 +204,17 @@ def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[st
 
 
 OPERATIONS: Final = (
-    _row(
-        "GET",
-        _HOST_RUN,
-        "openwop_host_run",
-        "A run as its host sees it: its variables as they were given, and what was said of it when it began",
-        host_run,
-        "OpenwopHostRun",
+    *OPENWOP.operations(
+        rows.OPERATIONS,
+        serve={
+            **openwop.SERVE,
+            "openwop_pass": run_pass,
+            "openwop_fork": fork,
+            "openwop_runs": list_runs,
+            "openwop_begin": begin,
+            "openwop_finish": finish,
+        },
     ),
-    _row(
-        "POST",
-        "/v1/host/passes",
-        "openwop_pass",
-        "A pass over the memory of a ref, with all that a host may say of it, and what it did",
-        run_pass,
-        "OpenwopPass",
-        Pass,
-        {"act": "consolidation", "memoryRef": EXAMPLE_REF},
-    ),
-    _row("GET", _RUN, "openwop_run", "A run, with the memories that its variables name", get_run, "OpenwopRun"),
     _row(
         "GET",
         f"{_RUN}/events",
@@ -300,108 +246,5 @@ OPERATIONS: Final = (
         Follow,
         parameters=(_LAST_EVENT,),
         gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
-    ),
-    _row(
-        "POST",
-        f"{_RUN}:fork",
-        "openwop_fork",
-        "Another run with the facts of this one: a replay repeats them, a branch goes on from there",
-        fork,
-        "OpenwopForked",
-        ForkRequest,
-        {"mode": "replay", "fromSeq": 0},
-        success=(201,),
-    ),
-    _row(
-        "GET",
-        _HOST_RUNS,
-        "openwop_runs",
-        "Runs, the last started first, those of the background too",
-        list_runs,
-        "OpenwopRuns",
-        ListRuns,
-        {"limit": 10},
-    ),
-    _row(
-        "POST",
-        _HOST_RUNS,
-        "openwop_begin",
-        "Begin a host's run: what it reads is the store as it is now, and its own writes",
-        begin,
-        "OpenwopStarted",
-        Begin,
-        {"workflowId": "acme.support", "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF}},
-        success=(201,),
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/events",
-        "openwop_emit",
-        "Append to the log of a run what is not recorded by itself",
-        emit,
-        "OpenwopEvent",
-        Emit,
-        {"type": "agent.toolCalled", "payload": {"toolName": "search", "argumentNames": ["query"]}, "nodeId": "n1"},
-        success=(201,),
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/secrets",
-        "openwop_secret",
-        "Let a secret that the run resolved never be stored by it; kept in memory until the run is over",
-        add_secret,
-        "OpenwopRegistered",
-        Secret,
-        {"secretId": "crm-token", "value": "an example of a secret"},
-    ),
-    _row(
-        "GET",
-        _ENTRIES,
-        "openwop_list_in_run",
-        "The entries of a ref as the run sees them",
-        list_in_run,
-        "OpenwopEntries",
-        ListOptions,
-        {"limit": 50},
-    ),
-    _row(
-        "POST",
-        _ENTRIES,
-        "openwop_put_in_run",
-        "Write an entry in a run, without its secrets; the log says so",
-        put_in_run,
-        "OpenwopEntry",
-        Attributed,
-        {**EXAMPLE_ENTRY, "nodeId": "n1"},
-        success=(201,),
-    ),
-    _row("GET", f"{_ENTRIES}/{{id}}", "openwop_get_in_run", "One entry as the run sees it", get_in_run, "OpenwopEntry"),
-    _row(
-        "PUT",
-        f"{_ENTRIES}/{{id}}",
-        "openwop_put_under_in_run",
-        "Write the entry under an id that the host chooses in a run; the log says so",
-        put_in_run,
-        "OpenwopEntry",
-        Attributed,
-        {**EXAMPLE_ENTRY, "nodeId": "n1"},
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/undo",
-        "openwop_undo",
-        "Bring back what the consolidation of this run took out",
-        undo,
-        "OpenwopRestored",
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/finish",
-        "openwop_finish",
-        "End a run; its secrets are forgotten",
-        finish,
-        "OpenwopRun",
-        Finish,
-        {"status": "completed", "variables": {"outcome": "answered"}},
     ),
 )

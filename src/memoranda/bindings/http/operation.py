@@ -1,20 +1,25 @@
-"""What one route is: a row of its standard's table, from which it is served and described."""
+"""A route: a row of the table of operations, its standard's form of errors, and the function that serves it.
+
+Most rows are served by their verb alone. A function of its own is for what HTTP adds: bytes, headers, pages.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import Answer, Call, Serve
+from memoranda.bindings.http.turns import in_turn
+from memoranda.bindings.operations.row import Plan, Row, plan_of
 from memoranda.encoding.shapes import Schema, Shape, fields_of, schema
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.service import Service
 
-# The service, the request, and what it asks for: the shape of the operation, or what its own reader made of it.
-Verb = Callable[[Service, Call, Any], object]
+Read = Callable[[Call], object]
 # Status and body of a refusal.
 Refusal = tuple[int, object]
 
@@ -24,35 +29,39 @@ WITHOUT_BODY: Final = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
-    """What the routes of one standard share."""
+    """The properties that all routes of one standard share."""
 
     name: str
-    # What the paths begin with.
+    # The beginnings of its paths.
     prefixes: tuple[str, ...]
-    # An error in the standard's own words; the path tells, where one standard has several ways to say it.
+    # An error in the standard's own form; the path decides, where one standard has several forms.
     refuse: Callable[[MemorandaError, str], Refusal]
     # 404 for no path, 405 for a path without that method.
     no_route: Callable[[int, str], Refusal]
-    # In the OpenAPI document: the names of responses begin with this, those of shapes with that.
+    # The table of its verbs in an open service.
+    verbs: Callable[[Service], Any] = lambda service: service
+    # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
     schemas: str = ""
-    # What each status of an error means, and the forms it comes in.
+    # The meaning of each status of an error, and the forms of errors.
     errors: Mapping[str, str]
     error_schemas: tuple[str, ...]
-    # Answers, by their names.
+    # Schemas of answers, by their names.
     answers: Mapping[str, Schema]
     documents: Mapping[str, type] = field(default_factory=dict)
     # Names in paths: schema, description and example.
     names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Names in paths that take the slashes that are left.
+    # Names in paths that take all further slashes.
     rest: frozenset[str] = frozenset()
-    # How many times as large as an ordinary one a body may be.
+    # Names in paths that are empty where they cannot be decoded: nothing is found there, and nothing is malformed.
+    lenient: frozenset[str] = frozenset()
+    # Largest body as a multiple of an ordinary one.
     body_factor: int = 1
-    # What a request that cannot be read is in the standard's own words.
+    # The standard's own error for a request that cannot be read.
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
-    # How what changes something is done, given (service, operation, call, act); None: it is just done.
+    # A wrapper of calls that change something, called with (service, operation, call, act).
     once: Callable[..., tuple[Answer, bytes]] | None = None
-    # Headers of whatever changes something, as OpenAPI parameters.
+    # Headers of calls that change something, as OpenAPI parameters.
     effect_headers: tuple[Mapping[str, Any], ...] = ()
 
     def row(
@@ -61,61 +70,42 @@ class Standard:
         path: str,
         name: str,
         summary: str,
-        verb: Verb | None,
-        answer: str,
+        serve: Serve | None,
+        answer: str = "",
         asks: type[Shape] | None = None,
         example: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Operation:
-        """One row of this standard's table."""
-        return Operation(
-            method=method,
-            path=path,
-            name=name,
-            summary=summary,
-            verb=verb,
-            answer=answer,
-            asks=asks,
-            example=example or {},
-            standard=self,
-            **more,
+        """Return an operation that only HTTP has."""
+        stated: dict[str, Any] = {"name": name, "summary": summary, "serve": serve, "answer": answer, "asks": asks}
+        return Operation(standard=self, method=method, path=path, example=example or {}, **stated, **more)
+
+    def operations(
+        self, rows: Iterable[Row], *, serve: Mapping[str, Serve], read: Mapping[str, Read] = MappingProxyType({})
+    ) -> tuple[Operation, ...]:
+        """Return the operations of rows: served by their verbs, or by a function of their own; likewise read."""
+        table = {row.name: row for row in rows}
+        assert {*serve, *read} <= table.keys(), "a function is for no row"
+        return tuple(
+            Operation(
+                **{each.name: getattr(row, each.name) for each in fields(Row)},
+                standard=self,
+                serve=served(row, self, serve.get(row.name)),
+                read=read.get(row.name),
+            )
+            for row in table.values()
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operation:
-    """A route, in the words of its readers; tests run its example."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation(Row):
+    """A row as it is served."""
 
-    method: str
-    path: str
-    name: str
-    summary: str
     standard: Standard
     # None: served by a stream of this name.
-    verb: Verb | None
-    # The name of its answer's schema; an answer without one is not JSON.
-    answer: str = ""
-    # Fields in the path, the query and the body together. None: nothing can be said.
-    asks: type[Shape] | None = None
-    # Fields that may stand in the query although there is a body; without a body all may.
-    in_query: tuple[str, ...] = ()
-    # Where the body is not the fields: how it is read, and what it is (schema by name).
-    reads: Callable[[Call], object] | None = None
-    body: str = ""
-    example: Mapping[str, Any] = field(default_factory=dict)
-    # OpenAPI parameters that are no fields: headers, and what an own reader takes.
-    parameters: tuple[Mapping[str, Any], ...] = ()
-    is_public: bool = False
-    # Answered on the event loop: it waits for nothing.
-    is_quick: bool = False
-    # Media types of bodies and answers beside JSON; of bytes the description is empty.
-    takes: Mapping[str, Any] = field(default_factory=dict)
-    gives: Mapping[str, Any] = field(default_factory=dict)
-    # Of these media types it is answered by the stream of its name, if they are preferred.
-    streams: tuple[str, ...] = ()
-    # Statuses of success, the usual one first; 204 has no content.
-    success: tuple[int, ...] = (200,)
-    headers: Mapping[str, Any] = field(default_factory=dict)
+    serve: Serve | None
+    # The reader of a request that is not just the fields of `asks`.
+    read: Read | None = None
 
     @property
     def has_body(self) -> bool:
@@ -152,13 +142,34 @@ class Operation:
         return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
-def in_header(name: str, schema: Schema, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "schema": schema, "description": description}
+def served(row: Row, standard: Standard, serve: Serve | None) -> Serve:
+    """Return the function that serves a row; a few calls at once of one that reads everything an owner has."""
+    function = ServedVerb(row, standard) if serve is None else serve
+    return in_turn(function) if row.is_long else function
 
 
-def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
-    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
-    return parameter if example is None else {**parameter, "example": example}
+class ServedVerb:
+    """A verb as a route calls it: arguments from path, headers and request, and its result as an answer."""
+
+    __slots__ = ("_plan", "_row", "_standard")
+
+    def __init__(self, row: Row, standard: Standard) -> None:
+        assert row.verb, f"{row.name} has neither a verb nor a function"
+        self._row, self._standard = row, standard
+        self._plan: Plan | None = None
+
+    def __call__(self, service: Service, call: Call, request: Any) -> object:
+        if (plan := self._plan) is None:
+            # Made by the first call: the verbs of a standard are loaded when they are needed.
+            plan = self._plan = plan_of(self._row, self._row.asks)
+        arguments = plan.arguments(request)
+        for parameter, name in plan.path:
+            is_lenient = name in self._standard.lenient
+            arguments[parameter] = (call.readable_name(name) or "") if is_lenient else call.name(name)
+        for parameter, header in plan.headers:
+            arguments[parameter] = call.header(header.lower().encode("ascii"))
+        verb = getattr(self._standard.verbs(service), self._row.verb)
+        return self._row.result(verb(call.access, **arguments))
 
 
 class Tables:
