@@ -15,10 +15,11 @@ from memoranda.bindings.files import exchange as files
 from memoranda.encoding.json_text import dump
 from memoranda.errors import QueryError
 from memoranda.library.embedded import Embedded
-from memoranda.library.remote import Remote, RemoteOams
+from memoranda.library.remote import Remote
 from memoranda.library.remote_cal import RemoteCal
 from memoranda.library.remote_grains import NOT_OVER_A_WIRE as OF_GRAINS
 from memoranda.library.remote_grains import RemoteGrains
+from memoranda.library.remote_oams import RemoteOams
 from memoranda.library.remote_openwop import NOT_OVER_A_WIRE, RemoteOpenwop
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant

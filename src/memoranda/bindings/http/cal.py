@@ -19,9 +19,9 @@ from memoranda.bindings.http import ump, wire
 from memoranda.bindings.http.call import Answer, Call
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import cal as rows
-from memoranda.bindings.operations.cal import JSON_FORM, STREAM, TEXT, TOKEN
+from memoranda.bindings.operations.cal import JSON_FORM, TEXT
 from memoranda.encoding.json_text import dump, parse
-from memoranda.encoding.shapes import NAME, OBJECT
+from memoranda.encoding.shapes import NAME
 from memoranda.encoding.shapes import TEXT as STRING
 from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, TooLarge
 from memoranda.service.cal.cal import Given
@@ -182,28 +182,13 @@ def capabilities(service: Service, call: Call, _asked: None) -> dict[str, Any]:
 
 # --- the table ---------------------------------------------------------------------------------------------
 
-EXAMPLE_ASSEMBLE: Final = 'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
 _row: Final = CAL.row
 
 OPERATIONS: Final = (
     *CAL.operations(
         rows.OPERATIONS,
         read={"cal": reading(PagedQuery), "cal_check": reading(Query), "cal_prepare": reading(Query)},
-        serve={"cal": run, "cal_check": check, "cal_prepare": prepare},
-    ),
-    _row(
-        "POST",
-        "/cal/stream",
-        "cal_stream",
-        "An ASSEMBLE as events; closing the connection cancels it (CAL §11)",
-        None,
-        "",
-        Query,
-        {"query": EXAMPLE_ASSEMBLE, "namespace": "kitchen"},
-        is_in_url=True,
-        parameters=(TOKEN,),
-        takes={TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE}, JSON_FORM: {"schema": OBJECT}},
-        gives=STREAM,
+        serve={"cal": run, "cal_check": check, "cal_prepare": prepare, "cal_stream": None},
     ),
     _row(
         "DELETE",

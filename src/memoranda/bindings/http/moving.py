@@ -29,8 +29,8 @@ def export(service: Service, call: Call, request: ExportRequest) -> dict[str, An
     owner, project = request.owner, request.project
     if request.names is not None:
         report = Report()
-        named = service.export(call.access, owner=owner, project=project, names=request.names, report=report)
-        return {"records": list(named), "report": report.document(), "next_cursor": None}
+        records = list(service.export(call.access, owner=owner, project=project, names=request.names, report=report))
+        return {"records": records, "report": report.document(), "next_cursor": None}
     records, following, report = service.export_page(
         call.access,
         owner=owner,

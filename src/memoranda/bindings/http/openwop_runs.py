@@ -15,9 +15,7 @@ from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.operations import openwop as rows
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
-from memoranda.bindings.operations.row import in_header
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.openwop.host import MAX_RUNS
@@ -26,7 +24,6 @@ from memoranda.service.service import Service
 from memoranda.standards.openwop.requests import (
     Begin,
     Finish,
-    Follow,
     ListRuns,
     Pass,
     Poll,
@@ -171,7 +168,6 @@ def finish(service: Service, call: Call, asked: Finish) -> Any:
 
 # --- the table ---------------------------------------------------------------------------------------------
 
-_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
 _RUN: Final = "/v1/runs/{run_id}"
 _row: Final = OPENWOP.row
 
@@ -213,18 +209,9 @@ OPERATIONS: Final = (
             "openwop_runs": list_runs,
             "openwop_begin": begin,
             "openwop_finish": finish,
+            "openwop_events": None,
+            "openwop_all_events": None,
         },
-    ),
-    _row(
-        "GET",
-        f"{_RUN}/events",
-        "openwop_events",
-        "The log of a run: JSON if `Accept` says so, else server-sent events until it is over",
-        None,
-        "",
-        Follow,
-        parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopEvents")}},
     ),
     _row(
         "GET",
@@ -235,16 +222,5 @@ OPERATIONS: Final = (
         "OpenwopEvents",
         Poll,
         {"timeout": 0},
-    ),
-    _row(
-        "GET",
-        "/v1/host/events",
-        "openwop_all_events",
-        "The logs of all runs: server-sent events from now on, or with JSON a page of them",
-        None,
-        "",
-        Follow,
-        parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
     ),
 )

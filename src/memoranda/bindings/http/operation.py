@@ -81,16 +81,16 @@ class Standard:
         return Operation(standard=self, method=method, path=path, example=example or {}, **stated, **more)
 
     def operations(
-        self, rows: Iterable[Row], *, serve: Mapping[str, Serve], read: Mapping[str, Read] = MappingProxyType({})
+        self, rows: Iterable[Row], *, serve: Mapping[str, Serve | None], read: Mapping[str, Read] = MappingProxyType({})
     ) -> tuple[Operation, ...]:
-        """Return the operations of rows: served by their verbs, or by a function of their own; likewise read."""
+        """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
         table = {row.name: row for row in rows}
         assert {*serve, *read} <= table.keys(), "a function is for no row"
         return tuple(
             Operation(
                 **{each.name: getattr(row, each.name) for each in fields(Row)},
                 standard=self,
-                serve=served(row, self, serve.get(row.name)),
+                serve=_in_turn(row, serve[row.name] if row.name in serve else ServedVerb(row, self)),
                 read=read.get(row.name),
             )
             for row in table.values()
@@ -142,10 +142,8 @@ class Operation(Row):
         return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
-def served(row: Row, standard: Standard, serve: Serve | None) -> Serve:
-    """Return the function that serves a row; a few calls at once of one that reads everything an owner has."""
-    function = ServedVerb(row, standard) if serve is None else serve
-    return in_turn(function) if row.is_long else function
+def _in_turn(row: Row, serve: Serve | None) -> Serve | None:
+    return in_turn(serve) if row.is_long and serve is not None else serve
 
 
 class ServedVerb:

@@ -14,6 +14,7 @@ TEXT: Final = "text/cal"
 EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
 EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | LIMIT 5 AS markdown'
+EXAMPLE_ASSEMBLE: Final = 'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
 _EXAMPLE: Final[dict[str, Any]] = {"query": EXAMPLE_QUERY, "params": {"least": 0.5}, "namespace": "kitchen"}
 _EXAMPLE_FORM: Final = {"cal_version": 1, "statement": "recall", "grain_type": "beliefs", "about": "ada", "recent": 5}
 _BODIES: Final[dict[str, Any]] = {
@@ -88,7 +89,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/tokens",
         "cal_token",
-        "A capability token: whoever holds it asks so much, so often, for so long (CAL §18); for `X-CAL-Token`",
+        "Issue a capability token, which limits what its bearer may ask, how often and how long (CAL §18); for `X-CAL-Token`",
         "CalTokenAnswer",
         TokenRequest,
         {"namespace": "kitchen", "operations": ["Recall"], "uses": 10},
@@ -105,5 +106,19 @@ OPERATIONS: Final = (
         verb="remove_template",
         missing="no such template",
         success=(204,),
+    ),
+    row(
+        "POST",
+        "/cal/stream",
+        "cal_stream",
+        "An ASSEMBLE as events; closing the connection cancels it (CAL §11)",
+        "",
+        Query,
+        {"query": EXAMPLE_ASSEMBLE, "namespace": "kitchen"},
+        verb="stream",
+        is_in_url=True,
+        parameters=(TOKEN,),
+        takes={TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE}, JSON_FORM: {"schema": OBJECT}},
+        gives=STREAM,
     ),
 )

@@ -54,6 +54,8 @@ OPERATIONS: Final = (
         GetRequest,
         EXAMPLE_MEMORY,
         verb="store",
+        request="value",
+        conditions={"if_match": "If-Match", "if_absent": "If-None-Match"},
         body="OamsSent",
         parameters=(_IF_MATCH, in_header("If-None-Match", {"const": "*"}, "Only if there is no such memory yet.")),
         success=(200, 201),
@@ -91,6 +93,7 @@ OPERATIONS: Final = (
         "OamsExport",
         ExportRequest,
         verb="export_page",
+        fields={"after": "cursor"},
     ),
     row(
         "GET",
@@ -111,6 +114,7 @@ OPERATIONS: Final = (
         BatchRequest,
         {"memories": [_WHOLE, {**_WHOLE, "key": "drinks/evening", "value": "Ada drinks water in the evening."}]},
         verb="batch_store",
+        fields={"values": "memories"},
         body="OamsBatch",
     ),
     row(
@@ -150,7 +154,7 @@ OPERATIONS: Final = (
         "DELETE",
         "/v1/oams/dreams/{run_id}",
         "oams_undo_dream",
-        "Undo a pass: take back what it made, bring again what it took back",
+        "Undo a consolidation: remove its results, restore what it removed",
         "OamsUndone",
         UndoRequest,
         verb="undo",

@@ -74,6 +74,7 @@ OPERATIONS: Final = (
         ExportRequest,
         {"namespace": "kitchen"},
         verb="export_page",
+        fields={"after": "cursor"},
     ),
     row(
         "GET",

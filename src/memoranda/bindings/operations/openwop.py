@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.operations.row import Row, in_header, rows
-from memoranda.encoding.shapes import TEXT
+from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.proposals import Revision
 from memoranda.standards.openwop.requests import (
@@ -15,6 +15,7 @@ from memoranda.standards.openwop.requests import (
     Emit,
     Finish,
     Fire,
+    Follow,
     Forget,
     GetFile,
     ListCommitments,
@@ -46,6 +47,7 @@ EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
 _IF_MATCH: Final = in_header("If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.')
 _IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
 _ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
+_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
 _ENTRIES, _ENTRY = "/v1/memory/{ref}", "/v1/memory/{ref}/{id}"
 _COMMITMENTS, _SCHEDULES = "/v1/host/commitments", "/v1/host/schedules"
 _RUN, _HOST_RUNS, _HOST_RUN = "/v1/runs/{run_id}", "/v1/host/runs", "/v1/host/runs/{run_id}"
@@ -184,6 +186,7 @@ OPERATIONS: Final = (
         PutEntries,
         {**_REF, "entries": [EXAMPLE_ENTRY]},
         verb="put_entries",
+        fields={**_REF_OF, "drafts": "entries"},
         success=(201,),
     ),
     row(
@@ -543,5 +546,29 @@ OPERATIONS: Final = (
         verb="unregister_webhook",
         missing="no such webhook",
         success=(204,),
+    ),
+    row(
+        "GET",
+        f"{_RUN}/events",
+        "openwop_events",
+        "The log of a run: JSON if `Accept` says so, else server-sent events until it is over",
+        "",
+        Follow,
+        verb="events",
+        fields={"after": "last_sequence"},
+        parameters=(_LAST_EVENT,),
+        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopEvents")}},
+    ),
+    row(
+        "GET",
+        "/v1/host/events",
+        "openwop_all_events",
+        "The logs of all runs: server-sent events from now on, or with JSON a page of them",
+        "",
+        Follow,
+        verb="all_events",
+        fields={"after": "last_sequence"},
+        parameters=(_LAST_EVENT,),
+        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
     ),
 )

@@ -143,12 +143,12 @@ class Plan:
 
     def arguments(self, request: object) -> dict[str, Any]:
         """Return the arguments that a request holds, without those that it leaves open."""
-        found: dict[str, Any] = {self.request: request} if self.request else {}
+        arguments: dict[str, Any] = {self.request: request} if self.request else {}
         for parameter, attribute in self.attributes:
             value = getattr(request, attribute)
             if value is not UNSET:
-                found[parameter] = value
-        return found
+                arguments[parameter] = value
+        return arguments
 
 
 def plan_of(row: Row, asks: type[Shape] | None) -> Plan:
@@ -167,14 +167,14 @@ def plan_of(row: Row, asks: type[Shape] | None) -> Plan:
             path.append((parameter.name, name))
         elif parameter.kind is parameter.VAR_KEYWORD and asks is not None:
             used = {attribute for _, attribute in attributes}
-            attributes += [(each, each) for each in asks.__struct_fields__ if each not in used]
+            attributes += [(name, name) for name in asks.__struct_fields__ if name not in used]
     return Plan(tuple(path), tuple(headers), tuple(attributes), row.request)
 
 
 def as_document(value: object) -> object:
     """Return a result of a verb as JSON: by its own `document`, else field by field."""
     if isinstance(value, list | tuple):
-        return [as_document(each) for each in value]
+        return [as_document(item) for item in value]
     if isinstance(value, Struct):
         if (document := getattr(value, "document", None)) is not None:
             return document()

@@ -34,6 +34,8 @@ _RECALL: Final = {"query": "gate handoff", "scope": {"owner": EXAMPLE_OWNER, "pr
 _PUBLIC: Final[dict[str, Any]] = {"is_public": True, "is_quick": True}
 # The verbs call a memory's id a name, because its beginning will do.
 _ID: Final = {"name": "id"}
+# Verbs go on after a position; requests have its cursor.
+_PAGE: Final = {"after": "cursor"}
 _OK: Final = {"ok": True}
 
 row: Final = rows("ump")
@@ -91,6 +93,7 @@ OPERATIONS: Final = (
         "The latest memories, last updated first",
         "ListAnswer",
         verb="list_records",
+        fields={**_PAGE, "kinds": "kind"},
         asks=ListRequest,
         example={"project": "p", "limit": 20},
     ),
@@ -119,7 +122,7 @@ OPERATIONS: Final = (
         "All versions of a memory, oldest first",
         "HistoryAnswer",
         verb="history_page",
-        fields=_ID,
+        fields={**_ID, **_PAGE},
         asks=HistoryRequest,
     ),
     row(
@@ -247,7 +250,7 @@ OPERATIONS: Final = (
         "POST",
         "/ump/undo",
         "undo_last",
-        "Take back the last change: forget what was remembered, bring back what was revised or forgotten",
+        "Undo the last change: forget what was remembered, restore what was revised or forgotten",
         "UndoAnswer",
         verb="undo_last",
     ),
@@ -313,6 +316,7 @@ OPERATIONS: Final = (
         "Every record that may leave, page by page, in the order written",
         "ExportAnswer",
         verb="export_page",
+        fields={**_PAGE, "names": "ids"},
         asks=ExportRequest,
         example={"project": "p"},
     ),
@@ -330,7 +334,7 @@ OPERATIONS: Final = (
         "GET",
         "/ump/imports",
         "imports",
-        "The imports that can be taken back, the last first",
+        "The imports that can be undone, the last first",
         "ImportsAnswer",
         verb="imports",
         under="imports",
@@ -339,17 +343,18 @@ OPERATIONS: Final = (
         "POST",
         "/ump/imports",
         "import_part",
-        "Take in a part of what is brought from elsewhere, in any standard's form; it can be taken back as a whole",
+        "Import one part of a longer import, in any standard's form; all parts can be undone together",
         "ImportPartAnswer",
         ImportPartRequest,
         {"items": [{"form": "ump", "value": {"kind": "semantic", "body": {"text": "use pnpm"}}}], "what": "notes.csv"},
         verb="import_part",
+        fields={"label": "what", "name": "id", "into": "namespace", "is_dry": "dry_run"},
     ),
     row(
         "POST",
         "/ump/imports/undo",
         "undo_import",
-        "Take back an import, the last unless it is named; what was changed since stays",
+        "Undo an import, by default the last; memories that were changed since stay",
         "UndoImportAnswer",
         UndoImportRequest,
         {},
@@ -364,6 +369,7 @@ OPERATIONS: Final = (
         "Memories that look as if they held a secret, which is not shown, page by page; a page may be empty",
         "SuspectsAnswer",
         verb="suspects_page",
+        fields=_PAGE,
         is_long=True,
         asks=PageRequest,
     ),
@@ -374,6 +380,7 @@ OPERATIONS: Final = (
         "Where else there is something like a secret: in workspace files and in logs of runs",
         "SuspectsBesideAnswer",
         verb="suspects_beside_page",
+        fields=_PAGE,
         is_long=True,
         asks=PageRequest,
     ),
@@ -384,6 +391,7 @@ OPERATIONS: Final = (
         "Memories that read as if they gave orders to a model, page by page; a page may be empty",
         "SuspectsAnswer",
         verb="orders_page",
+        fields=_PAGE,
         is_long=True,
         asks=PageRequest,
     ),
