@@ -521,7 +521,7 @@ def test_the_same_is_awaited(server: Running) -> None:
             with pytest.raises(MemorandaError):
                 await m.grains.get("0" * 64)
             with pytest.raises(AttributeError):
-                _ = m.grains.nonsense
+                _ = m.grains.nonsense  # type: ignore[attr-defined]
 
     asyncio.run(scenario())
 

@@ -1,8 +1,8 @@
-"""What is brought from elsewhere, taken in by a server: read here, and sent a part at a time.
+"""An import over a server: items are read here, and sent a part at a time.
 
-Files stay where they are: each memory in them travels in the form it has. What cannot be read is refused here, in the
-place where it stood; a successor that comes with a later part is known here, too, and only one that never comes is
-warned of. All parts are one import on the server's record, which can be taken back as a whole.
+Files stay on this machine; each memory in them travels in its own form. An item that cannot be read is refused here, at
+its position in the report. A successor that comes with a later part is no reason for a warning; one that never comes
+is. The server records all parts as one import, which can be undone as one.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/tokens",
         "cal_token",
-        "Issue a capability token, which limits what its bearer may ask, how often and how long (CAL §18); for `X-CAL-Token`",
+        "Issue a capability token, which limits what its bearer may ask, and how often (CAL §18); for `X-CAL-Token`",
         "CalTokenAnswer",
         TokenRequest,
         {"namespace": "kitchen", "operations": ["Recall"], "uses": 10},

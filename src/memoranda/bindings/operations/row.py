@@ -21,7 +21,6 @@ from msgspec import UNSET, Struct
 
 from memoranda.encoding.shapes import Schema, Shape
 from memoranda.errors import NotFound
-from memoranda.service.core.verbs import Verb
 
 # The table of verbs of each standard; loading one takes longer than a request.
 _TABLES: Final[Mapping[str, tuple[str, str]]] = {
@@ -123,13 +122,8 @@ def table_of(standard: str) -> Any:
 def function_of(standard: str, verb: str) -> tuple[Callable[..., Any], tuple[inspect.Parameter, ...]]:
     """Return the function behind a verb, and the parameters that its callers give."""
     entry = inspect.getattr_static(table_of(standard), verb)
-    if isinstance(entry, Verb):
-        function, own = entry.function, 2
-    elif isinstance(entry, staticmethod):
-        function, own = entry.__func__, 0
-    else:
-        function, own = entry, 1
-    return function, tuple(inspect.signature(function).parameters.values())[own:]
+    parameters = inspect.signature(entry.function).parameters.values()
+    return entry.function, tuple(parameters)[entry.bound_count :]
 
 
 @dataclass(frozen=True, slots=True)
