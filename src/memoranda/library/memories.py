@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class OamsMemories:
     """One person's memory as OAMS memories, for a program: keyword arguments become requests.
 
-    A namespace is given by its whole name (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
-    the owner's default namespace is meant. `verbs` are OAMS's own, with its own requests.
+    A namespace is given by its whole name (`user-x123ab:personal`), or by its scope alone if it is the owner's own;
+    the default is the owner's default namespace. `verbs` are OAMS's own, with its own requests.
 
     >>> from memoranda import Memoranda
     >>> with Memoranda.open(":memory:") as m:

@@ -24,6 +24,7 @@ from memoranda.standards.ump.shapes import Record
 if TYPE_CHECKING:
     from memoranda.service.exchange import Item, Part
     from memoranda.service.imports import UndoneImport
+    from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.rehydrate import Rehydrated
 
 Progress = Callable[[int], None]
@@ -200,13 +201,22 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         """Import memories in any form, and report those refused; an import with a `label` can be undone."""
         from memoranda.library.remote_import import RemoteImport
 
-        return RemoteImport(self._server, **how).run(items)
+        return RemoteImport(self.import_part, self._own_hash, **how).run(items)
 
-    def import_part(self, items: Iterable[Item], **how: Any) -> Part:
+    def _own_hash(self) -> str:
+        from memoranda.standards.oams.namespace import owner_hash
+
+        return owner_hash(str(self._document("stats")["owner"]))
+
+    def import_part(self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any) -> Part:
         """Import one part of a longer import."""
-        from memoranda.library.remote_import import part
+        from memoranda.library.remote_import import item_document
+        from memoranda.service.exchange import Part
 
-        return part(self._server, items, **how)
+        documents = [item_document(item) for item in items]
+        answer = self._document("import_part", items=documents, into=None if into is None else str(into), **how)
+        waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
+        return Part(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
 
     def undo_import(self, name: str | None = None, *, progress: Progress | None = None) -> UndoneImport:
         """Undo an import; by default the last."""
