@@ -85,7 +85,6 @@ CAL: Final = Standard(
     },
     error_schemas=("CalError", "Error"),
     answers=ANSWERS,
-    verbs=lambda service: service.cal,
     names={
         "assembly_id": {"schema": NAME, "example": "asm_a1b2c3d4"},
         "name": {"schema": NAME, "example": "brief", "description": "The name of a template."},

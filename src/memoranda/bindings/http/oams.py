@@ -102,7 +102,6 @@ OAMS: Final = Standard(
     },
     error_schemas=("OamsError",),
     answers=ANSWERS,
-    verbs=lambda service: service.oams,
     names={
         "namespace": {"description": "Percent-encoded.", "example": EXAMPLE_NAMESPACE},
         "key": {

@@ -64,7 +64,6 @@ OMS: Final = Standard(
         "SupersedeRequest": {"anyOf": [ref("Grain"), closed("grain", grain=ref("Grain"), justification=TEXT)]},
     },
     documents=DOCUMENTS,
-    verbs=lambda service: service.grains,
     names={"address": {"schema": ADDRESS, "example": EXAMPLE_ADDRESS}},
 )
 

@@ -72,7 +72,6 @@ OPENWOP: Final = Standard(
     },
     error_schemas=("OpenwopError",),
     answers=ANSWERS,
-    verbs=lambda service: service.openwop,
     names={
         "ref": _name(EXAMPLE_REF, "A memoryRef, percent-encoded, its slashes too."),
         "id": _name("mem_example", "An entry's id."),

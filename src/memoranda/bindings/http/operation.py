@@ -38,8 +38,6 @@ class Standard:
     refuse: Callable[[MemorandaError, str], Refusal]
     # 404 for no path, 405 for a path without that method.
     no_route: Callable[[int, str], Refusal]
-    # The table of its verbs in an open service.
-    verbs: Callable[[Service], Any] = lambda service: service
     # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
     schemas: str = ""
@@ -166,8 +164,7 @@ class ServedVerb:
             arguments[parameter] = (call.readable_name(name) or "") if is_lenient else call.name(name)
         for parameter, header in plan.headers:
             arguments[parameter] = call.header(header.lower().encode("ascii"))
-        verb = getattr(self._standard.verbs(service), self._row.verb)
-        return self._row.result(verb(call.access, **arguments))
+        return self._row.perform(service, call.access, arguments)
 
 
 class Tables:

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.encoding.shapes import TEXT, Schema, closed, read, said, schema
+from memoranda.bindings.operations.row import Plan, Row, plan_of
+from memoranda.encoding.shapes import TEXT, Schema, Shape, closed, read, said, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams.answers import BRIEF_MEMORY
@@ -94,6 +95,21 @@ def operation(
         call=call,
         plain=plain,
     )
+
+
+class RowCall:
+    """A tool's call by the row of its verb: the arguments are the fields of the tool's shape."""
+
+    def __init__(self, row: Row, asks: type[Shape]) -> None:
+        self._row, self._asks = row, asks
+        self._plan: Plan | None = None
+
+    def __call__(self, service: Service, access: Access, request: Any) -> Answer:
+        if (plan := self._plan) is None:
+            # Made by the first call: the verbs of a standard are loaded when they are needed.
+            plan = self._plan = plan_of(self._row, self._asks)
+        answer: Answer = self._row.perform(service, access, plan.arguments(request))
+        return answer
 
 
 def brief(asks: type, *names: str) -> Schema:

@@ -11,24 +11,29 @@ Rows load neither a server nor the verbs. `table_of` loads the verbs of a standa
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 
 from memoranda.encoding.shapes import Schema, Shape
 from memoranda.errors import NotFound
 
-# The table of verbs of each standard; loading one takes longer than a request.
-_TABLES: Final[Mapping[str, tuple[str, str]]] = {
-    "ump": ("memoranda.service.ump.ump", "Ump"),
-    "oams": ("memoranda.service.oams.oams", "Oams"),
-    "oms": ("memoranda.service.oms.oms", "Grains"),
-    "cal": ("memoranda.service.cal.cal", "Cal"),
-    "openwop": ("memoranda.service.openwop.openwop", "Openwop"),
+if TYPE_CHECKING:
+    from memoranda.service.core.access import Access
+    from memoranda.service.service import Service
+
+# The table of verbs of each standard: its module, its class, and its name in a service, which has UMP's as its own.
+# Loading one takes longer than a request.
+_TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "ump": ("memoranda.service.ump.ump", "Ump", ""),
+    "oams": ("memoranda.service.oams.oams", "Oams", "oams"),
+    "oms": ("memoranda.service.oms.oms", "Grains", "grains"),
+    "cal": ("memoranda.service.cal.cal", "Cal", "cal"),
+    "openwop": ("memoranda.service.openwop.openwop", "Openwop", "openwop"),
 }
 
 
@@ -83,8 +88,11 @@ class Row:
     success: tuple[int, ...] = (200,)
     headers: Mapping[str, Any] = field(default_factory=dict)
 
-    def result(self, result: object) -> object:
-        """Return the answer that says a verb's result. Raises NotFound for one that is missing."""
+    def perform(self, service: Service, access: Access, arguments: Mapping[str, Any]) -> Any:
+        """Call the verb in an open service, and return the answer. Raises NotFound for a result that is missing."""
+        name = _TABLES[self.table][2]
+        verbs = getattr(service, name) if name else service
+        result = getattr(verbs, self.verb)(access, **arguments)
         if self.missing and (result is None or result is False):
             raise NotFound(self.missing)
         if self.done is not None:
@@ -115,7 +123,7 @@ def rows(standard: str) -> Callable[..., Row]:
 @cache
 def table_of(standard: str) -> Any:
     """Return the class with the verbs of a standard."""
-    module, name = _TABLES[standard]
+    module, name, _ = _TABLES[standard]
     return getattr(import_module(module), name)
 
 
@@ -185,3 +193,8 @@ def in_query(name: str, schema: Schema, description: str, example: object = None
     """Return the OpenAPI parameter of a name in the query."""
     parameter = {"name": name, "in": "query", "schema": schema, "description": description}
     return parameter if example is None else {**parameter, "example": example}
+
+
+def row_named(rows: Iterable[Row], name: str) -> Row:
+    """Return the row of an operation."""
+    return next(row for row in rows if row.name == name)
