@@ -186,7 +186,7 @@ _row: Final = CAL.row
 OPERATIONS: Final = (
     *CAL.operations(
         rows.OPERATIONS,
-        read={"cal": reading(PagedQuery), "cal_check": reading(Query), "cal_prepare": reading(Query)},
+        readers={"cal": reading(PagedQuery), "cal_check": reading(Query), "cal_prepare": reading(Query)},
         serve={"cal": run, "cal_check": check, "cal_prepare": prepare, "cal_stream": None},
     ),
     _row(

@@ -237,7 +237,12 @@ def _only_path(call: Call) -> None:
 
 _ROWS: Final = OAMS.operations(
     rows.OPERATIONS,
-    read={"oams_store": read_store, "oams_forget": read_forget, "oams_list": read_list, "oams_batch_store": read_batch},
+    readers={
+        "oams_store": read_store,
+        "oams_forget": read_forget,
+        "oams_list": read_list,
+        "oams_batch_store": read_batch,
+    },
     serve={
         "oams_store": store,
         "oams_batch_store": batch_store,
@@ -318,7 +323,7 @@ OPERATIONS: Final = (
         "OamsReplies",
         None,
         {"jsonrpc": "2.0", "method": "oams.list", "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10}, "id": 1},
-        read=read_calls,
+        reader=read_calls,
         body="OamsCalls",
         parameters=(CONSENT,),
         success=(200, 204),

@@ -192,7 +192,7 @@ def _set_hold(service: Service, call: Call, request: ReasonRequest, *, is_held: 
 
 OPERATIONS: Final = OMS.operations(
     rows.OPERATIONS,
-    read={"grain_put": read_put, "grain_supersede": read_supersede},
+    readers={"grain_put": read_put, "grain_supersede": read_supersede},
     serve={
         "grain_put": put,
         "grain_get": get,

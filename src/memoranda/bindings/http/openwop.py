@@ -35,7 +35,7 @@ EXAMPLE_PATH: Final = "notes/plan.md"
 
 
 def refuse(error: MemorandaError, _path: str) -> Refusal:
-    """openwop's envelope; entry data is never in it (CTI-1)."""
+    """Return an error in openwop's envelope; entry data is never in it (CTI-1)."""
     # auth.md shows scopeRequired at the top level, which the closed envelope does not allow.
     scope = error.scope if isinstance(error, ForbiddenScope) else None
     return problem_of(error, details=None if scope is None else {"scopeRequired": scope})
@@ -48,8 +48,8 @@ def no_route(status: int, _path: str) -> Refusal:
 
 
 def _name(example: str, description: str = "") -> dict[str, Any]:
-    said = {"description": description} if description else {}
-    return {"schema": {"type": "string", "minLength": 1}, "example": example, **said}
+    described = {"description": description} if description else {}
+    return {"schema": {"type": "string", "minLength": 1}, "example": example, **described}
 
 
 OPENWOP: Final = Standard(
@@ -98,8 +98,8 @@ def put_entries(service: Service, call: Call, request: PutEntries) -> dict[str, 
 
     Answers are kept for a day under their Idempotency-Key, where forgetting would not find the contents.
     """
-    made = service.openwop.put_entries(call.access, request.memory_ref, request.entries)
-    return {"ids": [entry["id"] for entry in made]}
+    entries = service.openwop.put_entries(call.access, request.memory_ref, request.entries)
+    return {"ids": [entry["id"] for entry in entries]}
 
 
 def list_files(service: Service, call: Call, request: ListFiles) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def get_file(service: Service, call: Call, request: GetFile) -> Answer:
 
 def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
     """Write a workspace file, and return it with its version as ETag."""
-    made = service.openwop.write_file(
+    version = service.openwop.write_file(
         call.access,
         check_path(call.name("path")),
         request.content,
@@ -126,7 +126,7 @@ def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
         if_none_match=call.header(b"if-none-match"),
         run_id=run_of(call),
     )
-    return file_answer(made)
+    return file_answer(version)
 
 
 def delete_file(service: Service, call: Call, _request: None) -> None:
@@ -144,8 +144,10 @@ def watch_commitments(service: Service, call: Call, request: Watch) -> dict[str,
 
 def fire_commitment(service: Service, call: Call, request: Fire) -> dict[str, Any]:
     """Fire a commitment, and return it with its event; without one, it was fired before."""
-    event, found = service.openwop.fire_commitment(call.access, call.name("commitment_id"), condition=request.condition)
-    return {"commitment": found.document(), **({} if event is None else {"event": event})}
+    event, commitment = service.openwop.fire_commitment(
+        call.access, call.name("commitment_id"), condition=request.condition
+    )
+    return {"commitment": commitment.document(), **({} if event is None else {"event": event})}
 
 
 def apply(service: Service, call: Call, request: Apply) -> dict[str, Any]:

@@ -63,7 +63,7 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 
 
 def starting(workflows: Mapping[str, Workflow]) -> Serve:
-    """`POST /v1/runs` for these workflows."""
+    """Return the function that starts one of these workflows."""
 
     def start(service: Service, call: Call, asked: RunRequest) -> dict[str, Any]:
         # The tenant is the credential's, whatever the request calls it (WCT-1: hints are no authorization).
@@ -76,7 +76,7 @@ def starting(workflows: Mapping[str, Workflow]) -> Serve:
 
 
 def discovering(fixtures: tuple[str, ...]) -> Serve:
-    """What this host claims."""
+    """Return the function that tells the claims of this host."""
 
     def discovery(service: Service, _call: Call, _asked: None) -> object:
         return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
@@ -111,7 +111,7 @@ def list_runs(service: Service, call: Call, asked: ListRuns) -> dict[str, Any]:
 
 
 def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
-    """As many whole runs as fit into an answer; always one."""
+    """Return as many complete runs as fit into an answer; at least one."""
     shown: list[dict[str, Any]] = []
     size = 0
     for run in found:
@@ -123,7 +123,7 @@ def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def run_pass(service: Service, call: Call, asked: Pass) -> dict[str, Any]:
-    """A pass with all that a host may say of it. What it wrote is named, not shown: answers are kept for a day."""
+    """Run a pass with a host's options. Its answer has the id of the entry alone: answers are kept for a day."""
     host, ref = service.openwop, asked.memory_ref
     if asked.act == "consolidation":
         done = host.consolidate(call.access, ref)
@@ -140,7 +140,7 @@ def run_pass(service: Service, call: Call, asked: Pass) -> dict[str, Any]:
 
 
 def _brief(run: Run) -> dict[str, Any]:
-    """What a list shows of a run: its variables may be long, and are read with it."""
+    """Return a run for a list: without its variables, which may be long."""
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
@@ -173,7 +173,7 @@ _row: Final = OPENWOP.row
 
 
 def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()) -> tuple[Operation, ...]:
-    """The rows that depend on which workflows this host knows."""
+    """Return the operations that depend on the workflows of this host."""
     return (
         _row(
             "GET",

@@ -79,17 +79,21 @@ class Standard:
         return Operation(standard=self, method=method, path=path, example=example or {}, **stated, **more)
 
     def operations(
-        self, rows: Iterable[Row], *, serve: Mapping[str, Serve | None], read: Mapping[str, Read] = MappingProxyType({})
+        self,
+        rows: Iterable[Row],
+        *,
+        serve: Mapping[str, Serve | None],
+        readers: Mapping[str, Read] = MappingProxyType({}),
     ) -> tuple[Operation, ...]:
         """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
         table = {row.name: row for row in rows}
-        assert {*serve, *read} <= table.keys(), "a function is for no row"
+        assert {*serve, *readers} <= table.keys(), "a function is for no row"
         return tuple(
             Operation(
-                **{each.name: getattr(row, each.name) for each in fields(Row)},
+                **{field.name: getattr(row, field.name) for field in fields(Row)},
                 standard=self,
                 serve=_in_turn(row, serve[row.name] if row.name in serve else ServedVerb(row, self)),
-                read=read.get(row.name),
+                reader=readers.get(row.name),
             )
             for row in table.values()
         )
@@ -103,7 +107,7 @@ class Operation(Row):
     # None: served by a stream of this name.
     serve: Serve | None
     # The reader of a request that is not just the fields of `asks`.
-    read: Read | None = None
+    reader: Read | None = None
 
     @property
     def has_body(self) -> bool:
@@ -119,24 +123,25 @@ class Operation(Row):
 
     @cached_property
     def query_fields(self) -> tuple[str, ...]:
-        """What may stand in the query."""
+        """Names of the fields that may stand in the query."""
         if self.asks is None:
             return ()
-        mine = tuple(name for name in fields_of(self.asks) if name not in self.path_names)
-        return self.in_query if self.has_body and self.method != "DELETE" else mine
+        in_query = tuple(name for name in fields_of(self.asks) if name not in self.path_names)
+        return self.in_query if self.has_body and self.method != "DELETE" else in_query
 
     @cached_property
     def several(self) -> frozenset[str]:
-        """What may be given more than once in the query: what is a list, or may be one."""
+        """Names that may occur more than once in the query: fields that are lists, or may be."""
         if self.asks is None or not self.query_fields:
             return frozenset()
-        known = schema(self.asks, nulls=False).get("properties", {})
-        forms = {name: [known[name], *known[name].get("anyOf", ())] for name in self.query_fields if name in known}
-        return frozenset(name for name, found in forms.items() if any(each.get("type") == "array" for each in found))
+        properties = schema(self.asks, nulls=False).get("properties", {})
+        present = [name for name in self.query_fields if name in properties]
+        forms = {name: [properties[name], *properties[name].get("anyOf", ())] for name in present}
+        return frozenset(name for name in present if any(form.get("type") == "array" for form in forms[name]))
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:
-        """What the path says of what is asked."""
+        """Names of the fields of the request that stand in the path."""
         return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
@@ -168,28 +173,28 @@ class ServedVerb:
 
 
 class Tables:
-    """All operations, and which standard's words are spoken where."""
+    """All operations, and the standard of each path."""
 
     def __init__(
         self, operations: Sequence[Operation], public: Collection[str] = (), open_folders: Collection[str] = ()
     ) -> None:
-        """`public` are paths that need no credential; what lies in `open_folders` asks for its own."""
+        """Take `public` paths, which need no credential, and `open_folders`, whose routes check their own."""
         self._open_folders = tuple(f"{folder}/" for folder in open_folders)
         public = (*public, *open_folders)
         self.public = frozenset((*public, *(operation.path for operation in operations if operation.is_public)))
         standards = {id(operation.standard): operation.standard for operation in operations}.values()
         mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
         # The longest first: the narrower counts.
-        self._standards = sorted(mine, key=lambda each: -len(each[0]))
+        self._standards = sorted(mine, key=lambda entry: -len(entry[0]))
 
     def is_folder(self, path: str) -> bool:
-        """Whether it lies in an open folder, which bounds what it reads itself."""
+        """Return True for a path in an open folder, which limits the bodies it reads itself."""
         return path.startswith(self._open_folders)
 
     def is_public(self, path: str) -> bool:
         return path in self.public or path.startswith(self._open_folders)
 
     def standard_of(self, path: str) -> Standard:
-        """The one whose prefix fits best; the last is everybody's."""
+        """Return the standard with the longest prefix of a path; the last one has all other paths."""
         fitting = (standard for prefix, standard in self._standards if path.startswith(prefix))
         return next(fitting, self._standards[-1][1])

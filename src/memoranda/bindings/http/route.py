@@ -209,8 +209,8 @@ def authenticate(scope: Scope) -> None:
 
 def read(operation: Operation, call: Call) -> object:
     """What is asked, wherever it stands. Raises InvalidInput."""
-    if operation.read is not None:
-        return operation.read(call)
+    if operation.reader is not None:
+        return operation.reader(call)
     fields: dict[str, Any] = {
         name: texts if len(texts) > 1 else texts[0]
         for name, texts in wire.query_lists(call.scope, operation.several).items()

@@ -47,7 +47,7 @@ OTHER_ERROR_STATUS: Final = 400
 
 
 def refuse(error: MemorandaError, _path: str = "") -> Refusal:
-    """An error in UMP's form (section 3.7)."""
+    """Return an error in UMP's form (section 3.7)."""
     body = {"code": error.code, "message": f"{error.code}: {error.message}"}
     return _STATUSES.get(error.code, OTHER_ERROR_STATUS), {"error": body}
 
@@ -192,7 +192,7 @@ _row: Final = UMP.row
 OPERATIONS: Final = (
     *UMP.operations(
         rows.OPERATIONS,
-        read={"remember": read_remember},
+        readers={"remember": read_remember},
         serve={
             "remember": remember,
             "rehydrate": rehydrate,

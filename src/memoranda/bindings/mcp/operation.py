@@ -55,10 +55,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What is listed, and what is called."""
+    """A tool as it is listed, and its call."""
 
     tool: types.Tool
-    # How the arguments are read. Raises InvalidInput.
+    # The reader of the arguments. Raises InvalidInput.
     reads: Callable[[Arguments], object]
     call: Call
     plain: Plain | None = None
@@ -81,7 +81,7 @@ def operation(
     plain: Plain | None = None,
     **hints: bool,
 ) -> Operation:
-    """A tool from the shape of its arguments and the schema of its answer."""
+    """Return a tool from the shape of its arguments and the schema of its answer."""
     return Operation(
         tool=types.Tool(
             name=name,
@@ -113,7 +113,7 @@ class RowCall:
 
 
 def brief(asks: type, *names: str) -> Schema:
-    """The schema of a shape with these fields alone, for a reader who pays for every word."""
+    """Return the schema of a shape with these fields alone, for a reader who pays for every word."""
     whole = schema(asks, nulls=False)
     return {
         "type": "object",
@@ -124,7 +124,7 @@ def brief(asks: type, *names: str) -> Schema:
 
 
 def result(answer: Schema, **error: Schema) -> Schema:
-    """The schema of an answer, or an error that says this beside its code and its message."""
+    """Return the schema of an answer or an error, which has these parts besides code and message."""
     found: Schema = _inlined(answer)
     refused = said(closed("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
     return {
@@ -136,7 +136,7 @@ def result(answer: Schema, **error: Schema) -> Schema:
 
 
 def _inlined(value: Any) -> Any:
-    """A schema whole in itself, brief where it names another."""
+    """Return a complete schema, brief where it names another."""
     if isinstance(value, dict):
         if "$ref" in value:
             return _BRIEF[value["$ref"].rpartition("/")[2]]
