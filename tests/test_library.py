@@ -184,6 +184,35 @@ def test_what_there_is_is_listed_counted_and_walked_through(m: Memoranda) -> Non
     assert found.bytes is not None
 
 
+def test_awaited_verbs_of_a_standard_have_the_signatures_of_the_verbs() -> None:
+    async def scenario() -> None:
+        async with AsyncMemoranda.open(":memory:") as m:
+            draft = {"kind": "semantic", "body": {"text": "use pnpm"}}
+            done = await m.ump.remember(await m.ump.with_defaults(draft, method="test"))
+            (suspects, found) = (await m.ump.suspects(), await m.ump.history(done.id))
+            assert (suspects.copy(), len(found), (await m.ump.capabilities())["ump"]) == ([], 1, "0.1")
+            assert (await m.cal.check("RECALL beliefs"))["valid"]
+            assert (await m.cal("RECALL beliefs LIMIT 1"))["_cal"]
+            assert (await m.oams.verbs.namespace()).owner == (await m.oams.namespace()).owner
+            with pytest.raises(TypeError, match="nonsense"):
+                await m.openwop.schedule("agents/a", "0 9 * * 1", nonsense=1)  # type: ignore[call-arg]
+            with pytest.raises(TypeError):
+                await m.ump.stats(1)  # type: ignore[call-arg]
+            with pytest.raises(TypeError, match="keyy"):
+                await m.grains.erase("0" * 64, reason="asked", keyy="x")  # type: ignore[call-arg]
+
+    asyncio.run(scenario())
+
+
+def test_a_keyword_that_a_verb_of_a_standard_does_not_have_is_a_type_error(m: Memoranda) -> None:
+    with pytest.raises(TypeError, match="nme"):
+        m.ump.get("urn:ump:aaaa", nme="x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="scpe"):
+        m.grains.consent(subject="a", grantee="b", scpe="c")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        m.openwop.proposals("draft")  # type: ignore[call-arg]
+
+
 def test_a_placeholder_is_no_owner() -> None:
     for wrong in ("did:key:z6Mk…", "did:key:...", "<owner>", "did:key:", "my owner"):
         with pytest.raises(InvalidInput, match="owner"):

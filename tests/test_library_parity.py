@@ -15,10 +15,11 @@ from memoranda.bindings.files import exchange as files
 from memoranda.encoding.json_text import dump
 from memoranda.errors import QueryError
 from memoranda.library.embedded import Embedded
-from memoranda.library.remote import Remote, RemoteOams
+from memoranda.library.remote import Remote
 from memoranda.library.remote_cal import RemoteCal
 from memoranda.library.remote_grains import NOT_OVER_A_WIRE as OF_GRAINS
 from memoranda.library.remote_grains import RemoteGrains
+from memoranda.library.remote_oams import RemoteOams
 from memoranda.library.remote_openwop import NOT_OVER_A_WIRE, RemoteOpenwop
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
@@ -520,7 +521,7 @@ def test_the_same_is_awaited(server: Running) -> None:
             with pytest.raises(MemorandaError):
                 await m.grains.get("0" * 64)
             with pytest.raises(AttributeError):
-                _ = m.grains.nonsense
+                _ = m.grains.nonsense  # type: ignore[attr-defined]
 
     asyncio.run(scenario())
 

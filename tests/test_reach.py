@@ -44,12 +44,11 @@ OPEN_STORE = (
     "memoranda.service.openwop.openwop:Openwop",
     # The same over a server.
     "memoranda.library.remote_ump:RemoteUmp",
-    "memoranda.library.remote:RemoteOams",
+    "memoranda.library.remote_oams:RemoteOams",
     "memoranda.library.remote_grains:RemoteGrains",
     "memoranda.library.remote_cal:RemoteCal",
     "memoranda.library.remote_openwop:RemoteOpenwop",
-    "memoranda.library.remote_runs:RemoteRuns",
-    "memoranda.library.remote_runs:RemoteRunMemory",
+    "memoranda.library.remote_openwop:RemoteRunMemory",
     *ADAPTERS,
 )
 # `module.function` on the page of a standard.

@@ -1,63 +1,28 @@
-"""Types of the TypeScript client, src/types.ts, from our own OpenAPI document.
+"""Types and routes of the TypeScript client, from the table of operations and its OpenAPI document.
 
-    python clients/typescript/generate.py > clients/typescript/src/types.ts
+    python clients/typescript/generate.py
 
-A test compares the two.
+writes `src/types.ts` and `src/operations.ts`: the types of every request and answer, and for each operation its route,
+its fields and its answer. A test compares them with the files.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 from memoranda.bindings.http.app import operations_of
 from memoranda.bindings.http.openapi import document
 
-# What the client takes and gives; what these name comes along.
-ROOTS: Final = (
-    "CalAnswer",
-    "CalCheckAnswer",
-    "CalPagedQueryRequest",
-    "CalPrepareAnswer",
-    "ChangesAnswer",
-    "EraseUserAnswer",
-    "ExportAnswer",
-    "FeedbackRequest",
-    "FindAnswer",
-    "ForgetAnswer",
-    "GrainAnswer",
-    "HistoryAnswer",
-    "ImportsAnswer",
-    "ListAnswer",
-    "NewMemory",
-    "OamsDream",
-    "OamsMemory",
-    "OamsPage",
-    "OamsUndone",
-    "OriginsAnswer",
-    "OwnedFindRequest",
-    "ProjectsAnswer",
-    "PutAnswer",
-    "RecallAnswer",
-    "RecallRequest",
-    "Record",
-    "RehydrateAnswer",
-    "RehydrateRequest",
-    "RememberAnswer",
-    "ReviseAnswer",
-    "ReviseRequest",
-    "RulesAnswer",
-    "StandardsAnswer",
-    "StatsAnswer",
-    "SupersedeAnswer",
-    "SuspectsAnswer",
-    "UndoAnswer",
-    "UndoImportAnswer",
-    "VerifyAnswer",
-)
+SOURCE: Final = Path(__file__).parent / "src"
+# The standards that the client speaks; hosts of openwop have clients of their own.
+STANDARDS: Final = frozenset({"ump", "oms", "oams", "cal"})
+# Operations of the server itself: pages, health, documents, and calls in one request.
+LEFT_OUT: Final = frozenset({"welcome", "alive", "ready", "openapi", "metrics", "oams_rpc", "cal_card"})
 HEAD: Final = """\
-// Written by generate.py from the server's OpenAPI document; change that instead.
+// Written by generate.py from the server's table of operations; change that instead.
 """
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 # Names that TypeScript has for something else.
@@ -65,10 +30,19 @@ _RENAMED: Final = {"Record": "MemoryRecord"}
 _SIMPLE: Final = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 
-def types(openapi: dict[str, Any] | None = None) -> str:
-    """The whole file."""
-    schemas = (openapi or document(operations_of(()), server_version="0"))["components"]["schemas"]
-    wanted, found = list(ROOTS), dict[str, str]()
+def generate() -> dict[str, str]:
+    """Return the generated files, by name."""
+    chosen = [each for each in operations_of(()) if each.standard.name in STANDARDS and each.name not in LEFT_OUT]
+    openapi = document(chosen, server_version="0")
+    described = {each.name: openapi["paths"][each.path][each.method.lower()] for each in chosen}
+    used: list[str] = []
+    rows = [_row(each.method, each.path, described[each.name], used) for each in chosen]
+    schemas = openapi["components"]["schemas"]
+    return {"types.ts": _types(schemas, list(used)), "operations.ts": _operations(rows, used)}
+
+
+def _types(schemas: dict[str, Any], wanted: list[str]) -> str:
+    found = dict[str, str]()
     while wanted:
         name = wanted.pop()
         if name not in found:
@@ -76,6 +50,49 @@ def types(openapi: dict[str, Any] | None = None) -> str:
     return HEAD + "".join(
         f"\n{_comment(schemas[name], '')}export type {_RENAMED.get(name, name)} = {found[name]};\n"
         for name in sorted(found)
+    )
+
+
+def _row(method: str, path: str, described: dict[str, Any], used: list[str]) -> tuple[str, str, str]:
+    """Return an operation's name, its entry in the interface, and its entry in the table of routes."""
+    name = described["operationId"]
+    body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    has_body = body is not None and body != {"type": "object", "properties": {}, "additionalProperties": False}
+    places = ("path",) if has_body else ("path", "query")
+    parameters = [each for each in described.get("parameters", ()) if each["in"] in places]
+    stated = {"type": "object", "additionalProperties": False, "required": [], "properties": {}}
+    stated["properties"] = {each["name"]: each["schema"] for each in parameters}
+    stated["required"] = [each["name"] for each in parameters if each.get("required")]
+    parts = [_shown(stated, "    ", used)] if parameters else []
+    parts += [_shown(body, "    ", used)] if has_body else []
+    answer = next((_answer(each, used) for code, each in described["responses"].items() if code[0] == "2"), "undefined")
+    comment = f"  /** {described['summary']} */\n"
+    fields = (
+        " & ".join(f"({part})" if len(parts) > 1 and "|" in part else part for part in parts)
+        or "{ [name: string]: never }"
+    )
+    entry = f"{comment}  {name}: {{\n    fields: {fields};\n    answer: {answer};\n  }};\n"
+    place = "body" if has_body else "query" if method in ("GET", "DELETE") else "path"
+    return name, entry, f"  {name}: {json.dumps([method, path, place])},\n"
+
+
+def _answer(response: dict[str, Any], used: list[str]) -> str:
+    schema = response.get("content", {}).get("application/json", {}).get("schema")
+    return "undefined" if schema is None else _shown(schema, "    ", used)
+
+
+def _operations(rows: list[tuple[str, str, str]], used: list[str]) -> str:
+    names = sorted({_RENAMED.get(name, name) for name in used})
+    imports = "".join(f"  {name},\n" for name in names)
+    return (
+        f'{HEAD}import type {{\n{imports}}} from "./types.js";\n\n'
+        "/** The fields and the answer of each operation, by its name in the OpenAPI document. */\n"
+        "export interface Operations {\n" + "".join(entry for _, entry, _ in rows) + "}\n\n"
+        'export type Route = readonly [method: string, path: string, rest: "body" | "query" | "path"];\n\n'
+        "/** Method, path, and the part of the request that holds the fields which are not in the path. */\n"
+        "export const ROUTES: { [Name in keyof Operations]: Route } = {\n"
+        + "".join(route for _, _, route in rows)
+        + "};\n"
     )
 
 
@@ -124,4 +141,5 @@ def _comment(schema: dict[str, Any], indent: str) -> str:
 
 
 if __name__ == "__main__":
-    print(types(), end="")
+    for file, text in generate().items():
+        (SOURCE / file).write_text(text, encoding="utf-8")

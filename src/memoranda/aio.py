@@ -1,51 +1,72 @@
-"""The library's front door for programs with an event loop: the same verbs, each in a thread of its own."""
+"""The library's front door for programs with an event loop: the same verbs, each in a thread of its own.
+
+Type checkers see the verbs of a standard as `Ump[Awaited]` and so on: each with its own signature, and awaited. At run
+time `AsyncVerbs` calls whatever table is behind it, of a store or of a server.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from inspect import getattr_static
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
+from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Memory
 from memoranda.service.report import Report
 from memoranda.standards.ump.record import Record
 
+if TYPE_CHECKING:
+    from memoranda.service.cal.cal import Cal
+    from memoranda.service.core.verbs import Awaited
+    from memoranda.service.oams.oams import Oams
+    from memoranda.service.oms.oms import Grains
+    from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.ump.ump import Ump
+
 P = ParamSpec("P")
 R = TypeVar("R")
-# As many are read at once while iterating.
+T = TypeVar("T", contravariant=True)
+V = TypeVar("V", covariant=True)
+# Memories read at once while iterating; a page of a server is no larger.
 _PAGE = 100
 
 
-class _Verb(Generic[P, R]):
-    """A verb of `Memoranda` that is awaited; its signature is the same."""
+class Front(Protocol[V]):
+    """An object whose methods are called in threads."""
 
-    def __init__(self, function: Callable[Concatenate[Memoranda, P], R]) -> None:
+    @property
+    def _target(self) -> V:
+        """The object that has the methods."""
+
+
+class _Verb(Generic[T, P, R]):
+    """A method that is awaited; its signature is the same."""
+
+    def __init__(self, function: Callable[Concatenate[T, P], R]) -> None:
         self._function = function
         self.__doc__ = function.__doc__
 
     @overload
-    def __get__(self, memoranda: None, owner: type) -> Self: ...
+    def __get__(self, front: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, memoranda: AsyncMemoranda, owner: type) -> Callable[P, Awaitable[R]]: ...
-    def __get__(self, memoranda: Any, owner: type) -> Any:
-        if memoranda is None:
+    def __get__(self, front: Front[T], owner: type) -> Callable[P, Awaitable[R]]: ...
+    def __get__(self, front: Any, owner: type) -> Any:
+        if front is None:
             return self
 
-        def called(*given: P.args, **named: P.kwargs) -> Awaitable[R]:
-            return asyncio.to_thread(self._function, memoranda.memoranda, *given, **named)
+        def call(*args: P.args, **keywords: P.kwargs) -> Awaitable[R]:
+            return asyncio.to_thread(self._function, front._target, *args, **keywords)
 
-        called.__name__, called.__doc__ = self._function.__name__, self.__doc__
-        return called
+        call.__name__, call.__doc__ = self._function.__name__, self.__doc__
+        return call
 
 
 class AsyncVerbs:
-    """The verbs of one standard, each awaited, with the signatures that they have without; those of `m.grains` are in
-    `Grains`, and so on. What comes one after the other comes as a list.
+    """The verbs of one standard, each awaited, with their own signatures. Results that come one by one come as a list.
 
     >>> async def main():
     ...     async with AsyncMemoranda.open(":memory:") as m:
@@ -58,33 +79,53 @@ class AsyncVerbs:
     def __init__(self, verbs: Any) -> None:
         self._verbs = verbs
 
-    def __call__(self, *given: Any, **named: Any) -> Awaitable[Any]:
-        return asyncio.to_thread(_whole, self._verbs, *given, **named)
+    def __call__(self, *args: Any, **keywords: Any) -> Awaitable[Any]:
+        return asyncio.to_thread(_complete, self._verbs, *args, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if isinstance(getattr_static(type(self._verbs), name, None), property):
-            # Over a server it is asked for, too.
-            return asyncio.to_thread(getattr, self._verbs, name)
         verb = getattr(self._verbs, name)
-        if name == "verbs":
-            return AsyncVerbs(verb)
 
-        def called(*given: Any, **named: Any) -> Awaitable[Any]:
-            return asyncio.to_thread(_whole, verb, *given, **named)
+        def call(*args: Any, **keywords: Any) -> Awaitable[Any]:
+            return asyncio.to_thread(_complete, verb, *args, **keywords)
 
-        called.__name__, called.__doc__ = name, verb.__doc__
-        return called
+        call.__name__, call.__doc__ = name, verb.__doc__
+        return call
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._verbs) if not name.startswith("_")]
 
 
-def _whole(verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """What a verb gives; what would be read while somebody else waits is read here."""
-    found = verb(*given, **named)
-    return list(found) if isinstance(found, Iterator) else found
+def _complete(verb: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Return a verb's result. An iterator is read to its end here, in the thread, because reading it waits, too."""
+    result = verb(*args, **keywords)
+    return list(result) if isinstance(result, Iterator) else result
+
+
+class AsyncOams:
+    """One person's memory as OAMS memories; `OamsMemories`, awaited."""
+
+    def __init__(self, memories: OamsMemories) -> None:
+        self._target = memories
+
+    namespace = _Verb(OamsMemories.namespace)
+    store = _Verb(OamsMemories.store)
+    batch_store = _Verb(OamsMemories.batch_store)
+    recall = _Verb(OamsMemories.recall)
+    get = _Verb(OamsMemories.get)
+    forget = _Verb(OamsMemories.forget)
+    list = _Verb(OamsMemories.list)
+
+    @property
+    def namespaces(self) -> Awaitable[Sequence[str]]:
+        """The namespaces that hold anything: `await m.oams.namespaces`."""
+        return asyncio.to_thread(lambda: self._target.namespaces)
+
+    @property
+    def verbs(self) -> Oams[Awaited]:
+        """OAMS's own verbs, with its own requests."""
+        return cast("Oams[Awaited]", AsyncVerbs(self._target.verbs))
 
 
 class AsyncMemoranda:
@@ -112,12 +153,12 @@ class AsyncMemoranda:
         key: str | None = None,
         embedder: tuple[str, EmbedTexts] | None = None,
     ) -> Self:
-        """As `Memoranda.open`; it is opened by `async with`."""
+        """Return a memory that `async with` opens; the arguments are those of `Memoranda.open`."""
         return cls(lambda: Memoranda.open(path_or_url, owner=owner, key=key, embedder=embedder))
 
     @property
     def memoranda(self) -> Memoranda:
-        """The same without awaiting: for whatever has no verb here."""
+        """The object that is not awaited, for code in a thread of its own."""
         if self._opened is None:
             raise RuntimeError("not open; write: async with AsyncMemoranda.open(…) as m")
         return self._opened
@@ -144,44 +185,49 @@ class AsyncMemoranda:
     undo = _Verb(Memoranda.undo)
 
     @property
+    def _target(self) -> Memoranda:
+        """The object whose verbs are called."""
+        return self.memoranda
+
+    @property
     def owner(self) -> Awaitable[str]:
-        """Whose memory it is: `await m.owner`."""
+        """The owner of the memory: `await m.owner`."""
         return asyncio.to_thread(lambda: self.memoranda.owner)
 
     @property
-    def ump(self) -> AsyncVerbs:
-        """UMP's verbs as they are, with its own requests."""
-        return AsyncVerbs(self.memoranda.ump)
+    def ump(self) -> Ump[Awaited]:
+        """UMP's own verbs, with its own requests."""
+        return cast("Ump[Awaited]", AsyncVerbs(self.memoranda.ump))
 
     @property
-    def oams(self) -> AsyncVerbs:
-        """The same memory through OAMS."""
-        return AsyncVerbs(self.memoranda.oams)
+    def oams(self) -> AsyncOams:
+        """The memory through OAMS."""
+        return AsyncOams(self.memoranda.oams)
 
     @property
-    def grains(self) -> AsyncVerbs:
-        """The same memory through OMS."""
-        return AsyncVerbs(self.memoranda.grains)
+    def grains(self) -> Grains[Awaited]:
+        """The memory through OMS."""
+        return cast("Grains[Awaited]", AsyncVerbs(self.memoranda.grains))
 
     @property
-    def openwop(self) -> AsyncVerbs:
-        """The same memory through openwop."""
-        return AsyncVerbs(self.memoranda.openwop)
+    def openwop(self) -> Openwop[Awaited]:
+        """The memory through openwop."""
+        return cast("Openwop[Awaited]", AsyncVerbs(self.memoranda.openwop))
 
     @property
-    def cal(self) -> AsyncVerbs:
+    def cal(self) -> Cal[Awaited]:
         """The query language: `await m.cal("RECALL beliefs")`, and its verbs."""
-        return AsyncVerbs(self.memoranda.cal)
+        return cast("Cal[Awaited]", AsyncVerbs(self.memoranda.cal))
 
     async def export(
         self, *, project: str | None = None, history: bool = True, report: Report | None = None
     ) -> tuple[Record, ...]:
-        """Every record that may leave; `report` is told what stays behind, and why."""
+        """Return every record that may leave; `report` counts those that stay, with the reasons."""
         exported = self.memoranda.export
         return await asyncio.to_thread(lambda: tuple(exported(project=project, history=history, report=report)))
 
     async def __aiter__(self) -> AsyncIterator[Memory]:
-        """All memories, last updated first."""
+        """Yield all memories, last updated first."""
         after: int | None = 0
         while after is not None:
             # A page that is full of large memories is shorter, and says where the next begins.

@@ -1,8 +1,6 @@
 import { NotFound } from "./errors.js";
-import { encoded, given, type Server } from "./server.js";
+import type { Server } from "./server.js";
 import type { EraseUserAnswer, FindAnswer, Grain, GrainAnswer, OwnedFindRequest, PutAnswer, SupersedeAnswer } from "./types.js";
-
-const GRAINS = "/oms/grains";
 
 /** The same memory through OMS. */
 export class Grains {
@@ -14,12 +12,12 @@ export class Grains {
 
   /** Add a grain. */
   put(grain: Grain): Promise<PutAnswer> {
-    return this.#server.ask("POST", GRAINS, { grain });
+    return this.#server.call("grain_put", { grain });
   }
 
   /** One grain by its address. */
   get(address: string): Promise<GrainAnswer> {
-    return this.#server.ask("GET", path(address));
+    return this.#server.call("grain_get", { address });
   }
 
   /** Whether there is such a grain. */
@@ -34,13 +32,13 @@ export class Grains {
   }
 
   /** Grains that match, best first when words were given, else in the order written. */
-  find(asked: Partial<OwnedFindRequest>): Promise<FindAnswer> {
-    return this.#server.ask("POST", `${GRAINS}/search`, asked);
+  find(request: Partial<OwnedFindRequest>): Promise<FindAnswer> {
+    return this.#server.call("grain_search", request);
   }
 
   /** Replace a grain under its policy. */
   supersede(address: string, grain: Grain, justification?: string): Promise<SupersedeAnswer> {
-    return this.#server.ask("POST", `${path(address)}/supersede`, given({ grain, justification }));
+    return this.#server.call("grain_supersede", { address, grain, justification });
   }
 
   /** Say what is known of a grain's truth. */
@@ -49,34 +47,26 @@ export class Grains {
     status: "unverified" | "verified" | "contested" | "retracted",
     options: { reason?: string; by?: string } = {},
   ): Promise<string> {
-    const asked = given({ status, ...options });
-    return (await this.#server.ask<{ verification_status: string }>("POST", `${path(address)}/verification`, asked))
-      .verification_status;
+    return (await this.#server.call("grain_verification", { address, status, ...options })).verification_status;
   }
 
   /** Put a legal hold on a grain, or lift it. */
   async setHold(address: string, held: boolean, reason = ""): Promise<boolean> {
-    const asked = `${path(address)}/hold${encoded({ reason })}`;
-    return (await this.#server.ask<{ held: boolean }>(held ? "PUT" : "DELETE", asked)).held;
+    return (await this.#server.call(held ? "grain_hold" : "grain_release", { address, reason })).held;
   }
 
   /** Erase a grain for compliance. */
   async erase(address: string, reason: string): Promise<void> {
-    await this.#server.ask("DELETE", path(address) + encoded({ reason }));
+    await this.#server.call("grain_erase", { address, reason });
   }
 
   /** Erase everything of a user, and destroy the user's key. */
   eraseUser(user_id: string, reason: string): Promise<EraseUserAnswer> {
-    return this.#server.ask("POST", "/oms/users/erase", { user_id, reason });
+    return this.#server.call("user_erase", { user_id, reason });
   }
 
   /** The address of the consent under which `grantee` may act on what is `subject`'s, now. */
   async consent(subject: string, grantee: string, scope = "retrieve"): Promise<string | null> {
-    const asked = encoded({ subject_did: subject, grantee_did: grantee, scope });
-    return (await this.#server.ask<{ address: string | null }>("GET", `/oms/consents${asked}`)).address;
+    return (await this.#server.call("consents", { subject_did: subject, grantee_did: grantee, scope })).address;
   }
-}
-
-function path(address: string): string {
-  return `${GRAINS}/${encodeURIComponent(address)}`;
 }

@@ -5,7 +5,8 @@
  */
 import { Grains } from "./grains.js";
 import { Oams } from "./oams.js";
-import { encoded, type Fields, given, lines, type Options, Server } from "./server.js";
+import type { Operations } from "./operations.js";
+import { type Fields, given, lines, type Options, type Sent, Server } from "./server.js";
 import type {
   CalAnswer,
   CalCheckAnswer,
@@ -21,14 +22,12 @@ import type {
   OamsDream,
   OamsUndone,
   OriginsAnswer,
-  ProjectsAnswer,
   RecallAnswer,
   RecallRequest,
   RehydrateAnswer,
   RememberAnswer,
   Report,
   ReviseAnswer,
-  ReviseRequest,
   RulesAnswer,
   StandardsAnswer,
   StatsAnswer,
@@ -41,7 +40,8 @@ import type {
 export * from "./errors.js";
 export type { Grains } from "./grains.js";
 export type { Oams, OamsFields } from "./oams.js";
-export type { Options } from "./server.js";
+export type { Operations } from "./operations.js";
+export type { Options, Sent } from "./server.js";
 export type * from "./types.js";
 
 export type Kind = NewMemory["kind"];
@@ -168,6 +168,14 @@ export class Memoranda {
     this.oams = new Oams(this.#server);
   }
 
+  /** Call any operation of the server by its name in the OpenAPI document, with its fields. */
+  call<Name extends keyof Operations>(
+    name: Name,
+    fields: Sent<Operations[Name]["fields"]> = {},
+  ): Promise<Operations[Name]["answer"]> {
+    return this.#server.call(name, fields);
+  }
+
   /** Remember a text; the same fact again is merged with what is known. */
   remember(text: string, beside: Beside = {}): Promise<RememberAnswer> {
     const { kind = "semantic", structured, source } = beside;
@@ -187,19 +195,18 @@ export class Memoranda {
       relations: targets.map((target) => ({ type: "about", target })),
       provenance: given({ method: "library", source: source === undefined ? undefined : { ref: source } }),
     };
-    return this.#server.ask("POST", "/ump/remember", filled(draft));
+    return this.#server.call("remember", filled(draft));
   }
 
   /** The best memories for a question, best first; none where none answers. */
   async recall(query: string, where: Where = {}): Promise<Hit[]> {
-    return (await this.#server.ask<RecallAnswer>("POST", "/ump/recall", question(query, where))).results;
+    return (await this.#server.call("recall", question(query, where))).results;
   }
 
   /** Recalled memories as one framed, neutralised block for a model's context. */
   forPrompt(query: string, options: PromptOptions = {}): Promise<RehydrateAnswer> {
     const { maxChars: max_chars, budgetChars: budget_chars, ids } = options;
-    const asked = { ...question(query, options), ...given({ max_chars, budget_chars, ids }) };
-    return this.#server.ask("POST", "/ump/rehydrate", asked);
+    return this.#server.call("rehydrate", { ...question(query, options), max_chars, budget_chars, ids });
   }
 
   /** The latest memories, last updated first. */
@@ -217,8 +224,8 @@ export class Memoranda {
   async *all(where: Listed = {}): AsyncGenerator<MemoryRecord> {
     let cursor: string | null = null;
     do {
-      const asked = { limit: PAGE, ...where, since: moment(where.since), cursor };
-      const page: ListAnswer = await this.#server.ask("GET", `/ump/memories${encoded(asked)}`);
+      const fields = { limit: PAGE, ...(where as Fields), since: moment(where.since), cursor };
+      const page: ListAnswer = await this.#server.call("list_memories", fields);
       yield* page.records;
       cursor = page.next_cursor;
     } while (cursor !== null);
@@ -226,12 +233,12 @@ export class Memoranda {
 
   /** Whose memory this is, and how much is in it. */
   stats(): Promise<StatsAnswer> {
-    return this.#server.ask("GET", "/ump/stats");
+    return this.#server.call("stats");
   }
 
   /** One memory by its id, or by the beginning of it. */
   async get(id: string): Promise<MemoryRecord> {
-    return (await this.#server.ask<{ record: MemoryRecord }>("GET", memory(id))).record;
+    return (await this.#server.call("get", { id })).record;
   }
 
   /** All versions of a memory, oldest first. */
@@ -239,7 +246,7 @@ export class Memoranda {
     const found: Version[] = [];
     let cursor: string | undefined;
     do {
-      const page: HistoryAnswer = await this.#server.ask("GET", `${memory(id)}/history${encoded({ cursor })}`);
+      const page: HistoryAnswer = await this.#server.call("history", { id, cursor });
       found.push(...page.versions);
       cursor = page.next_cursor;
     } while (cursor !== undefined);
@@ -261,14 +268,13 @@ export class Memoranda {
       const { [NATIVE]: _, [CUT]: __, ...kept } = body.structured ?? {};
       patch["body"] = filled({ text: body.text, structured: kept, ...given({ text, structured }) });
     }
-    const asked = { id, patch: filled(patch) } satisfies { id: string; patch: ReviseRequest["patch"] };
-    return this.#server.ask("POST", "/ump/revise", asked);
+    return this.#server.call("revise", { id, patch: filled(patch) });
   }
 
   /** Tombstone a memory, or erase it for good. */
   async forget(id: string, options: { reason?: string; hard?: boolean } = {}): Promise<ForgetAnswer["result"]> {
     const { reason = "", hard = false } = options;
-    return (await this.#server.ask<ForgetAnswer>("POST", "/ump/forget", { id, reason, hard })).result;
+    return (await this.#server.call("forget", { id, reason, hard })).result;
   }
 
   /** Say what became of a recalled memory. */
@@ -277,27 +283,27 @@ export class Memoranda {
     outcome: "followed" | "overridden" | "ignored" | "contradicted",
     session?: string,
   ): Promise<void> {
-    await this.#server.ask("POST", "/ump/feedback", given({ id, outcome, session }));
+    await this.#server.call("feedback", { id, outcome, session });
   }
 
   /** Ask in CAL, the query language of memory. */
   cal(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalAnswer> {
-    return this.#server.ask("POST", "/cal", given({ query, params, ...options }));
+    return this.#server.call("cal", { query, params, ...options });
   }
 
   /** Whether this is a query, and if not, the first thing wrong with it. */
   calCheck(query: string | Fields, params?: Fields): Promise<CalCheckAnswer> {
-    return this.#server.ask("POST", "/cal/check", given({ query, params }));
+    return this.#server.call("cal_check", { query, params });
   }
 
   /** Fix a query and say what it would do; its token executes it, once. */
   calPrepare(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalPrepareAnswer> {
-    return this.#server.ask("POST", "/cal/prepare", given({ query, params, ...options }));
+    return this.#server.call("cal_prepare", { query, params, ...options });
   }
 
   /** Run what was prepared. */
   calExecute(token: string): Promise<CalAnswer> {
-    return this.#server.ask("POST", "/cal/execute", { token });
+    return this.#server.call("cal_execute", { token });
   }
 
   /** An ASSEMBLE as events, as they happen, until the signal ends it. */
@@ -308,30 +314,30 @@ export class Memoranda {
     signal?: AbortSignal,
   ): AsyncGenerator<CalEvent> {
     const headers = { accept: "application/x-ndjson" };
-    const answer = await this.#server.send("POST", "/cal/stream", given({ query, params, ...options }), { headers, signal });
+    const answer = await this.#server.open("cal_stream", { query, params, ...options }, { headers, signal });
     for await (const line of lines(answer)) if (line) yield JSON.parse(line) as CalEvent;
   }
 
   /** Memories that look as if they held a secret, without it. */
   suspects(): Promise<SuspectsAnswer["suspects"]> {
-    return this.#looked("/ump/suspects");
+    return this.#suspected("suspects");
   }
 
   /** Memories that read as if they gave orders to a model. */
   orders(): Promise<SuspectsAnswer["suspects"]> {
-    return this.#looked("/ump/orders");
+    return this.#suspected("orders");
   }
 
   /** Say that a memory may read as if it gave orders: it is not listed again while it says the same. */
   async allowOrders(id: string): Promise<void> {
-    await this.#server.ask("POST", "/ump/orders/allow", { id });
+    await this.#server.call("allow_orders", { id });
   }
 
-  async #looked(path: string): Promise<SuspectsAnswer["suspects"]> {
+  async #suspected(name: "suspects" | "orders"): Promise<SuspectsAnswer["suspects"]> {
     const found: SuspectsAnswer["suspects"] = [];
     let cursor: string | null = null;
     do {
-      const page: SuspectsAnswer = await this.#server.ask("GET", `${path}${encoded({ cursor })}`);
+      const page: SuspectsAnswer = await this.#server.call(name, { cursor });
       found.push(...page.suspects);
       cursor = page.next_cursor;
     } while (cursor !== null);
@@ -340,42 +346,42 @@ export class Memoranda {
 
   /** One memory as each standard shows it. */
   async seenAs(id: string): Promise<StandardsAnswer["standards"]> {
-    return (await this.#server.ask<StandardsAnswer>("GET", `${memory(id)}/standards`)).standards;
+    return (await this.#server.call("seen_as", { id })).standards;
   }
 
   /** What a memory was made from, what was made from it, and how many go with it when it is erased. */
   origins(id: string): Promise<OriginsAnswer> {
-    return this.#server.ask("GET", `${memory(id)}/origins`);
+    return this.#server.call("origins", { id });
   }
 
   /** The projects in which there is or was anything. */
   async projects(): Promise<string[]> {
-    return (await this.#server.ask<ProjectsAnswer>("GET", "/ump/projects")).projects;
+    return (await this.#server.call("projects")).projects;
   }
 
   /** Take back the last change. */
   undoLast(): Promise<UndoAnswer> {
-    return this.#server.ask("POST", "/ump/undo");
+    return this.#server.call("undo_last");
   }
 
   /** What the owner asks for beyond what the server does. */
   rules(): Promise<RulesAnswer> {
-    return this.#server.ask("GET", "/ump/rules");
+    return this.#server.call("rules");
   }
 
   /** Ask for something else from now on. */
   setRules(rules: Partial<RulesAnswer>): Promise<RulesAnswer> {
-    return this.#server.ask("PUT", "/ump/rules", rules);
+    return this.#server.call("set_rules", rules as Fields);
   }
 
   /** A page of the change feed, after a place in it. */
   changes(after = 0, where: { project?: string } = {}): Promise<ChangesAnswer> {
-    return this.#server.ask("GET", `/ump/changes${encoded({ ...where, after })}`);
+    return this.#server.call("changes", { ...where, after });
   }
 
   /** Take out of a memory what looks like a secret, for good; the id that it has now. */
   async redact(id: string): Promise<string> {
-    return (await this.#server.ask<{ id: string }>("POST", "/ump/redact", { id })).id;
+    return (await this.#server.call("redact", { id })).id;
   }
 
   /** Every record that may leave, in the order written; `onReport` is told what stays behind, page by page. */
@@ -385,7 +391,7 @@ export class Memoranda {
     const { project, history, onReport } = options;
     let cursor: string | null = null;
     do {
-      const page: ExportAnswer = await this.#server.ask("GET", `/ump/export${encoded({ project, history, cursor })}`);
+      const page: ExportAnswer = await this.#server.call("export", { project, history, cursor });
       onReport?.(page.report);
       yield* page.records as MemoryRecord[];
       cursor = page.next_cursor;
@@ -401,7 +407,7 @@ export class Memoranda {
     let batch: object[] = [];
     let first = 1;
     const flush = async () => {
-      if (batch.length) reports.push(await this.#server.ask("POST", "/ump/import", { records: batch, first, ...options }));
+      if (batch.length) reports.push(await this.#server.call("import_records", { records: batch, first, ...options }));
       first += batch.length;
       batch = [];
     };
@@ -415,17 +421,17 @@ export class Memoranda {
 
   /** The imports that can be taken back, the last first. */
   async imports(): Promise<ImportsAnswer["imports"]> {
-    return (await this.#server.ask<ImportsAnswer>("GET", "/ump/imports")).imports;
+    return (await this.#server.call("imports")).imports;
   }
 
   /** Take back an import, the last unless it is named. */
   undoImport(id?: string): Promise<UndoImportAnswer> {
-    return this.#server.ask("POST", "/ump/imports/undo", given({ id }));
+    return this.#server.call("undo_import", { id });
   }
 
   /** Check every signature, the audit chain and the database. */
   verify(): Promise<VerifyAnswer> {
-    return this.#server.ask("GET", "/ump/verify");
+    return this.#server.call("verify");
   }
 
   /** What a strategy makes of a namespace: shown, or written too (`dryRun: false`). */
@@ -434,13 +440,13 @@ export class Memoranda {
     options: { namespace?: string; dryRun?: boolean; limit?: number; budget?: number } = {},
   ): Promise<OamsDream> {
     const { namespace, dryRun = true, limit, budget } = options;
-    const asked = { strategy, namespace: await this.oams.namespace(namespace), dry_run: dryRun, limit, budget };
-    return this.#server.ask("POST", "/v1/oams/dreams", given(asked));
+    const fields = { strategy, namespace: await this.oams.namespace(namespace), dry_run: dryRun, limit, budget };
+    return this.#server.call("oams_consolidate", fields as Fields);
   }
 
   /** Take back what a run of `consolidate` wrote. */
   undo(runId: string): Promise<OamsUndone> {
-    return this.#server.ask("DELETE", `/v1/oams/dreams/${encodeURIComponent(runId)}`);
+    return this.#server.call("oams_undo_dream", { run_id: runId });
   }
 
   /** Changes as they happen, until the signal ends it; `after` goes on after a place in the feed. */
@@ -449,7 +455,7 @@ export class Memoranda {
     signal?: AbortSignal,
   ): AsyncGenerator<ChangeEvent> {
     const headers = { accept: "text/event-stream" };
-    const answer = await this.#server.send("GET", `/ump/subscribe${encoded(where)}`, undefined, { headers, signal });
+    const answer = await this.#server.open("subscribe", where, { headers, signal });
     let block: { [name: string]: string } = {};
     try {
       for await (const line of lines(answer)) {
@@ -485,10 +491,6 @@ function question(query: string, where: Where): RecallRequest {
       rerank: where.rerank,
     }),
   }) as unknown as RecallRequest;
-}
-
-function memory(id: string): string {
-  return `/ump/memory/${encodeURIComponent(id)}`;
 }
 
 function moment(when: When | undefined): string | undefined {

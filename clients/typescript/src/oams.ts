@@ -1,4 +1,4 @@
-import { encoded, given, type Server } from "./server.js";
+import type { Server } from "./server.js";
 import type { OamsMemory, OamsPage } from "./types.js";
 
 export interface OamsFields {
@@ -23,49 +23,45 @@ export class Oams {
   /** A namespace by its whole name. */
   async namespace(name?: string): Promise<string> {
     if (name?.includes(":")) return name;
-    this.#own ??= this.#server.ask<{ default: string }>("GET", "/v1/oams/namespaces").then((said) => said.default);
+    this.#own ??= this.#server.call("oams_namespaces").then((answer) => answer.default);
     const own = await this.#own;
     return name === undefined ? own : `${own.split(":")[0]}:${name}`;
   }
 
   /** Where there is anything. */
   async namespaces(): Promise<string[]> {
-    return (await this.#server.ask<{ namespaces: string[] }>("GET", "/v1/oams/namespaces")).namespaces;
+    return (await this.#server.call("oams_namespaces")).namespaces;
   }
 
   /** Write a memory: a new one, or the next version of what is under the key. */
   async store(key: string, value: string, fields: OamsFields & { namespace?: string } = {}): Promise<OamsMemory> {
-    const { namespace: name, ifMatch, ifAbsent, ...rest } = fields;
+    const { namespace: name, ifMatch, ifAbsent, tags, ...rest } = fields;
     const namespace = await this.namespace(name);
     const headers: { [name: string]: string } = {};
     if (ifMatch !== undefined) headers["if-match"] = ifMatch;
     if (ifAbsent === true) headers["if-none-match"] = "*";
-    return this.#server.ask("PUT", path(namespace, key), given({ key, namespace, value, ...rest }), headers);
+    return this.#server.call("oams_store", { key, namespace, value, tags: tags && [...tags], ...rest }, headers);
   }
 
   /** The best memories for a query. */
   async recall(query: string, options: { namespace?: string; k?: number; tags?: readonly string[] } = {}): Promise<OamsMemory[]> {
     const { namespace, k = 8, tags } = options;
-    return this.#server.ask("POST", "/v1/oams/recall", given({ query, namespaces: [await this.namespace(namespace)], k, tags }));
+    return this.#server.call("oams_recall", { query, namespaces: [await this.namespace(namespace)], k, tags: tags && [...tags] });
   }
 
   /** One memory by its key. */
   async get(key: string, namespace?: string): Promise<OamsMemory> {
-    return this.#server.ask("GET", path(await this.namespace(namespace), key));
+    return this.#server.call("oams_get", { namespace: await this.namespace(namespace), key });
   }
 
   /** Take a memory out of every answer. */
   async forget(key: string, namespace?: string): Promise<void> {
-    await this.#server.ask("DELETE", path(await this.namespace(namespace), key));
+    await this.#server.call("oams_forget", { namespace: await this.namespace(namespace), key });
   }
 
   /** A page of a namespace, last updated first. */
   async list(options: { namespace?: string; limit?: number; cursor?: string; tags?: readonly string[] } = {}): Promise<OamsPage> {
-    const { namespace, ...rest } = options;
-    return this.#server.ask("GET", `/v1/oams/memories/${encodeURIComponent(await this.namespace(namespace))}${encoded(rest)}`);
+    const { namespace, tags, ...rest } = options;
+    return this.#server.call("oams_list", { ...rest, namespace: await this.namespace(namespace), tags: tags && [...tags] });
   }
-}
-
-function path(namespace: string, key: string): string {
-  return `/v1/oams/memories/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
 }

@@ -1,4 +1,5 @@
 import { errorOf, StoreUnavailable } from "./errors.js";
+import { type Operations, ROUTES } from "./operations.js";
 
 export interface Options {
   /** An API key (`mk_…`) or a capability token (`umpcap.…`). */
@@ -8,6 +9,9 @@ export interface Options {
 }
 
 export type Fields = { [name: string]: unknown };
+
+/** Fields as they are passed: those that are undefined or null are not sent. */
+export type Sent<Known> = { [Name in keyof Known]?: Known[Name] | undefined | null };
 
 /** A server, and the key for it. */
 export class Server {
@@ -22,10 +26,31 @@ export class Server {
     if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
   }
 
-  /** What a path answers. Throws what the server refuses with. */
-  async ask<Answer>(method: string, path: string, body?: unknown, headers: { [name: string]: string } = {}): Promise<Answer> {
-    const answer = await this.send(method, path, body, { headers });
-    return (answer.status === 204 ? undefined : await answer.json()) as Answer;
+  /** Call an operation with its fields, and return its answer. Throws the error that the server refuses with. */
+  async call<Name extends keyof Operations>(
+    name: Name,
+    fields: Sent<Operations[Name]["fields"]> = {},
+    headers: { [name: string]: string } = {},
+  ): Promise<Operations[Name]["answer"]> {
+    const answer = await this.open(name, fields, { headers });
+    return (answer.status === 204 ? undefined : await answer.json()) as Operations[Name]["answer"];
+  }
+
+  /** Call an operation whose answer is read as it comes. */
+  open<Name extends keyof Operations>(
+    name: Name,
+    fields: Sent<Operations[Name]["fields"]>,
+    more: { headers?: { [name: string]: string }; signal?: AbortSignal | undefined } = {},
+  ): Promise<Response> {
+    const [method, template, rest] = ROUTES[name];
+    const left = given(fields as Fields);
+    const path = template.replace(/\{(\w+)\}/g, (_, part: string) => {
+      const value = String(left[part]);
+      delete left[part];
+      return encodeURIComponent(value);
+    });
+    const query = rest === "query" ? encoded(left) : "";
+    return this.send(method, path + query, rest === "body" ? left : undefined, more);
   }
 
   async send(

@@ -1,4 +1,34 @@
-// Written by generate.py from the server's OpenAPI document; change that instead.
+// Written by generate.py from the server's table of operations; change that instead.
+
+export type AllowOrdersAnswer = {
+  /** It is not listed again while its content is the same. */
+  ok: true;
+};
+
+export type AuditAnswer = {
+  events: { [name: string]: unknown }[];
+};
+
+/** A filter for events of the audit log (UMP 1.0 section 9). */
+export type AuditRequest = {
+  op?: string | string[] | null;
+  actor?: string | null;
+  target?: string | null;
+  owner?: string | null;
+  project?: string | null;
+  since?: string | null;
+  until?: string | null;
+  /** Events per response, at most 1000. */
+  limit?: number;
+};
+
+export type AuditVerifyAnswer = {
+  ok: boolean;
+  count: number;
+  pruned?: number;
+  brokenAt?: number;
+  reason?: string;
+};
 
 /** The envelope (CAL §15). Its other members depend on the statement. */
 export type CalAnswer = {
@@ -41,6 +71,16 @@ export type CalAnswer = {
   [name: string]: unknown;
 };
 
+export type CalCancelAnswer = {
+  assembly_id: string;
+  result: "cancelled";
+};
+
+export type CalCapabilities = {
+  features: string[];
+  [name: string]: unknown;
+};
+
 export type CalCheckAnswer = {
   /** True if the query can be run. */
   valid: boolean;
@@ -51,6 +91,14 @@ export type CalCheckAnswer = {
     suggestion: string | null;
     message: string;
   } | null;
+};
+
+/** The token of a prepared query, and the owner of the memory. */
+export type CalOwnedExecuteRequest = {
+  /** The token that cal.prepare returned: valid for five minutes, one execution, and only for you. */
+  token: string;
+  /** The owner of the memory, for a credential with access to several; by default its own. */
+  owner?: string | null;
 };
 
 /** A query and its values, and the page of the answer to return. */
@@ -83,6 +131,69 @@ export type CalPrepareAnswer = {
   side_effects: { [name: string]: unknown }[];
 };
 
+/** A query and its values, and the user on whose behalf it runs, which is never part of the query. */
+export type CalQueryRequest = {
+  /** The text of a query, or its JSON form. */
+  query: string | { [name: string]: unknown };
+  /** A value for each $name: text, number, boolean, or a list of these. */
+  params?: { [name: string]: unknown };
+  /** The namespace; by default the project of the credential, else `shared`. */
+  namespace?: string | null;
+  /** The user on whose behalf the query runs, for MY and $current_user_id; by default the owner. */
+  user?: string | null;
+  /** The owner of the memory, for a credential with access to several; by default its own. */
+  owner?: string | null;
+  /** The agent that sends the query; recorded in the audit log. */
+  agent?: string | null;
+  /** Follow the printed specification strictly. */
+  strict?: boolean;
+};
+
+export type CalTokenAnswer = {
+  token: string;
+};
+
+/** The rights of a new capability token: namespace, operations, lifetime and uses (section 18). */
+export type CalTokenRequest = {
+  /** The namespace; by default the project of the credential, else `shared`. */
+  namespace?: string | null;
+  /** The user on whose behalf queries run; by default the owner. */
+  user?: string | null;
+  /** True if the token may append. */
+  tier1?: boolean;
+  /** Allowed operations; by default all. */
+  operations?: string[];
+  /** Allowed grain types; by default all. */
+  grain_types?: string[];
+  lifetime_ms?: number;
+  uses?: number;
+  writes?: number;
+};
+
+export type Capabilities = {
+  server: {
+    name: string;
+    version: string;
+  };
+  /** The UMP version of the server. */
+  ump: string;
+  /** The UMP conformance level. */
+  conformance: string;
+  /** The kinds of memory it accepts. */
+  kinds: ("semantic" | "episodic" | "procedural" | "working" | "identity")[];
+  /** The interfaces it offers. */
+  bindings: string[];
+  /** The ranking signals in recall results. */
+  retrieval_signals?: string[];
+  /** The most memories one recall returns. */
+  max_recall?: number;
+  /** true: it accepts new memories. */
+  writable?: boolean;
+  /** true: it keeps an audit log. */
+  audit?: boolean;
+  [name: string]: unknown;
+};
+
 export type ChangesAnswer = {
   events: {
     seq: number;
@@ -96,10 +207,32 @@ export type ChangesAnswer = {
   is_last: boolean;
 };
 
+export type ConsentAnswer = {
+  /** null: no such consent. */
+  address: string | null;
+};
+
+export type ElsewhereAnswer = {
+  /** The number of results in each project, largest first. */
+  projects: { [name: string]: number };
+};
+
+export type EraseAnswer = {
+  result: "erased";
+};
+
 export type EraseUserAnswer = {
   erased: number;
   held: number;
   key_destroyed: boolean;
+};
+
+/** A request to erase all memories of one user. */
+export type EraseUserRequest = {
+  user_id: string;
+  /** The reason, in a line or two; kept in the audit log. */
+  reason?: string;
+  owner?: string | null;
 };
 
 export type ExportAnswer = {
@@ -109,6 +242,11 @@ export type ExportAnswer = {
   report: Report;
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
+};
+
+export type FeedbackAnswer = {
+  /** The feedback is on record. */
+  ok: true;
 };
 
 /** Feedback on a memory (section 3.8). */
@@ -163,6 +301,33 @@ export type FindAnswer = {
 export type ForgetAnswer = {
   /** tombstoned: hidden; erased: its content is destroyed. */
   result: "tombstoned" | "erased";
+};
+
+/** The memory to forget, and the reason (section 3.6). */
+export type ForgetRequest = {
+  /** The memory's id, from remember or recall. */
+  id: string;
+  /** The actor, if it is not the credential's holder; the audit log records it as a claim. */
+  actor?: {
+    /** A DID or another name. */
+    did: string;
+    /** The kind of actor; default: user. */
+    kind?: "agent" | "import" | "model" | "scan" | "user" | null;
+  } | null;
+  /** The reason, in one line; kept in the audit log. */
+  reason?: string | null;
+  /** true: erase the content permanently; false: keep it in the history, hidden from recall. */
+  hard?: boolean;
+};
+
+export type GetAnswer = {
+  record: MemoryRecord;
+};
+
+/** A request for one memory (section 3.4). */
+export type GetRequest = {
+  /** The memory's id, from remember or recall. */
+  id: string;
 };
 
 /** The fields of a grain under their full names (sections 6, 8). Fields that are not listed here are kept too. */
@@ -228,6 +393,18 @@ export type GrainAnswer = {
   written_by?: string;
 };
 
+export type GrainExportAnswer = {
+  grains: {
+    /** The encoded grain, in its envelope if signed, in base64. */
+    grain: string;
+    /** The store's index fields of it (OMS §5.6). */
+    index: { [name: string]: unknown };
+  }[];
+  report: Report;
+  /** The cursor of the next page; null on the last page. */
+  next_cursor: string | null;
+};
+
 export type HistoryAnswer = {
   /** The cursor of the next page; absent on the last page. */
   next_cursor?: string;
@@ -237,6 +414,76 @@ export type HistoryAnswer = {
     replaced: string | null;
     verified: boolean;
   })[];
+};
+
+export type HoldAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  held: boolean;
+};
+
+/** The ids of several memories. */
+export type IdsRequest = {
+  /** Ids of memories. */
+  ids: string[];
+};
+
+export type ImportPartAnswer = {
+  report: Report;
+  /** The id for continuing or undoing the import; null while nothing is written. */
+  import: string | null;
+  /** Superseded memories whose successor is not imported yet. */
+  waiting: {
+    where: string;
+    successor: string;
+  }[];
+};
+
+/** A part of an import. */
+export type ImportPartRequest = {
+  items: ({
+    /** The standard of its form. */
+    form: "oams" | "oms" | "ump";
+    /** A UMP record, an OAMS memory, or the bytes of a grain in base64. */
+    value?: unknown;
+    /** Instead of `value`: JSON of an OAMS memory, stored unchanged. */
+    line?: string | null;
+    /** Its location, for the report. */
+    where?: string;
+    /** Its number in the source, for the report. */
+    number?: number;
+    /** The index state of a grain in another store (OMS §5.6). */
+    index?: {
+      superseded_by?: string | null;
+      system_valid_to?: number | null;
+      verification_status?: string | null;
+      successor_name?: string | null;
+      record?: string | null;
+      supersedes?: string[] | null;
+    } | null;
+  })[];
+  /** A name for the import, such as a file name. A named import can be undone. */
+  what?: string | null;
+  /** `import` of the previous part, to continue it. */
+  id?: string | null;
+  /** Make yourself the owner of all memories. */
+  adopt?: boolean;
+  /** The namespace for OAMS memories, instead of their own. */
+  namespace?: string | null;
+  /** Import memories that were forgotten here, too. */
+  restore?: boolean;
+  /** Report the effects without writing anything. */
+  dry_run?: boolean;
+};
+
+/** Records to import; bad ones are reported and skipped. An extension of the standard. */
+export type ImportRequest = {
+  /** Complete records, as exported. */
+  records: unknown[];
+  /** Import records that were forgotten here, too. */
+  restore?: boolean;
+  /** The number of the first record, for the report. */
+  first?: number;
 };
 
 export type ImportsAnswer = {
@@ -253,6 +500,13 @@ export type ListAnswer = {
   records: MemoryRecord[];
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
+};
+
+export type Manifest = {
+  ump: string;
+  conformance: string;
+  endpoint?: string;
+  [name: string]: unknown;
 };
 
 /** The memory; kind and body.text are required. The credential determines owner and provenance. */
@@ -353,6 +607,30 @@ export type NewMemory = {
   ump?: "0.1" | "1.0";
 };
 
+/** BATCH_STORE: memories with different `(namespace, key)` pairs. */
+export type OamsBatch = {
+  memories: OamsWhole[];
+};
+
+/** RECALL over namespaces of several owners (section 4). */
+export type OamsConsentedRecallRequest = {
+  /** The question or keywords; at most 8192 bytes. */
+  query: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string | null;
+  namespaces?: string[] | null;
+  /** Maximum number of results, at most 100. */
+  k?: number | null;
+  /** Only memories with all of these tags. */
+  tags?: string[] | null;
+  /** Only memories updated at this time or later. */
+  since?: string | null;
+  /** Only memories updated before this time. */
+  until?: string | null;
+  /** A capability token of every owner, for a query over several owners. */
+  consents?: string[];
+};
+
 export type OamsDream = {
   /** The id for undoing the run, if it wrote anything. */
   run_id: string;
@@ -380,6 +658,52 @@ export type OamsDream = {
   /** The reasons why some results cannot be stored. */
   left_out: string[];
 };
+
+/** A consolidation run over a namespace (section 6), by default the caller's own. */
+export type OamsDreamRequest = {
+  strategy: "associate" | "compress" | "evolve" | "forecast" | "insight_generate" | "pattern_extract" | "reflect" | "synthesize" | "validate" | "vendor:statements";
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string | null;
+  /** Report the results without writing them. */
+  dry_run?: boolean;
+  /** Write only the results with these keys. */
+  only?: string[] | null;
+  /** Write nothing, and never suggest the results with these keys again. */
+  refuse?: string[] | null;
+  /** Maximum number of results; default: 50. */
+  limit?: number;
+  /** Maximum tokens of a compressed text; default: 400. */
+  budget?: number;
+  /** Minimum number of occurrences of a pattern. */
+  least?: number;
+  /** Minimum similarity of two memories to link them. */
+  likeness?: number;
+};
+
+export type OamsDreams = {
+  runs: ({
+    run_id: string;
+    namespace: string;
+    strategy: "synthesize" | "pattern_extract" | "insight_generate" | "compress" | "associate" | "validate" | "evolve" | "forecast" | "reflect" | "vendor:statements";
+    at: string;
+    created: string[];
+    updated: string[];
+    taken_back: string[];
+    /** true for the last run of a strategy over a namespace. */
+    can_be_undone: boolean;
+  })[];
+};
+
+export type OamsExport = {
+  /** Memories in file form, one JSON text each. */
+  lines: string[];
+  /** The memories of this page that were not exported, with reasons. */
+  report: Report;
+  /** The cursor of the next page; null on the last page. */
+  next_cursor: string | null;
+};
+
+export type OamsMemories = OamsMemory[];
 
 /** A memory (OAMS §2). Fields that OAMS does not define are kept. */
 export type OamsMemory = {
@@ -409,10 +733,45 @@ export type OamsMemory = {
   [name: string]: unknown;
 };
 
+export type OamsNamespaces = {
+  /** The caller's own namespace, used if a request names none. */
+  default: string;
+  /** The namespaces with memories, by name. */
+  namespaces: string[];
+};
+
 export type OamsPage = {
   memories: OamsMemory[];
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
+};
+
+/** A memory to store (section 2). Key and namespace may be in the path; the server can assign the times. */
+export type OamsSent = {
+  /** Text or Markdown; at most a mebibyte of UTF-8. */
+  value: string;
+  key?: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace?: string;
+  /** Returned in lower case. */
+  tags?: string[] | null;
+  /** Any JSON members; these names are reserved (section 2). */
+  metadata?: {
+    value_type?: string | null;
+    confidence?: number | null;
+    last_used_at?: string | null;
+    decay_score?: number | null;
+    language?: string | null;
+    pii?: boolean | null;
+    [name: string]: unknown;
+  } | null;
+  created_at?: string | null;
+  updated_at?: string | null;
+  embedding_model?: string | null;
+  embedding?: number[] | null;
+  parent_id?: string | null;
+  source_id?: string | null;
+  [name: string]: unknown;
 };
 
 export type OamsUndone = {
@@ -421,6 +780,34 @@ export type OamsUndone = {
   brought_again: string[];
   /** Keys of memories that were edited or put on hold since, or whose sources were forgotten. */
   left: string[];
+};
+
+/** A memory to store, with its namespace and key. */
+export type OamsWhole = {
+  /** Text or Markdown; at most a mebibyte of UTF-8. */
+  value: string;
+  key: string;
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  namespace: string;
+  /** Returned in lower case. */
+  tags?: string[] | null;
+  /** Any JSON members; these names are reserved (section 2). */
+  metadata?: {
+    value_type?: string | null;
+    confidence?: number | null;
+    last_used_at?: string | null;
+    decay_score?: number | null;
+    language?: string | null;
+    pii?: boolean | null;
+    [name: string]: unknown;
+  } | null;
+  created_at?: string | null;
+  updated_at?: string | null;
+  embedding_model?: string | null;
+  embedding?: number[] | null;
+  parent_id?: string | null;
+  source_id?: string | null;
+  [name: string]: unknown;
 };
 
 export type OriginsAnswer = {
@@ -460,8 +847,24 @@ export type OwnedFindRequest = {
   owner?: string | null;
 };
 
+export type PlaceAnswer = {
+  /** The number of the last change. */
+  place: number;
+};
+
 export type ProjectsAnswer = {
   projects: string[];
+};
+
+export type PruneAnswer = {
+  pruned: number;
+};
+
+/** A request to remove old events from an audit log. */
+export type PruneRequest = {
+  owner?: string | null;
+  /** Remove the events before this time. */
+  before: string;
 };
 
 export type PutAnswer = {
@@ -471,6 +874,16 @@ export type PutAnswer = {
   result: "created" | "exists";
   /** Recommendations for the author. */
   warnings: string[];
+};
+
+export type PutRequest = Grain | {
+  grain: Grain;
+};
+
+/** The reason of an operation. */
+export type ReasonRequest = {
+  /** The reason, in a line or two; kept in the audit log. */
+  reason?: string;
 };
 
 export type RecallAnswer = {
@@ -649,6 +1062,11 @@ export type MemoryRecord = {
   ump: "0.1" | "1.0";
 };
 
+export type RedactAnswer = {
+  /** Its new id. */
+  id: string;
+};
+
 export type RehydrateAnswer = {
   text: string;
   injected: string[];
@@ -737,6 +1155,10 @@ export type RememberAnswer = {
   result: "created" | "merged";
 };
 
+export type RememberRequest = NewMemory | {
+  record: NewMemory;
+};
+
 export type Report = {
   created: number;
   merged: number;
@@ -821,6 +1243,22 @@ export type RulesAnswer = {
   writes_per_minute: number;
 };
 
+/** The rules of an owner, in addition to the server's. */
+export type RulesRequest = {
+  /** Compliance presets. */
+  presets?: ("ccpa" | "gdpr" | "hipaa")[];
+  /** 0: no limit. */
+  memories?: number;
+  /** 0: no limit. */
+  bytes?: number;
+  /** 0: no limit. */
+  writes_per_minute?: number;
+};
+
+export type ShortIdsAnswer = {
+  short: { [name: string]: string };
+};
+
 export type StandardsAnswer = {
   /** The memory in each standard, by name; standards that cannot show it are absent. */
   standards: { [name: string]: { [name: string]: unknown } };
@@ -848,6 +1286,11 @@ export type SupersedeAnswer = {
   warnings: string[];
 };
 
+export type SupersedeRequest = Grain | {
+  grain: Grain;
+  justification?: string;
+};
+
 export type SuspectsAnswer = {
   suspects: {
     /** The memory's id. */
@@ -855,6 +1298,15 @@ export type SuspectsAnswer = {
     kinds: string[];
     text: string;
     is_current: boolean;
+  }[];
+  /** The cursor of the next page; null on the last page. */
+  next_cursor: string | null;
+};
+
+export type SuspectsBesideAnswer = {
+  suspects: {
+    where: string;
+    kinds: string[];
   }[];
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
@@ -876,6 +1328,26 @@ export type UndoImportAnswer = {
   forgotten: number;
   restored: number;
   left: number;
+};
+
+/** A request to undo an import, by default the last. An extension of the standard. */
+export type UndoImportRequest = {
+  id?: string | null;
+};
+
+export type VerificationAnswer = {
+  /** SHA-256 of the grain. */
+  address: string;
+  verification_status: "unverified" | "verified" | "contested" | "retracted";
+};
+
+/** A verification status, its reason, and the grain that contradicts the one it is for. */
+export type VerificationRequest = {
+  status: "contested" | "retracted" | "unverified" | "verified";
+  /** The reason, in a line or two; kept in the audit log. */
+  reason?: string;
+  /** The grain that contradicts it. */
+  by?: string | null;
 };
 
 export type VerifyAnswer = {

@@ -43,6 +43,7 @@ test("what there is is listed, counted and walked through", async () => {
   for await (const record of m.all({ tags: ["fact"], kind: ["semantic", "episodic"] })) count += record ? 1 : 0;
   assert.equal(count, 60);
   assert.equal((await m.stats()).projects["many"], 60);
+  assert.deepEqual((await m.call("list_memories", { project: "many", limit: 1 })).records[0].body.text, "fact 59");
 });
 
 test("changes are told as they happen", async () => {

@@ -8,7 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from memoranda.bindings.http.app import Seams
 from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.openwop import EXAMPLE_REF, OPENWOP
+from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.conformance import probes
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     # The declaration for type checkers of the class below.
     @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
     class _StructBase:
+        __struct_fields__: ClassVar[tuple[str, ...]]
         __struct_encode_fields__: ClassVar[tuple[str, ...]]
 
         def __init_subclass__(cls, **options: Any) -> None: ...

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class OamsMemories:
     """One person's memory as OAMS memories, for a program: keyword arguments become requests.
 
-    A namespace is named whole (`user-x123ab:personal`), or by its scope alone if it is the owner's own; without one,
-    the owner's default namespace is meant. `verbs` are OAMS's own, with its own requests.
+    A namespace is given by its whole name (`user-x123ab:personal`), or by its scope alone if it is the owner's own;
+    the default is the owner's default namespace. `verbs` are OAMS's own, with its own requests.
 
     >>> from memoranda import Memoranda
     >>> with Memoranda.open(":memory:") as m:
@@ -32,21 +32,22 @@ class OamsMemories:
         self.verbs = verbs
 
     def namespace(self, name: str | None = None) -> Namespace:
-        """The namespace that a name stands for: whole, or a scope of one's own; without one, one's default."""
+        """Return the namespace of a name: whole, or a scope of the owner's; without one, the owner's default."""
         if name is None or ":" not in name:
             return self.verbs.namespace(name)
         from memoranda.standards.oams.namespace import parse_namespace
 
-        # Said whole, it needs nobody to say whose it is.
+        # A whole name states its owner.
         return parse_namespace(name)
 
     @property
     def namespaces(self) -> Sequence[str]:
-        """Where there is anything."""
+        """The namespaces that hold anything."""
         return self.verbs.namespaces()
 
     def store(
         self,
+        /,
         key: str,
         value: str,
         *,
@@ -66,30 +67,30 @@ class OamsMemories:
         self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
     ) -> Sequence[StoredMemory]:
         """Write many memories, all or none; those that name no namespace go into this one."""
-        place = str(self.namespace(namespace))
-        return self.verbs.batch_store([{"namespace": place, **memory} for memory in memories])
+        default = str(self.namespace(namespace))
+        return self.verbs.batch_store([{"namespace": default, **memory} for memory in memories])
 
     def recall(
-        self, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
+        self, /, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
     ) -> Sequence[Memory]:
-        """The best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
-        named = [namespace] if namespace is None or isinstance(namespace, str) else namespace
-        asked = {"query": query, "namespaces": [str(self.namespace(each)) for each in named], "k": k, **where}
+        """Return the best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
+        names = [namespace] if namespace is None or isinstance(namespace, str) else namespace
+        request = {"query": query, "namespaces": [str(self.namespace(name)) for name in names], "k": k, **where}
         from memoranda.standards.oams.requests import RecallRequest
 
-        return self.verbs.recall(RecallRequest.parse(asked))
+        return self.verbs.recall(RecallRequest.parse(request))
 
     def get(self, key: str, *, namespace: str | None = None) -> Shown:
-        """One memory by its key, with the tag of its version."""
+        """Return one memory by its key, with the tag of its version."""
         return self.verbs.get(self.namespace(namespace), key)
 
     def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
         """Take a memory out of every answer."""
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
-    def list(self, *, namespace: str | None = None, **where: Any) -> Page:
-        """A page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
-        asked = {"namespace": str(self.namespace(namespace)), **where}
+    def list(self, /, *, namespace: str | None = None, **where: Any) -> Page:
+        """Return a page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
+        request = {"namespace": str(self.namespace(namespace)), **where}
         from memoranda.standards.oams.requests import ListRequest
 
-        return self.verbs.list_memories(ListRequest.parse(asked))
+        return self.verbs.list_memories(ListRequest.parse(request))

@@ -1,8 +1,8 @@
-"""What is brought from elsewhere, taken in by a server: read here, and sent a part at a time.
+"""An import over a server: items are read here, and sent a part at a time.
 
-Files stay where they are: each memory in them travels in the form it has. What cannot be read is refused here, in the
-place where it stood; a successor that comes with a later part is known here, too, and only one that never comes is
-warned of. All parts are one import on the server's record, which can be taken back as a whole.
+Files stay on this machine; each memory in them travels in its own form. An item that cannot be read is refused here, at
+its position in the report. A successor that comes with a later part is no reason for a warning; one that never comes
+is. The server records all parts as one import, which can be undone as one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
-from memoranda.library.connection import Connection
 from memoranda.service.adoption import Renaming
 from memoranda.service.ancestry import missing_successor
 from memoranda.service.exchange import Item, Part
@@ -26,43 +25,28 @@ from memoranda.standards.oms.manifest import DEFAULT
 from memoranda.standards.oms.signature import SignedGrain, open_delivery
 from memoranda.standards.ump.requests import MAX_IMPORT
 
-# Half of what a server takes.
+# Bytes of JSON in one request: half of a server's limit, as items are measured without their frame.
 _BATCH_BYTES: Final = 1_048_576
 
 
-def part(
-    server: Connection,
-    items: Iterable[Item],
-    *,
-    label: str | None,
-    name: str | None = None,
-    adopt: bool = False,
-    into: Namespace | None = None,
-    restore: bool = False,
-    is_dry: bool = False,
-) -> Part:
-    """Send one part, which fits into one request."""
-    asked = {"items": [_said(each) for each in items], "adopt": adopt, "restore": restore, "dry_run": is_dry}
-    more = {"what": label, "id": name, "namespace": None if into is None else str(into)}
-    said = server.post("/ump/imports", {**asked, **{key: value for key, value in more.items() if value is not None}})
-    waiting = [(each["where"], each["successor"]) for each in said["waiting"]]
-    return Part(report=Report.of(said["report"]), name=said["import"], waiting=waiting)
+SendPart = Callable[..., Part]
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What cannot be read, or cannot go where it is to go."""
+    """An item that cannot be read, or has no place to go."""
 
     item: Item
     error: MemorandaError
 
 
 class RemoteImport:
-    """One import on its way."""
+    """One import in progress."""
 
     def __init__(
         self,
-        server: Connection,
+        send: SendPart,
+        own_tenant: Callable[[], str],
         *,
         owner: str | None = None,
         adopt: bool = False,
@@ -75,21 +59,21 @@ class RemoteImport:
     ) -> None:
         if owner is not None:
             raise Unsupported("owner: the key decides whose memory it is")
-        self._server = server
+        self._send_part = send
         self._how: dict[str, Any] = {"adopt": adopt, "into": into, "restore": restore, "is_dry": is_dry}
         self._label = label
         self._progress = progress
         self._report = report if report is not None else Report()
         self._renaming: Renaming | None = None
         if adopt or into is not None:
-            self._renaming = Renaming(into=into, tenant=str(server.get("/ump/stats")["owner"]))
+            self._renaming = Renaming(into=into, tenant=own_tenant())
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
-        # What was sent, where anything waits for a successor.
+        # Names of the items sent, among which successors are looked for.
         self._sent: set[str] = set()
 
     def run(self, items: Iterable[Item]) -> Report:
-        """Send all of it."""
+        """Send all items, and return the report."""
         for batch in _batches(self._readable(items)):
             self._send(batch)
         for where, successor in self._waiting:
@@ -110,7 +94,7 @@ class RemoteImport:
                 yield Refused(item, error)
 
     def _placed(self, item: Item) -> Item:
-        """The item at the place where it goes; that two go to the same place is seen only by who has all of them."""
+        """Return an item with its target namespace. Only the sender has all items, and sees two with one target."""
         if item.error is not None:
             raise item.error
         if item.form != "oams" or self._renaming is None or not isinstance(item.value, dict):
@@ -119,19 +103,21 @@ class RemoteImport:
         return item if memory is item.value else replace(item, value=memory, raw=None)
 
     def _send(self, batch: list[Item | Refused]) -> None:
-        """Send what can be read, and put what was refused there and here into one order."""
-        # The server tells by these numbers what it refused.
-        sent = [replace(each, number=place) for place, each in enumerate(batch, 1) if isinstance(each, Item)]
-        self._sent.update(name for each in sent if (name := _name(each)))
-        done = part(self._server, sent, label=self._label, name=self._name, **self._how)
+        """Send the items that can be read, and report refusals of both sides in their order."""
+        # The server names refused items by these numbers.
+        numbered = list(enumerate(batch, 1))
+        sent = [replace(item, number=number) for number, item in numbered if isinstance(item, Item)]
+        self._sent.update(name for item in sent if (name := _name(item)))
+        done = self._send_part(sent, label=self._label, name=self._name, **self._how)
         self._name, self._waiting = done.name or self._name, [*self._waiting, *done.waiting]
         here = Report()
-        for place, each in enumerate(batch, 1):
-            if isinstance(each, Refused):
-                here.refuse(each.item.where, each.item.name, each.error, number=place)
+        for number, entry in numbered:
+            if isinstance(entry, Refused):
+                here.refuse(entry.item.where, entry.item.name, entry.error, number=number)
         done.report.refused += here.refused
-        refused = sorted([*done.report.refusals, *here.refusals], key=lambda each: each.number or len(batch) + 1)
-        done.report.refusals = [_renumbered(each, batch) for each in refused]
+        refusals = [*done.report.refusals, *here.refusals]
+        refusals.sort(key=lambda refusal: refusal.number or len(batch) + 1)
+        done.report.refusals = [_renumbered(refusal, batch) for refusal in refusals]
         self._report.add(done.report)
         if self._progress is not None:
             self._progress(self._report.taken + self._report.refused)
@@ -140,38 +126,39 @@ class RemoteImport:
 def _renumbered(refusal: Refusal, batch: list[Item | Refused]) -> Refusal:
     if not refusal.number:
         return refusal
-    found = batch[refusal.number - 1]
-    return replace(refusal, number=(found if isinstance(found, Item) else found.item).number)
+    entry = batch[refusal.number - 1]
+    return replace(refusal, number=(entry if isinstance(entry, Item) else entry.item).number)
 
 
 def _batches(items: Iterable[Item | Refused]) -> Iterator[list[Item | Refused]]:
-    """As many as fit into one request."""
+    """Yield batches that fit into one request."""
     batch: list[Item | Refused] = []
     size = 0
-    for each in items:
-        length = len(dump(_said(each))) if isinstance(each, Item) else 0
+    for entry in items:
+        length = len(dump(item_document(entry))) if isinstance(entry, Item) else 0
         if batch and (size + length > _BATCH_BYTES or len(batch) == MAX_IMPORT):
             yield batch
             batch, size = [], 0
-        batch.append(each)
+        batch.append(entry)
         size += length
     if batch:
         yield batch
 
 
-def _said(item: Item) -> dict[str, Any]:
-    said: dict[str, Any] = {"form": item.form, "where": item.where, "number": item.number}
+def item_document(item: Item) -> dict[str, Any]:
+    """Return an item as a request writes it."""
+    document: dict[str, Any] = {"form": item.form, "where": item.where, "number": item.number}
     if item.raw is not None:
-        said["line"] = item.raw.decode("utf-8")
+        document["line"] = item.raw.decode("utf-8")
     else:
-        said["value"] = base64_encode(item.value) if isinstance(item.value, bytes) else item.value
+        document["value"] = base64_encode(item.value) if isinstance(item.value, bytes) else item.value
     if item.index is not DEFAULT:
-        said["index"] = item.index.portable_fields()
-    return said
+        document["index"] = item.index.portable_fields()
+    return document
 
 
 def _name(item: Item) -> str | None:
-    """What another memory may name as its successor."""
+    """Return the name by which another memory may call it its successor."""
     if item.form != "oms":
         return cast("str | None", item.name) if isinstance(item.name, str) else None
     try:

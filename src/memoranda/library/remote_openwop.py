@@ -1,34 +1,34 @@
-"""openwop over a server: entries, files, schedules, commitments and proposals, with the verbs that a store has.
-
-Runs are in `remote_runs`. What only the process that has the store can do is said in `NOT_OVER_A_WIRE`.
-"""
+"""openwop over a server. The body has what takes several requests, and what only a host beside its store can do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
-from msgspec import to_builtins
-
-from memoranda.errors import NotFound, Unsupported
-from memoranda.library.remote_runs import RemoteRuns, host_run
-from memoranda.model.instant import Instant, format_instant
+from memoranda.bindings.operations.openwop import OPERATIONS
+from memoranda.errors import NotFound, WorkflowError
+from memoranda.library.remote_verbs import RemoteVerbs
+from memoranda.model.instant import Instant
+from memoranda.service.openwop.commitments import Commitment
+from memoranda.service.openwop.distill import Compacted, Consolidated, Distilled, TokenBudgetExceededError
+from memoranda.service.openwop.runs import Run
+from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
+from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 
 if TYPE_CHECKING:
-    from memoranda.service.openwop.commitments import Commitment
-    from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
     from memoranda.standards.openwop.events import Event
-    from memoranda.standards.openwop.proposals import Proposal, Revision
+    from memoranda.standards.openwop.proposals import Proposal
+    from memoranda.storage.engine import RunPlace
 
-_FILES: Final = "/v1/host/workspace/files"
-_COMMITMENTS: Final = "/v1/host/commitments"
-_PROPOSALS: Final = "/v1/host/sample/proposals"
-_SCHEDULES: Final = "/v1/host/schedules"
-
-
-# Why a server does not do it for others.
-NOT_OVER_A_WIRE: Final = {
+# A log as JSON, with everything in it.
+_AS_JSON: Final = {"Accept": "application/json"}
+_EVERYTHING: Final = "debug"
+# Later than any event.
+_AT_THE_END: Final = 999_999_999
+# Runs in one answer.
+MAX_RUNS: Final = 100
+# Verbs that a server does not offer, and the reason.
+NOT_OVER_A_WIRE: Final[Mapping[str, str]] = {
     "resolve_secret": "the secrets that a server's resolvers know never leave it; register_secret tells it of one",
     "claim": "what was done under an Idempotency-Key, a server keeps by itself",
     "settle": "what was done under an Idempotency-Key, a server keeps by itself",
@@ -37,233 +37,185 @@ NOT_OVER_A_WIRE: Final = {
 }
 
 
-class RemoteOpenwop(RemoteRuns):
+class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     """openwop over a server."""
 
-    def __getattr__(self, name: str) -> Any:
-        if (why := NOT_OVER_A_WIRE.get(name)) is None:
-            raise AttributeError(f"openwop has no verb {name!r}")
-        raise Unsupported(f"openwop.{name}: this memory is on a server, and {why}")
-
     def discovery(self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
-        """What the server claims; it knows itself whether it is attended."""
+        """Return the server's claims; it knows itself whether it is attended."""
         del is_attended, fixtures
         return dict(self._server.get("/.well-known/openwop"))
 
-    def agents(self) -> dict[str, Any]:
-        """The agents that were installed, and which of them get less memory than they ask for."""
-        return dict(self._server.get("/v1/agents"))
-
-    def list_entries(self, ref: str, options: ListOptions | None = None, *, run_id: str | None = None) -> list[Entry]:
-        """The entries of a ref, the newest first; or as a run sees them."""
-        asked = {} if options is None else _said(options)
-        found: list[Entry] = self._server.get(_entries(ref, run_id=run_id), **asked)["entries"]
-        return found
+    # --- entries, commitments, proposals -----------------------------------------------------------------------------
 
     def get_entry(self, ref: str, entry_id: str, *, run_id: str | None = None) -> Entry | None:
-        """One entry of a ref, or None; or as a run sees it."""
+        """Return one entry of a ref, or None; or as a run sees it. Raises NotFound for an unknown run."""
         try:
-            found: Entry = self._server.get(_entries(ref, entry_id, run_id=run_id))
+            entry: Entry = self._document("get_entry", ref=ref, entry_id=entry_id, run_id=run_id)
         except NotFound:
             if run_id is not None:
-                # Of a run that is not there it is said.
                 self.run(run_id)
             return None
-        return found
-
-    def put_entry(
-        self,
-        ref: str,
-        draft: Draft,
-        *,
-        entry_id: str | None = None,
-        run_id: str | None = None,
-        node_id: str | None = None,
-        agent_id: str | None = None,
-    ) -> Entry:
-        """Write an entry; under an id, if one is chosen, and in a run, if one is named."""
-        named = () if entry_id is None else (entry_id,)
-        said = {**_said(draft), **_given({"nodeId": node_id, "agentId": agent_id})}
-        path = _entries(ref, *named, run_id=run_id)
-        found: Entry = self._server.ask("PUT" if named else "POST", path, said).document
-        return found
+        return entry
 
     def put_entries(self, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
         """Write many entries, all or none."""
-        asked = {"memoryRef": ref, "entries": [_said(draft) for draft in drafts]}
-        made = self._server.post("/v1/host/memory/entries", asked)["ids"]
-        return [self._server.get(_entries(ref, each)) for each in made]
-
-    def delete_entry(self, ref: str, entry_id: str) -> bool:
-        """Take an entry out of every later answer; whether there was one."""
-        return self._removed(_entries(ref, entry_id))
-
-    def forget(self, ref: str, subject: str) -> int:
-        """Forget what is about a subject; how many went."""
-        asked = {"memoryRef": ref, "subject": subject}
-        return int(self._server.post("/v1/host/memory/forget", asked)["forgotten"])
-
-    def file(self, path: str, version: int | None = None, *, run_id: str | None = None) -> dict[str, Any]:
-        """A workspace file, as it is, as it was, or as a run sees it. Raises NotFound."""
-        return dict(self._server.get(_file(path, run_id), version=version))
-
-    def files(self, prefix: str = "", *, run_id: str | None = None) -> list[dict[str, Any]]:
-        """All workspace files that begin so."""
-        return list(self._server.get(_files(run_id), prefix=prefix or None)["files"])
-
-    def write_file(
-        self,
-        path: str,
-        content: str,
-        *,
-        content_type: str = "text/markdown",
-        if_match: str | None = None,
-        if_none_match: str | None = None,
-        run_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Write the next version of a workspace file."""
-        asked = {"content": content, "contentType": content_type}
-        headers = _given({"If-Match": if_match, "If-None-Match": if_none_match})
-        return dict(self._server.ask("PUT", _file(path, run_id), asked, headers=headers).document)
-
-    def remove_file(self, path: str, *, if_match: str | None = None, run_id: str | None = None) -> bool:
-        """Take a workspace file away; whether there was one."""
-        return self._removed(_file(path, run_id), headers=_given({"If-Match": if_match}))
-
-    def commitments(self, ref: str | None = None) -> list[Commitment]:
-        """The commitments that are known, of a ref or of all."""
-        return _promises(self._server.get(_COMMITMENTS, memoryRef=ref))
-
-    def infer_commitments(self, ref: str) -> list[Commitment]:
-        """Find the commitments in the memories of a ref; all that are known of it."""
-        return _promises(self._server.post(f"{_COMMITMENTS}/infer", {"memoryRef": ref}))
-
-    def cancel_commitment(self, commitment_id: str) -> Commitment:
-        """It is not to fire any more."""
-        return _promise(self._server.ask("POST", f"{_commitment(commitment_id)}/cancel").document)
-
-    def snooze_commitment(self, commitment_id: str, until: Instant) -> Commitment:
-        """It is to fire later."""
-        asked = {"until": format_instant(until)}
-        return _promise(self._server.post(f"{_commitment(commitment_id)}/snooze", asked))
+        ids = self._document("put_entries", ref=ref, drafts=drafts)["ids"]
+        return [self._document("get_entry", ref=ref, entry_id=entry_id) for entry_id in ids]
 
     def fire_commitment(self, commitment_id: str, *, condition: str | None = None) -> tuple[Event | None, Commitment]:
-        """Fire one as if its condition held now; None if it was fired for this already."""
-        said = self._server.post(f"{_commitment(commitment_id)}/fire", _given({"condition": condition}))
-        return said.get("event"), _promise(said["commitment"])
+        """Fire a commitment as if its condition held now; None if it was fired for this already."""
+        answer = self._document("fire_commitment", commitment_id=commitment_id, condition=condition)
+        return answer.get("event"), Commitment.of(answer["commitment"])
 
     def watch_commitments(self, ref: str, *, is_watched: bool = True) -> None:
-        """Look for commitments in what is written to a ref, or look no more."""
-        self._server.post("/v1/host/commitments/watch", {"memoryRef": ref, "watched": is_watched})
-
-    def schedules(self) -> list[dict[str, Any]]:
-        """What is distilled by itself, and when."""
-        return list(self._server.get(_SCHEDULES)["schedules"])
-
-    def schedule(
-        self, ref: str, cron: str, *, timezone: str | None = None, token_budget: int | None = None
-    ) -> dict[str, Any]:
-        """Distil a ref again and again."""
-        asked = {"memoryRef": ref, "cron": cron, **_given({"timezone": timezone, "tokenBudget": token_budget})}
-        return dict(self._server.ask("PUT", _SCHEDULES, asked).document)
-
-    def unschedule(self, ref: str) -> bool:
-        """Do it no more; whether it was."""
-        return self._removed(_SCHEDULES, body={"memoryRef": ref})
-
-    def proposals(self, *, state: str | None = None, kind: str | None = None) -> list[Proposal]:
-        """The proposals there are, oldest first."""
-        return list(self._server.get(_PROPOSALS, state=state, kind=kind)["proposals"])
-
-    def proposal(self, proposal_id: str) -> Proposal:
-        """One proposal. Raises NotFound."""
-        found: Proposal = self._server.get(_proposal(proposal_id))
-        return found
-
-    def propose(
-        self,
-        kind: str,
-        artifact: Mapping[str, Any],
-        *,
-        title: str | None = None,
-        rationale: str | None = None,
-        source_run_ids: tuple[str, ...] = (),
-    ) -> Proposal:
-        """Propose something by hand."""
-        asked = {"kind": kind, "artifact": dict(artifact), **_given({"title": title, "rationale": rationale})}
-        if source_run_ids:
-            asked["sourceRunIds"] = list(source_run_ids)
-        found: Proposal = self._server.post(_PROPOSALS, asked)
-        return found
-
-    def synthesise_proposals(self) -> list[Proposal]:
-        """Look for habits in the recorded runs and propose what they suggest; only what is new."""
-        return list(self._server.ask("POST", f"{_PROPOSALS}/synthesise").document["proposals"])
-
-    def revise_proposal(self, proposal_id: str, revision: Revision) -> Proposal:
-        """Change its words or its artifact; it stays inert."""
-        found: Proposal = self._server.ask("PATCH", _proposal(proposal_id), _said(revision)).document
-        return found
-
-    def archive_proposal(self, proposal_id: str) -> Proposal:
-        """Put it away."""
-        found: Proposal = self._server.ask("DELETE", _proposal(proposal_id)).document
-        return found
-
-    def reject_proposal(self, proposal_id: str, *, reason: str = "") -> Proposal:
-        """Decline it; why goes into the audit log."""
-        found: Proposal = self._server.post(f"{_proposal(proposal_id)}/reject", {"reason": reason} if reason else {})
-        return found
-
-    def approve_proposal(self, proposal_id: str) -> str:
-        """Approve it as it is now; the id of the approval."""
-        return str(self._server.ask("POST", f"{_proposal(proposal_id)}/approve").document["approvalId"])
+        """Find commitments in whatever is written to a ref from now on, or stop."""
+        self._answer("watch_commitments", ref=ref, is_watched=is_watched)
 
     def apply_proposal(self, proposal_id: str, *, approval_id: str | None = None) -> Proposal:
-        """Install what it proposes."""
-        self._server.post(f"{_proposal(proposal_id)}/apply", _given({"approvalId": approval_id}))
-        return self.proposal(proposal_id)
+        """Install the artifact of a proposal."""
+        self._answer("apply_proposal", proposal_id=proposal_id, approval_id=approval_id)
+        applied: Proposal = self.proposal(proposal_id)
+        return applied
 
-    def installed(self) -> dict[str, Any]:
-        """The artifacts in force, by their refs."""
-        return dict(self._server.get("/v1/host/artifacts")["artifacts"])
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def begin_run(
+        self,
+        workflow_id: str,
+        *,
+        run_id: str | None = None,
+        agent: Mapping[str, Any] | None = None,
+        tags: tuple[str, ...] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Begin a host's run; its view of the store is the present one."""
+        fields = {"workflow_id": workflow_id, "run_id": run_id, "agent": agent, "metadata": metadata}
+        return self._run(self._document("begin_run", **fields, tags=tags or None)["runId"])
+
+    def _run(self, run_id: str) -> Run:
+        run: Run = self.run(run_id)
+        return run
+
+    def memory_of(self, run_id: str) -> RemoteRunMemory:
+        """Return `ctx.memory` for the nodes of a run."""
+        self.run(run_id)
+        return RemoteRunMemory(self, run_id)
+
+    def finish_run(
+        self,
+        run_id: str,
+        *,
+        status: str = "completed",
+        variables: Mapping[str, Any] | None = None,
+        error: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """End a run; its secrets are forgotten."""
+        self._answer("finish_run", run_id=run_id, status=status, variables=variables, error=error)
+        return self._run(run_id)
+
+    def fork(self, run_id: str, *, mode: str, from_seq: int) -> Run:
+        """Start another run with the facts of this one."""
+        return self._run(self._document("fork", run_id=run_id, mode=mode, from_seq=from_seq)["runId"])
+
+    def runs(self, *, before: Instant | RunPlace | None = None, limit: int = MAX_RUNS) -> list[Run]:
+        """Return the runs, the last started first: before an instant, or after a position in the list."""
+        results: list[Run] = []
+        start: dict[str, Any] = {}
+        if isinstance(before, tuple):
+            start["cursor"] = "{}.{}".format(*before)
+        elif before is not None:
+            start["before"] = before
+        wanted = min(limit, MAX_RUNS)
+        while len(results) < wanted:
+            answer = self._document("runs", whole=True, limit=wanted - len(results), **start)
+            results += [Run.of(run) for run in answer["runs"]]
+            if "nextCursor" not in answer:
+                break
+            start = {"cursor": answer["nextCursor"]}
+        return results
+
+    def events(self, run_id: str, *, after: int = -1) -> tuple[list[Event], bool]:
+        """Return the events of a run after a sequence, and True if there will be no more."""
+        last = after if after >= 0 else None
+        how = {"run_id": run_id, "after": last, "stream_mode": _EVERYTHING}
+        answer = self._answer("events", _headers=_AS_JSON, **how).document
+        return answer["events"], answer["isComplete"]
+
+    def all_events(self, *, after: int | None = None) -> tuple[list[tuple[int, Event]], int]:
+        """Return the events of all runs after a position, and their end; None: from now on."""
+        how = {"after": _AT_THE_END if after is None else after, "stream_mode": _EVERYTHING}
+        answer = self._answer("all_events", _headers=_AS_JSON, **how).document
+        return list(zip(answer["places"], answer["events"], strict=True)), answer["end"]
+
+    # --- passes over the memory of a ref -----------------------------------------------------------------------------
+
+    def compact(self, ref: str) -> Compacted:
+        """Replace the entries of a ref by one."""
+        answer = self._pass("compaction", ref)
+        entry = self._entry_made(ref, answer["entryId"])
+        return Compacted(run=Run.of(answer["run"]), event=answer["event"], entry=entry)
+
+    def distill(
+        self,
+        ref: str,
+        *,
+        token_budget: int | None = None,
+        is_indexed: bool = True,
+        given: Sequence[str] | None = None,
+        run_id: str | None = None,
+        of_archives: bool = False,
+    ) -> Distilled:
+        """Make an archive of a ref within a budget of tokens."""
+        how = {"token_budget": token_budget, "texts": None if given is None else list(given), "run_id": run_id}
+        try:
+            answer = self._pass("distillation", ref, **how, is_indexed=is_indexed, of_archives=of_archives)
+        except WorkflowError as error:
+            if error.openwop_code != TOKEN_BUDGET_EXCEEDED:
+                raise
+            budget, least = (int(str(error.details[name])) for name in ("budget", "minimumRequired"))
+            raise TokenBudgetExceededError(budget, least) from None
+        index = answer.get("index")
+        return Distilled(
+            run=Run.of(answer["run"]),
+            event=answer["event"],
+            entry=self._entry_made(ref, answer["entryId"]),
+            checksum=answer["checksum"],
+            index=None if index is None else self.file(index["path"], index["version"]),
+        )
+
+    def consolidate(self, ref: str) -> Consolidated:
+        """Remove from a ref what another entry says, too."""
+        answer = self._pass("consolidation", ref)
+        return Consolidated(
+            run=Run.of(answer["run"]),
+            event=answer["event"],
+            taken=tuple(answer["taken"]),
+            contradictions=tuple((one, other) for one, other in answer["contradictions"]),
+            strengthened=answer["strengthened"],
+        )
+
+    def _pass(self, act: str, ref: str, **more: Any) -> Any:
+        return self._document("openwop_pass", act=act, memory_ref=ref, **more)
+
+    def _entry_made(self, ref: str, entry_id: str) -> Entry:
+        entry = self.get_entry(ref, entry_id)
+        if entry is None:
+            raise NotFound("what the pass made is gone already")
+        return entry
 
 
-def _promise(said: Mapping[str, Any]) -> Commitment:
-    from memoranda.service.openwop.commitments import Commitment
+class RemoteRunMemory:
+    """The `ctx.memory` of a node of a run, over a server."""
 
-    return Commitment.of(said)
+    def __init__(self, host: RemoteOpenwop, run_id: str) -> None:
+        self._host, self._run_id = host, run_id
 
+    def list(self, memory_ref: str, options: object = None) -> list[Entry]:
+        """Return the entries of a ref, the newest first; `options` as MemoryListOptions."""
+        request = options if isinstance(options, ListOptions) else ListOptions.parse(options)
+        entries: list[Entry] = self._host.list_entries(memory_ref, request, run_id=self._run_id)
+        return entries
 
-def _promises(said: Mapping[str, Any]) -> list[Commitment]:
-    return [_promise(each) for each in said["commitments"]]
-
-
-def _commitment(commitment_id: str) -> str:
-    return f"{_COMMITMENTS}/{quote(commitment_id, safe='')}"
-
-
-def _entries(ref: str, *entry_id: str, run_id: str | None = None) -> str:
-    begin = "/v1/memory" if run_id is None else f"{host_run(run_id)}/memory"
-    return "/".join((begin, *(quote(each, safe="") for each in (ref, *entry_id))))
-
-
-def _files(run_id: str | None) -> str:
-    return _FILES if run_id is None else f"{host_run(run_id)}/workspace/files"
-
-
-def _file(path: str, run_id: str | None) -> str:
-    return f"{_files(run_id)}/{quote(path)}"
-
-
-def _proposal(proposal_id: str) -> str:
-    return f"{_PROPOSALS}/{quote(proposal_id, safe='')}"
-
-
-def _said(shape: Any) -> dict[str, Any]:
-    """What was said of it, in the words of openwop."""
-    return _given(to_builtins(shape))
-
-
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    def get(self, memory_ref: str, memory_id: str) -> Entry | None:
+        """Return one entry, or None."""
+        return self._host.get_entry(memory_ref, memory_id, run_id=self._run_id)

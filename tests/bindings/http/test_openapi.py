@@ -17,14 +17,15 @@ from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.http.app import create_app, operations_of
-from memoranda.bindings.http.oams import EXAMPLE_DREAM, EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
-from memoranda.bindings.http.oms import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
+from memoranda.bindings.http.oams import EXAMPLE_DREAM
 from memoranda.bindings.http.openapi import body_name, document, parameters
-from memoranda.bindings.http.openwop import EXAMPLE_ENTRY, EXAMPLE_PATH, EXAMPLE_REF, EXAMPLE_RUN, OPENWOP
-from memoranda.bindings.http.openwop_proposals import EXAMPLE_PROPOSAL
+from memoranda.bindings.http.openwop import EXAMPLE_PATH, EXAMPLE_RUN, OPENWOP
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.http.route_table import RouteTable
-from memoranda.bindings.http.ump import EXAMPLE_ID, EXAMPLE_OWNER
+from memoranda.bindings.operations.oams import EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
+from memoranda.bindings.operations.oms import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
+from memoranda.bindings.operations.openwop import EXAMPLE_ENTRY, EXAMPLE_PROPOSAL, EXAMPLE_REF
+from memoranda.bindings.operations.ump import EXAMPLE_ID, EXAMPLE_OWNER
 from memoranda.conformance.openwop import SEAMS
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
@@ -291,11 +292,12 @@ def test_errors_are_as_described(client: httpx.Client) -> None:
         assert str(answer.status_code) in DOCUMENT["components"]["responses"]
 
 
-def test_the_types_of_the_typescript_client_are_those_of_the_document() -> None:
+def test_the_types_and_routes_of_the_typescript_client_are_those_of_the_table() -> None:
     folder = Path(__file__).parents[3] / "clients" / "typescript"
     spec = spec_from_file_location("generate", folder / "generate.py")
     assert spec is not None
     assert spec.loader is not None
     generate = module_from_spec(spec)
     spec.loader.exec_module(generate)
-    assert generate.types() == (folder / "src" / "types.ts").read_text(encoding="utf-8")
+    for file, text in generate.generate().items():
+        assert text == (folder / "src" / file).read_text(encoding="utf-8"), "run make generate"

@@ -19,15 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
     cal,
-    looking,
     metrics,
-    moving,
     oams,
     oms,
     openwop,
-    openwop_proposals,
     openwop_runs,
-    openwop_webhooks,
     ump,
     wire,
 )
@@ -66,16 +62,11 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
     found = seams or Seams()
     return (
         *ump.OPERATIONS,
-        *moving.OPERATIONS,
-        *looking.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,
         *openwop_runs.operations({**openwop_runs.WORKFLOWS, **found.workflows}, tuple(found.workflows)),
         *openwop_runs.OPERATIONS,
-        *openwop.OPERATIONS,
-        *openwop_proposals.OPERATIONS,
-        *openwop_webhooks.OPERATIONS,
         metrics.OPERATION,
         _document(ump.UMP, "/openapi.json", "openapi"),
         _document(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
@@ -247,7 +238,7 @@ def _with_document(operations: Sequence[Operation], service: Service) -> tuple[O
     def openapi(_service: Service, _call: Call, _asked: None) -> Answer:
         return Answer(body=described())
 
-    return tuple(replace(each, verb=openapi) if each.answer == "OpenApi" else each for each in operations)
+    return tuple(replace(each, serve=openapi) if each.answer == "OpenApi" else each for each in operations)
 
 
 class _Authenticated(BaseRoute):

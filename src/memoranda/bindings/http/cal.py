@@ -17,22 +17,20 @@ from msgspec import UNSET
 
 from memoranda.bindings.http import ump, wire
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.operation import Refusal, Standard, in_header, in_query
+from memoranda.bindings.http.operation import Refusal, Standard
+from memoranda.bindings.operations import cal as rows
+from memoranda.bindings.operations.cal import JSON_FORM, TEXT
 from memoranda.encoding.json_text import dump, parse
-from memoranda.encoding.shapes import NAME, OBJECT, Schema, fields_of, ref, schema
+from memoranda.encoding.shapes import NAME
 from memoranda.encoding.shapes import TEXT as STRING
-from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, NotFound, QueryError, TooLarge
+from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, TooLarge
 from memoranda.service.cal.cal import Given
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.problem import error_envelope, http_status
-from memoranda.standards.cal.requests import OwnedExecuteRequest, PagedQuery, Query, TemplateRequest, TokenRequest
+from memoranda.standards.cal.requests import PagedQuery, Query
 
-JSON_FORM: Final = "application/json+cal"
-TEXT: Final = "text/cal"
-EVENTS: Final = "text/event-stream"
-LINES: Final = "application/x-ndjson"
 PLAIN: Final = "text/plain; charset=utf-8"
 # On whose behalf, and where: never part of the query itself.
 WHOSE: Final = ("namespace", "user", "owner", "agent")
@@ -172,15 +170,6 @@ def prepare(service: Service, call: Call, wanted: Wanted) -> dict[str, Any]:
     return service.cal.prepare(call.access, wanted.given, **how, **wanted.whose)
 
 
-def execute(service: Service, call: Call, asked: OwnedExecuteRequest) -> dict[str, Any]:
-    return service.cal.execute(call.access, asked.token, owner=asked.owner)
-
-
-def issue(service: Service, call: Call, asked: TokenRequest) -> dict[str, Any]:
-    said: dict[str, Any] = {name: getattr(asked, name) for name in fields_of(TokenRequest)}
-    return {"token": service.cal.issue(call.access, **said)}
-
-
 def card(_service: Service, _call: Call, _asked: None) -> Answer:
     return Answer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
 
@@ -190,115 +179,15 @@ def capabilities(service: Service, call: Call, _asked: None) -> dict[str, Any]:
     return described
 
 
-def remove_template(service: Service, call: Call, asked: TemplateRequest) -> None:
-    if not service.cal.remove_template(call.access, asked.name, owner=asked.owner, namespace=asked.namespace):
-        raise NotFound("no such template")
-
-
 # --- the table ---------------------------------------------------------------------------------------------
-
-EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | LIMIT 5 AS markdown'
-EXAMPLE_ASSEMBLE: Final = 'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
-_EXAMPLE: Final[dict[str, Any]] = {"query": EXAMPLE_QUERY, "params": {"least": 0.5}, "namespace": "kitchen"}
-_EXAMPLE_FORM: Final = {"cal_version": 1, "statement": "recall", "grain_type": "beliefs", "about": "ada", "recent": 5}
-_BODIES: Final[dict[str, Any]] = {
-    TEXT: {"schema": STRING, "example": 'RECALL beliefs ABOUT "ada" RECENT 5'},
-    JSON_FORM: {"schema": OBJECT, "example": _EXAMPLE_FORM},
-}
-_STREAM: Final[dict[str, Any]] = {
-    EVENTS: {
-        "schema": STRING,
-        "example": 'event: chunk\ndata: {"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n\n',
-    },
-    LINES: {"schema": STRING, "example": '{"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n'},
-}
-_TOKEN: Final = in_header(
-    "X-CAL-Token", NAME, "A capability token of CAL (section 18), which narrows what the credential may do."
-)
-
-
-def _in_url(shape: type[Query]) -> tuple[dict[str, Any], ...]:
-    described: Schema = schema(shape, nulls=False)["properties"]
-    names = (name for name in fields_of(shape) if name not in ("query", "params"))
-    return tuple(in_query(name, NAME, described[name]["description"]) for name in names)
-
 
 _row: Final = CAL.row
 
 OPERATIONS: Final = (
-    _row(
-        "POST",
-        "/cal",
-        "cal",
-        "Run a query (CAL §15, §26); an ASSEMBLE comes as events if Accept asks for them",
-        run,
-        "CalAnswer",
-        PagedQuery,
-        _EXAMPLE,
-        reads=reading(PagedQuery),
-        parameters=(*_in_url(PagedQuery), _TOKEN),
-        takes=_BODIES,
-        gives={JSON_FORM: {"schema": ref("CalAnswer")}, **_STREAM},
-        streams=(EVENTS, LINES),
-    ),
-    _row(
-        "POST",
-        "/cal/check",
-        "cal_check",
-        "Whether this is a query, and if not, the first thing wrong with it; nothing is run",
-        check,
-        "CalCheckAnswer",
-        Query,
-        _EXAMPLE,
-        reads=reading(Query),
-        parameters=_in_url(Query),
-        takes=_BODIES,
-    ),
-    _row(
-        "POST",
-        "/cal/prepare",
-        "cal_prepare",
-        "Fix a query and say what it would do; its token executes it, once (CAL §18)",
-        prepare,
-        "CalPrepareAnswer",
-        Query,
-        _EXAMPLE,
-        reads=reading(Query),
-        parameters=(*_in_url(Query), _TOKEN),
-        takes=_BODIES,
-    ),
-    _row(
-        "POST",
-        "/cal/execute",
-        "cal_execute",
-        "Run what was prepared, as it was prepared (CAL §18)",
-        execute,
-        "CalAnswer",
-        OwnedExecuteRequest,
-        {"token": "calprep.…"},
-    ),
-    _row(
-        "POST",
-        "/cal/tokens",
-        "cal_token",
-        "A capability token: whoever holds it asks so much, so often, for so long (CAL §18); for `X-CAL-Token`",
-        issue,
-        "CalTokenAnswer",
-        TokenRequest,
-        {"namespace": "kitchen", "operations": ["Recall"], "uses": 10},
-    ),
-    _row(
-        "POST",
-        "/cal/stream",
-        "cal_stream",
-        "An ASSEMBLE as events; closing the connection cancels it (CAL §11)",
-        None,
-        "",
-        Query,
-        {"query": EXAMPLE_ASSEMBLE, "namespace": "kitchen"},
-        parameters=(*_in_url(Query), _TOKEN),
-        takes={TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE}, JSON_FORM: {"schema": OBJECT}},
-        gives=_STREAM,
+    *CAL.operations(
+        rows.OPERATIONS,
+        readers={"cal": reading(PagedQuery), "cal_check": reading(Query), "cal_prepare": reading(Query)},
+        serve={"cal": run, "cal_check": check, "cal_prepare": prepare, "cal_stream": None},
     ),
     _row(
         "DELETE",
@@ -307,16 +196,6 @@ OPERATIONS: Final = (
         "Cancel a stream of the same credential; it ends with the event `cancelled` (CAL-E082)",
         None,
         "CalCancelAnswer",
-    ),
-    _row(
-        "DELETE",
-        "/cal/templates/{name}",
-        "cal_remove_template",
-        "Take a template away that DEFINE TEMPLATE kept; its owner may",
-        remove_template,
-        "",
-        TemplateRequest,
-        success=(204,),
     ),
     _row(
         "GET",

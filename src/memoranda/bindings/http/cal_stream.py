@@ -17,9 +17,10 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.cal import EVENTS, LINES, Wanted, malformed, reading
+from memoranda.bindings.http.cal import Wanted, malformed, reading
 from memoranda.bindings.http.call import Call
 from memoranda.bindings.http.threads import Threads
+from memoranda.bindings.operations.cal import EVENTS, LINES
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, QueryError, RateLimited
 from memoranda.service.core.access import Access

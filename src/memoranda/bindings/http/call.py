@@ -7,6 +7,7 @@ to its name.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -17,6 +18,7 @@ from memoranda.bindings.http import wire
 from memoranda.encoding.json_text import MAX_DEPTH, parse
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
+from memoranda.service.service import Service
 
 _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -85,3 +87,12 @@ class Answer:
     # Instead of a result: bytes, and what they are.
     body: bytes | None = None
     media_type: str = wire.JSON
+
+
+# The service, the call, and its request: the shape of the operation, or the value that its own reader made.
+Serve = Callable[[Service, Call, Any], object]
+
+
+def cursor_of(following: int | None) -> str | None:
+    """Return the cursor of the page that begins after a position; None if there is none."""
+    return None if following is None else str(following)

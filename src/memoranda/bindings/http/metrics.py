@@ -66,7 +66,7 @@ def served(operations: Iterable[Operation], readers: Readers) -> tuple[Operation
     """The operations, with this one for these readers."""
     if readers == "off":
         return tuple(each for each in operations if each is not OPERATION)
-    is_open = replace(OPERATION, is_public=True, verb=lambda service, _call, _asked: _shown(service))
+    is_open = replace(OPERATION, is_public=True, serve=lambda service, _call, _asked: _shown(service))
     return tuple(is_open if each is OPERATION and readers == "open" else each for each in operations)
 
 

@@ -1,14 +1,15 @@
-"""The routes that move or look through a whole memory: out, in and back again; what looks like a secret; the check."""
+"""Verbs that move a whole memory, or read all of it: export, import, likely secrets and orders, verification.
+
+These functions are for what rows cannot say: pages, items in several forms, and a right to all that an owner has.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import to_builtins
-
-from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.turns import in_turn
-from memoranda.bindings.http.ump import EXAMPLE_ID, UMP
+from memoranda.bindings.http.call import Call, Serve, cursor_of
+from memoranda.bindings.operations.row import as_document
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import parse
 from memoranda.encoding.shapes import to_json
@@ -20,206 +21,94 @@ from memoranda.service.ump.redact import BesidePage, SuspectPage
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.ump.extensions import ImportedItem, ImportPartRequest, PageRequest
-from memoranda.standards.ump.requests import (
-    AuditVerifyRequest,
-    ExportRequest,
-    GetRequest,
-    ImportRequest,
-    UndoImportRequest,
-)
+from memoranda.standards.ump.requests import AuditVerifyRequest, ExportRequest, ImportRequest
 
 
-def export(service: Service, call: Call, asked: ExportRequest) -> dict[str, Any]:
-    if asked.record_ids is not None:
+def export(service: Service, call: Call, request: ExportRequest) -> dict[str, Any]:
+    """Return a page of an export, or the records of the ids in the request."""
+    owner, project = request.owner, request.project
+    if request.record_ids is not None:
         report = Report()
-        named = service.export(
-            call.access, owner=asked.owner, project=asked.project, names=asked.record_ids, report=report
-        )
-        return {"records": list(named), "report": report.document(), "next_cursor": None}
+        records = list(service.export(call.access, owner=owner, project=project, names=request.record_ids, report=report))
+        return {"records": records, "report": report.document(), "next_cursor": None}
     records, following, report = service.export_page(
         call.access,
-        owner=asked.owner,
-        project=asked.project,
-        history=asked.history,
-        carry=asked.carry,
-        after=asked.after,
+        owner=owner,
+        project=project,
+        history=request.history,
+        carry=request.carry,
+        after=request.after,
     )
-    cursor = None if following is None else str(following)
-    return {"records": records, "report": report.document(), "next_cursor": cursor}
+    return {"records": records, "report": report.document(), "next_cursor": cursor_of(following)}
 
 
-def import_records(service: Service, call: Call, asked: ImportRequest) -> dict[str, Any]:
-    items = numbered("ump", asked.records, first=asked.first)
-    return service.import_items(call.access, items, restore=asked.restore).document()
+def import_records(service: Service, call: Call, request: ImportRequest) -> dict[str, Any]:
+    """Import records as an export has them, and return the report."""
+    items = numbered("ump", request.records, first=request.first)
+    return service.import_items(call.access, items, restore=request.restore).document()
 
 
-def imports(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"imports": service.imports(call.access)}
-
-
-def undo_import(service: Service, call: Call, asked: UndoImportRequest) -> dict[str, Any]:
-    return service.undo_import(call.access, asked.id).document()
-
-
-def import_part(service: Service, call: Call, asked: ImportPartRequest) -> dict[str, Any]:
+def import_part(service: Service, call: Call, request: ImportPartRequest) -> dict[str, Any]:
+    """Import one part of a longer import, in any form."""
     return service.import_part(
         call.access,
-        map(_item, asked.items),
-        label=asked.label,
-        name=asked.id,
-        adopt=asked.adopt,
-        into=None if asked.namespace is None else parse_namespace(asked.namespace),
-        restore=asked.restore,
-        is_dry=asked.dry_run,
+        map(_item, request.items),
+        label=request.label,
+        name=request.id,
+        adopt=request.adopt,
+        into=None if request.namespace is None else parse_namespace(request.namespace),
+        restore=request.restore,
+        is_dry=request.dry_run,
     ).document()
 
 
-def _item(said: ImportedItem) -> Item:
-    """What is brought, as the service takes it; what cannot be read is refused in the report."""
-    placed: dict[str, Any] = {"form": said.form, "where": said.where, "number": said.number}
+def _item(sent: ImportedItem) -> Item:
+    """Return an item for the service; the error of one that cannot be read goes into the report."""
+    position: dict[str, Any] = {"form": sent.form, "where": sent.where, "number": sent.number}
     try:
-        raw = None if said.line is None else said.line.encode("utf-8")
-        value = said.value if raw is None else parse(raw)
-        if said.form == "oms" and isinstance(value, str):
+        raw = None if sent.line is None else sent.line.encode("utf-8")
+        value = sent.value if raw is None else parse(raw)
+        if sent.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if said.index is None else IndexState.from_fields(to_json(said.index))
+        index = DEFAULT if sent.index is None else IndexState(**to_json(sent.index))
     except MemorandaError as error:
-        return Item(**placed, error=error)
+        return Item(**position, error=error)
     except ValueError:
-        return Item(**placed, error=InvalidInput("value must be the bytes of a grain in base64"))
-    return Item(**placed, value=value, raw=raw, index=index)
+        return Item(**position, error=InvalidInput("value must be the bytes of a grain in base64"))
+    return Item(**position, value=value, raw=raw, index=index)
 
 
-def suspects(service: Service, call: Call, asked: PageRequest) -> dict[str, Any]:
-    return _suspected(service.suspects_page(call.access, after=asked.after))
+def suspects(service: Service, call: Call, request: PageRequest) -> dict[str, Any]:
+    """Return a page of memories with likely secrets."""
+    return _page(service.suspects_page(call.access, after=request.after))
 
 
-def suspects_beside(service: Service, call: Call, asked: PageRequest) -> dict[str, Any]:
-    return _suspected(service.suspects_beside_page(call.access, after=asked.after))
+def suspects_beside(service: Service, call: Call, request: PageRequest) -> dict[str, Any]:
+    """Return a page of files and logs with likely secrets."""
+    return _page(service.suspects_beside_page(call.access, after=request.after))
 
 
-def orders(service: Service, call: Call, asked: PageRequest) -> dict[str, Any]:
-    return _suspected(service.orders_page(call.access, after=asked.after))
+def orders(service: Service, call: Call, request: PageRequest) -> dict[str, Any]:
+    """Return a page of memories that read as if they gave orders."""
+    return _page(service.orders_page(call.access, after=request.after))
 
 
-def _suspected(page: SuspectPage | BesidePage) -> dict[str, Any]:
-    return {"suspects": to_builtins(page.suspects), "next_cursor": None if page.next is None else str(page.next)}
+def _page(page: SuspectPage | BesidePage) -> dict[str, Any]:
+    return {"suspects": as_document(page.suspects), "next_cursor": cursor_of(page.next)}
 
 
-def allow_orders(service: Service, call: Call, asked: GetRequest) -> dict[str, Any]:
-    service.allow_orders(call.access, asked.id)
-    return {"ok": True}
-
-
-def redact(service: Service, call: Call, asked: GetRequest) -> dict[str, Any]:
-    return {"id": service.redact(call.access, asked.id)}
-
-
-def verify(service: Service, call: Call, asked: AuditVerifyRequest) -> dict[str, Any]:
-    # It counts all that an owner has, and reads the whole database.
+def verify(service: Service, call: Call, request: AuditVerifyRequest) -> dict[str, Any]:
+    """Return the report of a full check. It counts all that an owner has, so a right to a part will not do."""
     call.access.require_all()
-    return service.verify(call.access, owner=asked.owner).document()
+    return service.verify(call.access, owner=request.owner).document()
 
 
-_row: Final = UMP.row
-OPERATIONS: Final = (
-    _row(
-        "GET",
-        "/ump/export",
-        "export",
-        "Every record that may leave, page by page, in the order written",
-        export,
-        "ExportAnswer",
-        asks=ExportRequest,
-        example={"project": "p"},
-    ),
-    _row(
-        "POST",
-        "/ump/import",
-        "import_records",
-        "Take records in, as an export has them; what is here already changes nothing",
-        import_records,
-        "Report",
-        ImportRequest,
-        {"records": [], "restore": False},
-    ),
-    _row(
-        "GET", "/ump/imports", "imports", "The imports that can be taken back, the last first", imports, "ImportsAnswer"
-    ),
-    _row(
-        "POST",
-        "/ump/imports",
-        "import_part",
-        "Take in a part of what is brought from elsewhere, in any standard's form; it can be taken back as a whole",
-        import_part,
-        "ImportPartAnswer",
-        ImportPartRequest,
-        {"items": [{"form": "ump", "value": {"kind": "semantic", "body": {"text": "use pnpm"}}}], "what": "notes.csv"},
-    ),
-    _row(
-        "POST",
-        "/ump/imports/undo",
-        "undo_import",
-        "Take back an import, the last unless it is named; what was changed since stays",
-        in_turn(undo_import),
-        "UndoImportAnswer",
-        UndoImportRequest,
-        {},
-    ),
-    _row(
-        "GET",
-        "/ump/suspects",
-        "suspects",
-        "Memories that look as if they held a secret, which is not shown, page by page; a page may be empty",
-        in_turn(suspects),
-        "SuspectsAnswer",
-        asks=PageRequest,
-    ),
-    _row(
-        "GET",
-        "/ump/suspects/beside",
-        "suspects_beside",
-        "Where else there is something like a secret: in workspace files and in logs of runs",
-        in_turn(suspects_beside),
-        "SuspectsBesideAnswer",
-        asks=PageRequest,
-    ),
-    _row(
-        "GET",
-        "/ump/orders",
-        "orders",
-        "Memories that read as if they gave orders to a model, page by page; a page may be empty",
-        in_turn(orders),
-        "SuspectsAnswer",
-        asks=PageRequest,
-    ),
-    _row(
-        "POST",
-        "/ump/orders/allow",
-        "allow_orders",
-        "Say that a memory may read as if it gave orders: it is not listed again while it says the same",
-        allow_orders,
-        "AllowOrdersAnswer",
-        GetRequest,
-        {"id": EXAMPLE_ID},
-    ),
-    _row(
-        "POST",
-        "/ump/redact",
-        "redact",
-        "Take out of a memory what looks like a secret, for good; its owner may",
-        redact,
-        "RedactAnswer",
-        GetRequest,
-        {"id": EXAMPLE_ID},
-    ),
-    _row(
-        "GET",
-        "/ump/verify",
-        "verify",
-        "Check every signature, the audit chain and the database",
-        in_turn(verify),
-        "VerifyAnswer",
-        asks=AuditVerifyRequest,
-    ),
-)
+SERVE: Final[Mapping[str, Serve]] = {
+    "export": export,
+    "import_records": import_records,
+    "import_part": import_part,
+    "suspects": suspects,
+    "suspects_beside": suspects_beside,
+    "orders": orders,
+    "verify": verify,
+}

@@ -13,10 +13,12 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.operation import Refusal, Standard, Verb, in_header
+from memoranda.bindings.http.call import Answer, Call, Serve, cursor_of
+from memoranda.bindings.http.operation import Refusal, Standard
+from memoranda.bindings.operations import oams as rows
+from memoranda.bindings.operations.oams import CONSENT, EXAMPLE_KEY, EXAMPLE_NAMESPACE
 from memoranda.encoding.json_text import MAX_DEPTH, dump
-from memoranda.encoding.shapes import TEXT, Shape
+from memoranda.encoding.shapes import Shape
 from memoranda.errors import CrossNamespace, InvalidInput, MemorandaError, TooLarge, Unauthorized, VersionMismatch
 from memoranda.service.core.access import Access
 from memoranda.service.oams.memories import Stored
@@ -25,7 +27,6 @@ from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS
 from memoranda.standards.oams.requests import (
-    MAX_ETAG_CHARS,
     MAX_NAMESPACES,
     BatchRequest,
     ConsentedRecall,
@@ -41,15 +42,7 @@ from memoranda.standards.oams.requests import (
 )
 
 RPC_PATH: Final = "/v1/oams/rpc"
-EXAMPLE_NAMESPACE: Final = "user-x123ab:personal"
-EXAMPLE_KEY: Final = "drinks/morning"
 EXAMPLE_DREAM: Final = "0b6a2f0e-8d7c-5c39-9c55-6f2f1d7f3a11"
-EXAMPLE_MEMORY: Final[dict[str, Any]] = {
-    "value": "Ada drinks green tea in the **morning**.",
-    "tags": ["tea", "habits"],
-    "metadata": {"confidence": 0.9, "language": "en"},
-    "source_id": "transcript:call-7:93",
-}
 # Capability tokens of the owners of all namespaces of a query, separated by commas (section 4).
 CONSENT_HEADER: Final = b"x-oams-consent"
 WARNING_HEADER: Final = b"x-oams-warning"
@@ -124,64 +117,51 @@ OAMS: Final = Standard(
 )
 
 
-# --- the operations, as both bindings call them ------------------------------------------------------------
+# --- verbs with more than their row says: headers, consents, files -----------------------------------------
 
 
-def store(service: Service, call: Call, asked: StoreRequest) -> Answer:
-    is_new = asked.if_none_match is not None
-    stored = service.oams.store(call.access, asked.memory, if_match=asked.if_match, if_absent=is_new)
+def store(service: Service, call: Call, request: StoreRequest) -> Answer:
+    """Store a memory; headers tell its version, its warnings, and whether it is new."""
+    is_new = request.if_none_match is not None
+    stored = service.oams.store(call.access, request.memory, if_match=request.if_match, if_absent=is_new)
     headers = (*_version(stored), *_warnings(stored), (b"x-oams-result", stored.result.encode("ascii")))
     return Answer(result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers)
 
 
-def batch_store(service: Service, call: Call, asked: BatchRequest) -> Answer:
-    return Answer(result=[each.memory for each in service.oams.batch_store(call.access, asked.memories)])
+def batch_store(service: Service, call: Call, request: BatchRequest) -> list[object]:
+    """Store many memories, and return them."""
+    return [each.memory for each in service.oams.batch_store(call.access, request.memories)]
 
 
-def recall(service: Service, call: Call, asked: ConsentedRecall) -> Answer:
-    beside = [] if asked.consents is UNSET else asked.consents
-    consents = _consents(service, [*consents_in_header(call), *beside])
-    return Answer(result=service.oams.recall(call.access, asked, consents=consents))
+def recall(service: Service, call: Call, request: ConsentedRecall) -> object:
+    """Recall with the consents of the body and of the header."""
+    in_body = [] if request.consents is UNSET else request.consents
+    consents = _consents(service, [*consents_in_header(call), *in_body])
+    return service.oams.recall(call.access, request, consents=consents)
 
 
-def list_memories(service: Service, call: Call, asked: ListRequest) -> Answer:
-    page = service.oams.list_memories(call.access, asked)
-    return Answer(result={"memories": page.memories, "next_cursor": page.next_cursor})
-
-
-def get(service: Service, call: Call, asked: GetRequest) -> Answer:
-    """One memory by its key; an operation that OAMS lets us add."""
-    found = service.oams.get(call.access, asked.namespace, asked.key)
+def get(service: Service, call: Call, request: GetRequest) -> Answer:
+    """Return one memory by its key; a header tells its version."""
+    found = service.oams.get(call.access, request.namespace, request.key)
     return Answer(result=found.memory, headers=_version(found))
 
 
-def forget(service: Service, call: Call, asked: ForgetRequest) -> Answer:
-    service.oams.forget(call.access, asked.namespace, asked.key, if_match=asked.if_match)
+def forget(service: Service, call: Call, request: ForgetRequest) -> Answer:
+    """Forget a memory."""
+    service.oams.forget(call.access, request.namespace, request.key, if_match=request.if_match)
     return Answer(status=204)
 
 
-def consolidate(service: Service, call: Call, asked: DreamRequest) -> Answer:
-    return Answer(result=service.oams.dream(call.access, asked).document())
+def namespaces(service: Service, call: Call, _request: NamespacesRequest) -> dict[str, Any]:
+    """Return the caller's default namespace with all others."""
+    return {"default": str(service.oams.namespace(call.access)), "namespaces": service.oams.namespaces(call.access)}
 
 
-def namespaces(service: Service, call: Call, _: NamespacesRequest) -> Answer:
-    own = service.oams.namespace(call.access)
-    return Answer(result={"default": str(own), "namespaces": [*service.oams.namespaces(call.access)]})
-
-
-def export(service: Service, call: Call, asked: ExportRequest) -> Answer:
-    lines, following, report = service.oams.export_page(call.access, asked.namespace, after=int(asked.cursor or 0))
-    shown = [raw.decode("utf-8") for raw, _ in lines]
-    cursor = None if following is None else str(following)
-    return Answer(result={"lines": shown, "report": report.document(), "next_cursor": cursor})
-
-
-def dreams(service: Service, call: Call, _: DreamsRequest) -> Answer:
-    return Answer(result={"runs": service.oams.dream_runs(call.access)})
-
-
-def undo_dream(service: Service, call: Call, asked: UndoRequest) -> Answer:
-    return Answer(result=service.oams.undo(call.access, asked.run_id).document())
+def export(service: Service, call: Call, request: ExportRequest) -> dict[str, Any]:
+    """Return a page of lines as an export file has them."""
+    lines, following, report = service.oams.export_page(call.access, request.namespace, after=int(request.cursor or 0))
+    texts = [raw.decode("utf-8") for raw, _ in lines]
+    return {"lines": texts, "report": report.document(), "next_cursor": cursor_of(following)}
 
 
 def consents_in_header(call: Call) -> list[str]:
@@ -255,19 +235,44 @@ def _only_path(call: Call) -> None:
         raise InvalidInput("nothing can be asked for in the query here")
 
 
+_ROWS: Final = OAMS.operations(
+    rows.OPERATIONS,
+    readers={
+        "oams_store": read_store,
+        "oams_forget": read_forget,
+        "oams_list": read_list,
+        "oams_batch_store": read_batch,
+    },
+    serve={
+        "oams_store": store,
+        "oams_batch_store": batch_store,
+        "oams_recall": recall,
+        "oams_get": get,
+        "oams_forget": forget,
+        "oams_namespaces": namespaces,
+        "oams_export": export,
+    },
+)
+
+
 # --- JSON-RPC ----------------------------------------------------------------------------------------------
 
-METHODS: Final[Mapping[str, tuple[Verb, type[Shape]]]] = {
-    "oams.store": (store, StoreRequest),
-    "oams.recall": (recall, ConsentedRecall),
-    "oams.list": (list_memories, ListRequest),
-    "oams.forget": (forget, ForgetRequest),
-    "oams.batch_store": (batch_store, BatchRequest),
-    "oams.get": (get, ForgetRequest),
-    "oams.consolidate": (consolidate, DreamRequest),
-    "oams.namespaces": (namespaces, NamespacesRequest),
-    "oams.dreams": (dreams, DreamsRequest),
-    "oams.undo_dream": (undo_dream, UndoRequest),
+# Method, the operation that it calls, and the shape of its parameters.
+_METHODS: Final[Sequence[tuple[str, str, type[Shape]]]] = (
+    ("oams.store", "oams_store", StoreRequest),
+    ("oams.recall", "oams_recall", ConsentedRecall),
+    ("oams.list", "oams_list", ListRequest),
+    ("oams.forget", "oams_forget", ForgetRequest),
+    ("oams.batch_store", "oams_batch_store", BatchRequest),
+    ("oams.get", "oams_get", ForgetRequest),
+    ("oams.consolidate", "oams_consolidate", DreamRequest),
+    ("oams.namespaces", "oams_namespaces", NamespacesRequest),
+    ("oams.dreams", "oams_dreams", DreamsRequest),
+    ("oams.undo_dream", "oams_undo_dream", UndoRequest),
+)
+_SERVE: Final = {each.name: each.serve for each in _ROWS}
+METHODS: Final[Mapping[str, tuple[Serve | None, type[Shape]]]] = {
+    method: (_SERVE[name], shape) for method, name, shape in _METHODS
 }
 
 
@@ -297,143 +302,19 @@ def _call(service: Service, call: Call, each: rpc.Call) -> tuple[dict[str, Any],
     if each.method not in METHODS:
         message = f"there is no method {each.method[:40]!a}; there are {', '.join(METHODS)}"
         return rpc.build_failure(each, codes.METHOD_NOT_FOUND, message), ()
-    verb, shape = METHODS[each.method]
+    serve, shape = METHODS[each.method]
+    assert serve is not None
     try:
-        answer = verb(service, call, shape.parse(each.params))
+        result = serve(service, call, shape.parse(each.params))
     except MemorandaError as error:
         return rpc.build_failure(each, *problem(error)), ()
-    assert isinstance(answer, Answer)
+    answer = result if isinstance(result, Answer) else Answer(result=result)
     return rpc.build_result(each, answer.result), answer.headers
 
 
-# --- the table ---------------------------------------------------------------------------------------------
-
-_WHOLE: Final[dict[str, Any]] = {"key": EXAMPLE_KEY, "namespace": EXAMPLE_NAMESPACE, **EXAMPLE_MEMORY}
-_ETAG: Final = {"ETag": {"description": "The version of the memory.", "schema": TEXT}}
-_WARNING: Final = {"description": "What is odd about the memory, which was stored all the same.", "schema": TEXT}
-_IF_MATCH: Final = in_header(
-    "If-Match",
-    {"type": "string", "minLength": 1, "maxLength": MAX_ETAG_CHARS},
-    "The `ETag` of the version that is meant; `*` for any.",
-)
-_CONSENT: Final = in_header(
-    "X-OAMS-Consent",
-    {"type": "string", "pattern": "^[ ,]*($|umpcap\\.)"},
-    "The same as `consents`, separated by commas.",
-)
-_MEMORY: Final = "/v1/oams/memories/{namespace}/{key}"
-_row: Final = OAMS.row
-
 OPERATIONS: Final = (
-    _row(
-        "PUT",
-        _MEMORY,
-        "oams_store",
-        "STORE: write a memory; the same content again is no news (OAMS §3)",
-        store,
-        "OamsMemory",
-        GetRequest,
-        EXAMPLE_MEMORY,
-        reads=read_store,
-        body="OamsSent",
-        parameters=(_IF_MATCH, in_header("If-None-Match", {"const": "*"}, "Only if there is no such memory yet.")),
-        success=(200, 201),
-        headers={**_ETAG, "X-OAMS-Warning": _WARNING},
-    ),
-    _row("GET", _MEMORY, "oams_get", "One memory by its key", get, "OamsMemory", GetRequest, headers=_ETAG),
-    _row(
-        "DELETE",
-        _MEMORY,
-        "oams_forget",
-        "FORGET: never again in any answer (OAMS §3)",
-        forget,
-        "",
-        GetRequest,
-        reads=read_forget,
-        parameters=(_IF_MATCH,),
-        success=(204,),
-    ),
-    _row(
-        "GET",
-        "/v1/oams/memories/{namespace}",
-        "oams_list",
-        "LIST: everything in a namespace, last updated first (OAMS §3)",
-        list_memories,
-        "OamsPage",
-        ListRequest,
-        {"limit": 10, "since": "2026-01-15T10:00:00Z", "tags": "tea"},
-        reads=read_list,
-    ),
-    _row(
-        "GET",
-        "/v1/oams/export/{namespace}",
-        "oams_export",
-        "What may leave of a namespace, as it stands in a file, page by page",
-        export,
-        "OamsExport",
-        ExportRequest,
-    ),
-    _row(
-        "GET",
-        "/v1/oams/namespaces",
-        "oams_namespaces",
-        "The caller's own namespace, and those in which there is anything",
-        namespaces,
-        "OamsNamespaces",
-        NamespacesRequest,
-    ),
-    _row(
-        "POST",
-        "/v1/oams/memories/batch",
-        "oams_batch_store",
-        "BATCH_STORE: write many memories, all or none (OAMS §3)",
-        batch_store,
-        "OamsMemories",
-        BatchRequest,
-        {"memories": [_WHOLE, {**_WHOLE, "key": "drinks/evening", "value": "Ada drinks water in the evening."}]},
-        reads=read_batch,
-        body="OamsBatch",
-    ),
-    _row(
-        "POST",
-        "/v1/oams/recall",
-        "oams_recall",
-        "RECALL: the best memories for a query, each with `metadata.score` (OAMS §3, §4)",
-        recall,
-        "OamsMemories",
-        ConsentedRecall,
-        {"namespace": EXAMPLE_NAMESPACE, "query": "what does Ada drink?", "k": 3, "tags": ["tea"]},
-        parameters=(_CONSENT,),
-    ),
-    _row(
-        "POST",
-        "/v1/oams/dreams",
-        "oams_consolidate",
-        "Consolidate a namespace: one pass of one strategy, dry or written down (OAMS §6)",
-        consolidate,
-        "OamsDream",
-        DreamRequest,
-        {"namespace": EXAMPLE_NAMESPACE, "strategy": "reflect", "dry_run": True},
-    ),
-    _row(
-        "GET",
-        "/v1/oams/dreams",
-        "oams_dreams",
-        "The passes that changed something and were not undone, the last first",
-        dreams,
-        "OamsDreams",
-        DreamsRequest,
-    ),
-    _row(
-        "DELETE",
-        "/v1/oams/dreams/{run_id}",
-        "oams_undo_dream",
-        "Undo a pass: take back what it made, bring again what it took back",
-        undo_dream,
-        "OamsUndone",
-        UndoRequest,
-    ),
-    _row(
+    *_ROWS,
+    OAMS.row(
         "POST",
         RPC_PATH,
         "oams_rpc",
@@ -442,9 +323,9 @@ OPERATIONS: Final = (
         "OamsReplies",
         None,
         {"jsonrpc": "2.0", "method": "oams.list", "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10}, "id": 1},
-        reads=read_calls,
+        reader=read_calls,
         body="OamsCalls",
-        parameters=(_CONSENT,),
+        parameters=(CONSENT,),
         success=(200, 204),
     ),
 )

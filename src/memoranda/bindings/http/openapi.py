@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http.operation import Operation, Standard
-from memoranda.encoding.shapes import Schema, Shape, closed_object, ref, schema
+from memoranda.bindings.operations.row import in_query
+from memoranda.encoding.shapes import NAME, Schema, Shape, closed_object, ref, schema
 
-# What stands in a URL is short: several such texts, percent-encoded, fit into the head of a request.
+# Characters of a text in a URL: several such texts, percent-encoded, fit into the head of a request.
 URL_TEXT_CHARS: Final = 1024
 
 
 def document(operations: Sequence[Operation], *, server_version: str) -> dict[str, Any]:
-    """The whole document."""
+    """Return the OpenAPI document of some operations."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Schema] = {}
     responses: dict[str, Any] = {}
@@ -53,21 +54,23 @@ def document(operations: Sequence[Operation], *, server_version: str) -> dict[st
 
 
 def body_name(operation: Operation) -> str:
-    """The name of the schema of a body; "" where there is none."""
+    """Return the name of the schema of a body; "" for none."""
     if operation.body or operation.asks is None:
         return operation.body
     return f"{operation.standard.schemas}{operation.asks.__name__.removesuffix('Request')}Request"
 
 
 def parameters(operation: Operation) -> list[dict[str, Any]]:
-    """What stands in the path, in the query and in headers."""
+    """Return the parameters in the path, in the query and in headers."""
     described = {} if operation.asks is None else schema(operation.asks, nulls=False)
     properties, required = described.get("properties", {}), described.get("required", ())
-    found = []
+    entries: list[dict[str, Any]] = []
     for name in operation.path_names:
-        known = operation.standard.names.get(name, {})
-        found.append({"name": name, "in": "path", "required": True, "schema": properties.get(name, {}), **known})
-    stated = {each["name"] for each in operation.parameters}
+        described_name = operation.standard.names.get(name, {})
+        entries.append(
+            {"name": name, "in": "path", "required": True, "schema": properties.get(name, {}), **described_name}
+        )
+    stated = {parameter["name"] for parameter in operation.parameters}
     for name in operation.query_fields:
         if name in stated:
             continue
@@ -79,19 +82,26 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
             parameter["required"] = True
         if name in operation.example and name not in operation.in_query:
             parameter["example"] = operation.example[name]
-        found.append(parameter)
+        entries.append(parameter)
     headers = operation.standard.effect_headers if operation.has_effect else ()
-    return [*found, *map(dict, (*operation.parameters, *headers))]
+    in_url = _in_url(properties) if operation.is_in_url else ()
+    return [*entries, *map(dict, (*in_url, *operation.parameters, *headers))]
+
+
+def _in_url(properties: Mapping[str, Schema]) -> list[dict[str, Any]]:
+    """Return the parameters of a query that is sent as it is: all fields but the query text and its parameters."""
+    in_url = ((name, field) for name, field in properties.items() if name not in ("query", "params"))
+    return [in_query(name, NAME, field["description"]) for name, field in in_url]
 
 
 def _body(operation: Operation, asks: type[Shape]) -> Schema:
-    """What the body says of what is asked: all but the path."""
-    found = schema(asks)
+    """Return the schema of a body: all fields but those in the path."""
+    body = schema(asks)
     names = operation.path_fields
     if names:
-        found["properties"] = {name: inner for name, inner in found["properties"].items() if name not in names}
-        found["required"] = [name for name in found.get("required", ()) if name not in names]
-    return found
+        body["properties"] = {name: inner for name, inner in body["properties"].items() if name not in names}
+        body["required"] = [name for name in body.get("required", ()) if name not in names]
+    return body
 
 
 def _describe(operation: Operation) -> dict[str, Any]:

@@ -1,46 +1,41 @@
-"""The routes of openwop about memory and the host: entries, workspace files, agents, commitments, schedules.
+"""openwop over HTTP: its form of errors, and the verbs that do more than their row says. Runs are in `openwop_runs`.
 
-`list` and `get` are portable; what changes entries is a host's own business and stands under its own paths. Runs are in
-`openwop_runs`, proposals in `openwop_proposals`. A ref is an opaque string that may hold slashes; it stands
-percent-encoded in the path.
+A ref is an opaque string that may hold slashes; it stands percent-encoded in the path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.openwop_once import HEADER, file_answer, once, ref_of, run_of
-from memoranda.bindings.http.operation import Operation, Refusal, Standard, in_header
-from memoranda.encoding.shapes import TEXT
+from memoranda.bindings.http.call import Answer, Call, Serve
+from memoranda.bindings.http.deliver import check_url
+from memoranda.bindings.http.openwop_once import HEADER, file_answer, once, run_of
+from memoranda.bindings.http.operation import Refusal, Standard
+from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
 from memoranda.service.service import Service
 from memoranda.standards.openwop.answers import ANSWERS
-from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.problem import NOT_FOUND, build_problem, problem_of
 from memoranda.standards.openwop.requests import (
+    ApplyRequest,
     FireRequest,
-    ForgetRequest,
     GetFileRequest,
-    ListCommitmentsRequest,
     ListFilesRequest,
     PutEntriesRequest,
-    RefRequest,
-    ScheduleRequest,
-    SnoozeRequest,
+    RegisterWebhookRequest,
+    RejectRequest,
     WatchRequest,
 )
 from memoranda.standards.openwop.workspace import WorkspaceDraft, check_path, is_prefix
 
 DISCOVERY: Final = "/.well-known/openwop"
-EXAMPLE_REF: Final = "agents/research"
 EXAMPLE_RUN: Final = "run_example"
-EXAMPLE_ENTRY: Final[dict[str, Any]] = {"content": "The customer asks for invoices by mail.", "tags": ["subject:acme"]}
 EXAMPLE_PATH: Final = "notes/plan.md"
 
 
 def refuse(error: MemorandaError, _path: str) -> Refusal:
-    """openwop's envelope; entry data is never in it (CTI-1)."""
+    """Return an error in openwop's envelope; entry data is never in it (CTI-1)."""
     # auth.md shows scopeRequired at the top level, which the closed envelope does not allow.
     scope = error.scope if isinstance(error, ForbiddenScope) else None
     return problem_of(error, details=None if scope is None else {"scopeRequired": scope})
@@ -53,8 +48,8 @@ def no_route(status: int, _path: str) -> Refusal:
 
 
 def _name(example: str, description: str = "") -> dict[str, Any]:
-    said = {"description": description} if description else {}
-    return {"schema": {"type": "string", "minLength": 1}, "example": example, **said}
+    described = {"description": description} if description else {}
+    return {"schema": {"type": "string", "minLength": 1}, "example": example, **described}
 
 
 OPENWOP: Final = Standard(
@@ -88,346 +83,99 @@ OPENWOP: Final = Standard(
     },
     # An id of another standard, and a path.
     rest=frozenset({"id", "path"}),
+    # A memoryRef that cannot be read is as malformed as any other, which is no error.
+    lenient=frozenset({"ref"}),
     once=once,
     effect_headers=(HEADER,),
 )
 
 
-# --- memory ------------------------------------------------------------------------------------------------
+# --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def list_entries(service: Service, call: Call, asked: ListOptions) -> dict[str, Any]:
-    return {"entries": service.openwop.list_entries(call.access, ref_of(call), asked)}
+def put_entries(service: Service, call: Call, request: PutEntriesRequest) -> dict[str, Any]:
+    """Write many entries, and return their ids alone.
+
+    Answers are kept for a day under their Idempotency-Key, where forgetting would not find the contents.
+    """
+    entries = service.openwop.put_entries(call.access, request.memory_ref, request.entries)
+    return {"ids": [entry["id"] for entry in entries]}
 
 
-def get_entry(service: Service, call: Call, _asked: None) -> Any:
-    found = service.openwop.get_entry(call.access, ref_of(call), call.name("id"))
-    if found is None:
-        raise NotFound("no such entry")
-    return found
+def list_files(service: Service, call: Call, request: ListFilesRequest) -> dict[str, Any]:
+    """Return the workspace files under a prefix; none for a prefix that no path can have."""
+    if not is_prefix(request.prefix):
+        return {"files": []}
+    return {"files": service.openwop.files(call.access, request.prefix, run_id=run_of(call))}
 
 
-def put_entry(service: Service, call: Call, asked: Draft) -> Any:
-    return service.openwop.put_entry(call.access, ref_of(call), asked)
-
-
-def put_entry_under(service: Service, call: Call, asked: Draft) -> Any:
-    return service.openwop.put_entry(call.access, ref_of(call), asked, entry_id=call.name("id"))
-
-
-def put_entries(service: Service, call: Call, asked: PutEntriesRequest) -> dict[str, Any]:
-    made = service.openwop.put_entries(call.access, asked.memory_ref, asked.entries)
-    # Named, not shown: answers are kept for a day, where forgetting would not find what they say.
-    return {"ids": [entry["id"] for entry in made]}
-
-
-def delete_entry(service: Service, call: Call, _asked: None) -> None:
-    if not service.openwop.delete_entry(call.access, ref_of(call), call.name("id")):
-        raise NotFound("no such entry")
-
-
-def forget(service: Service, call: Call, asked: ForgetRequest) -> dict[str, Any]:
-    return {"forgotten": service.openwop.forget(call.access, asked.memory_ref, asked.subject)}
-
-
-def agents(service: Service, call: Call, _asked: None) -> Any:
-    return service.openwop.agents(call.access)
-
-
-# --- workspace ---------------------------------------------------------------------------------------------
-
-
-def list_files(service: Service, call: Call, asked: ListFilesRequest) -> dict[str, Any]:
-    # What begins no path has no files.
-    return {
-        "files": service.openwop.files(call.access, asked.prefix, run_id=run_of(call))
-        if is_prefix(asked.prefix)
-        else []
-    }
-
-
-def get_file(service: Service, call: Call, asked: GetFileRequest) -> Answer:
+def get_file(service: Service, call: Call, request: GetFileRequest) -> Answer:
+    """Return a workspace file with its version as ETag."""
     path = check_path(call.name("path"))
-    return file_answer(service.openwop.file(call.access, path, asked.version, run_id=run_of(call)))
+    return file_answer(service.openwop.file(call.access, path, request.version, run_id=run_of(call)))
 
 
-def put_file(service: Service, call: Call, asked: WorkspaceDraft) -> Answer:
-    made = service.openwop.write_file(
+def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
+    """Write a workspace file, and return it with its version as ETag."""
+    version = service.openwop.write_file(
         call.access,
         check_path(call.name("path")),
-        asked.content,
-        content_type=asked.content_type,
+        request.content,
+        content_type=request.content_type,
         if_match=call.header(b"if-match"),
         if_none_match=call.header(b"if-none-match"),
         run_id=run_of(call),
     )
-    return file_answer(made)
+    return file_answer(version)
 
 
-def delete_file(service: Service, call: Call, _asked: None) -> None:
+def delete_file(service: Service, call: Call, _request: None) -> None:
+    """Remove a workspace file. Raises NotFound."""
     path = check_path(call.name("path"))
     if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)):
         raise NotFound("no such workspace file")
 
 
-# --- commitments and schedules -----------------------------------------------------------------------------
+def watch_commitments(service: Service, call: Call, request: WatchRequest) -> dict[str, Any]:
+    """Watch a ref for commitments or stop, and return which."""
+    service.openwop.watch_commitments(call.access, request.memory_ref, is_watched=request.watched)
+    return {"memoryRef": request.memory_ref, "watched": request.watched}
 
 
-def list_commitments(service: Service, call: Call, asked: ListCommitmentsRequest) -> dict[str, Any]:
-    found = service.openwop.commitments(call.access, asked.memory_ref)
-    return {"commitments": [each.document() for each in found]}
-
-
-def infer_commitments(service: Service, call: Call, asked: RefRequest) -> dict[str, Any]:
-    found = service.openwop.infer_commitments(call.access, asked.memory_ref)
-    return {"commitments": [each.document() for each in found]}
-
-
-def watch_commitments(service: Service, call: Call, asked: WatchRequest) -> dict[str, Any]:
-    service.openwop.watch_commitments(call.access, asked.memory_ref, is_watched=asked.watched)
-    return {"memoryRef": asked.memory_ref, "watched": asked.watched}
-
-
-def cancel_commitment(service: Service, call: Call, _asked: None) -> Any:
-    return service.openwop.cancel_commitment(call.access, call.name("commitment_id")).document()
-
-
-def snooze_commitment(service: Service, call: Call, asked: SnoozeRequest) -> Any:
-    return service.openwop.snooze_commitment(call.access, call.name("commitment_id"), asked.until).document()
-
-
-def fire_commitment(service: Service, call: Call, asked: FireRequest) -> dict[str, Any]:
-    event, found = service.openwop.fire_commitment(call.access, call.name("commitment_id"), condition=asked.condition)
-    return {"commitment": found.document(), **({} if event is None else {"event": event})}
-
-
-def list_schedules(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"schedules": service.openwop.schedules(call.access)}
-
-
-def put_schedule(service: Service, call: Call, asked: ScheduleRequest) -> Any:
-    return service.openwop.schedule(
-        call.access, asked.memory_ref, asked.cron, timezone=asked.timezone, token_budget=asked.token_budget
+def fire_commitment(service: Service, call: Call, request: FireRequest) -> dict[str, Any]:
+    """Fire a commitment, and return it with its event; without one, it was fired before."""
+    event, commitment = service.openwop.fire_commitment(
+        call.access, call.name("commitment_id"), condition=request.condition
     )
+    return {"commitment": commitment.document(), **({} if event is None else {"event": event})}
 
 
-def delete_schedule(service: Service, call: Call, asked: RefRequest) -> None:
-    if not service.openwop.unschedule(call.access, asked.memory_ref):
-        raise NotFound("there is no schedule for this ref")
+def apply(service: Service, call: Call, request: ApplyRequest) -> dict[str, Any]:
+    """Apply a proposal, and return the artifact that is installed."""
+    done = service.openwop.apply_proposal(call.access, call.name("proposal_id"), approval_id=request.approval_id)
+    return {"installedArtifactRef": done["activation"]["installedArtifactRef"]}
 
 
-# --- the table ---------------------------------------------------------------------------------------------
-
-_IF_MATCH: Final = in_header("If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.')
-_IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
-_ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
-_ENTRIES, _ENTRY = "/v1/memory/{ref}", "/v1/memory/{ref}/{id}"
-_COMMITMENTS, _SCHEDULES = "/v1/host/commitments", "/v1/host/schedules"
-_REF: Final = {"memoryRef": EXAMPLE_REF}
-_row: Final = OPENWOP.row
+def reject(service: Service, call: Call, request: RejectRequest) -> Any:
+    """Reject a proposal, with a reason or none."""
+    return service.openwop.reject_proposal(call.access, call.name("proposal_id"), reason=request.reason or "")
 
 
-def _files(path: str, name: str, what: str) -> tuple[Operation, ...]:
-    """The rows about workspace files: those of the host, and the same in a run."""
-    one = path + "/{path}"
-    return (
-        _row(
-            "GET",
-            path,
-            f"{name}_files",
-            f"{what}, without their content",
-            list_files,
-            "OpenwopFiles",
-            ListFilesRequest,
-            {"prefix": "notes/"},
-        ),
-        _row(
-            "GET",
-            one,
-            f"{name}_file",
-            "A workspace file, as it is or as it was",
-            get_file,
-            "OpenwopFile",
-            GetFileRequest,
-            headers=_ETAG,
-        ),
-        _row(
-            "PUT",
-            one,
-            f"{name}_write_file",
-            "Write the next version of a workspace file",
-            put_file,
-            "OpenwopFile",
-            WorkspaceDraft,
-            {"content": "# Plan\n"},
-            parameters=(_IF_MATCH, _IF_NONE_MATCH),
-            headers=_ETAG,
-        ),
-        _row(
-            "DELETE",
-            one,
-            f"{name}_remove_file",
-            "Take a workspace file away, with its versions",
-            delete_file,
-            "",
-            parameters=(_IF_MATCH,),
-            success=(204,),
-        ),
-    )
+def register(service: Service, call: Call, request: RegisterWebhookRequest) -> dict[str, Any]:
+    """Register a webhook whose address is allowed."""
+    check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
+    return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)
 
 
-OPERATIONS: Final = (
-    _row(
-        "GET",
-        _ENTRIES,
-        "openwop_list",
-        "The entries of a ref, the newest first; none for a ref that is malformed or unknown",
-        list_entries,
-        "OpenwopEntries",
-        ListOptions,
-        {"limit": 50},
-    ),
-    _row(
-        "POST",
-        _ENTRIES,
-        "openwop_put",
-        "Write an entry; id and time are the host's to give",
-        put_entry,
-        "OpenwopEntry",
-        Draft,
-        EXAMPLE_ENTRY,
-        success=(201,),
-    ),
-    _row("GET", _ENTRY, "openwop_get", "One entry", get_entry, "OpenwopEntry"),
-    _row(
-        "PUT",
-        _ENTRY,
-        "openwop_put_under",
-        "Write the entry under an id that the host chooses; what is there already is replaced and keeps its time",
-        put_entry_under,
-        "OpenwopEntry",
-        Draft,
-        EXAMPLE_ENTRY,
-    ),
-    _row("DELETE", _ENTRY, "openwop_delete", "Never again in any answer", delete_entry, "", success=(204,)),
-    _row(
-        "POST",
-        "/v1/host/memory/forget",
-        "openwop_forget",
-        "Take out all entries about a subject: those with the tag `subject:<it>`",
-        forget,
-        "OpenwopForgotten",
-        ForgetRequest,
-        {**_REF, "subject": "nobody"},
-    ),
-    _row(
-        "POST",
-        "/v1/host/memory/entries",
-        "openwop_put_many",
-        "Write many entries, all or none; their ids, in the same order",
-        put_entries,
-        "OpenwopIds",
-        PutEntriesRequest,
-        {**_REF, "entries": [EXAMPLE_ENTRY]},
-        success=(201,),
-    ),
-    _row(
-        "GET",
-        "/v1/agents",
-        "openwop_agents",
-        "The agents that were installed, and what memory each lacks",
-        agents,
-        "OpenwopInventory",
-    ),
-    *_files("/v1/host/workspace/files", "openwop", "Workspace files"),
-    *_files(
-        "/v1/host/runs/{run_id}/workspace/files", "openwop_run", "In a run: workspace files as they were when it began"
-    ),
-    _row(
-        "GET",
-        _COMMITMENTS,
-        "openwop_commitments",
-        "The commitments that are known; no word of any",
-        list_commitments,
-        "OpenwopCommitments",
-        ListCommitmentsRequest,
-        _REF,
-    ),
-    _row(
-        "POST",
-        f"{_COMMITMENTS}/infer",
-        "openwop_infer",
-        "Find the commitments in the memories of a ref",
-        infer_commitments,
-        "OpenwopCommitments",
-        RefRequest,
-        _REF,
-    ),
-    _row(
-        "POST",
-        f"{_COMMITMENTS}/watch",
-        "openwop_watch",
-        "Find commitments in whatever is written to a ref from now on",
-        watch_commitments,
-        "OpenwopWatch",
-        WatchRequest,
-        {**_REF, "watched": True},
-    ),
-    _row(
-        "POST",
-        f"{_COMMITMENTS}/{{commitment_id}}/snooze",
-        "openwop_snooze",
-        "Let it fire later",
-        snooze_commitment,
-        "OpenwopCommitment",
-        SnoozeRequest,
-        {"until": "2999-01-01T09:00:00Z"},
-    ),
-    _row(
-        "POST",
-        f"{_COMMITMENTS}/{{commitment_id}}/cancel",
-        "openwop_cancel",
-        "Let it never fire",
-        cancel_commitment,
-        "OpenwopCommitment",
-    ),
-    _row(
-        "POST",
-        f"{_COMMITMENTS}/{{commitment_id}}/fire",
-        "openwop_fire",
-        "Let it fire as if its condition held now; without an event, it was fired for this already",
-        fire_commitment,
-        "OpenwopFired",
-        FireRequest,
-        {},
-    ),
-    _row(
-        "GET",
-        _SCHEDULES,
-        "openwop_schedules",
-        "Which refs are distilled by themselves, and when next",
-        list_schedules,
-        "OpenwopSchedules",
-    ),
-    _row(
-        "PUT",
-        _SCHEDULES,
-        "openwop_schedule",
-        "Distil a ref whenever a cron expression says",
-        put_schedule,
-        "OpenwopSchedule",
-        ScheduleRequest,
-        {**_REF, "cron": "0 3 * * *", "timezone": "Europe/Berlin", "tokenBudget": 8000},
-    ),
-    _row(
-        "DELETE",
-        _SCHEDULES,
-        "openwop_unschedule",
-        "Distil it no longer by itself",
-        delete_schedule,
-        "",
-        RefRequest,
-        _REF,
-        success=(204,),
-    ),
-)
+SERVE: Final[Mapping[str, Serve]] = {
+    "openwop_put_many": put_entries,
+    **{f"{name}_files": list_files for name in ("openwop", "openwop_run")},
+    **{f"{name}_file": get_file for name in ("openwop", "openwop_run")},
+    **{f"{name}_write_file": put_file for name in ("openwop", "openwop_run")},
+    **{f"{name}_remove_file": delete_file for name in ("openwop", "openwop_run")},
+    "openwop_watch": watch_commitments,
+    "openwop_fire": fire_commitment,
+    "openwop_apply": apply,
+    "openwop_reject": reject,
+    "openwop_register": register,
+}

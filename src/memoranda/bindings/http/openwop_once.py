@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.call import Answer, Call
-from memoranda.bindings.http.operation import Operation, in_header
+from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.operations.row import in_header
 from memoranda.encoding.json_text import canonical, dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.service.service import Service

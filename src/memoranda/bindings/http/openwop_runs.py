@@ -9,29 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.openwop import DISCOVERY, EXAMPLE_ENTRY, EXAMPLE_REF, OPENWOP
-from memoranda.bindings.http.openwop_once import ref_of
-from memoranda.bindings.http.operation import Operation, Verb, in_header
+from memoranda.bindings.http import openwop
+from memoranda.bindings.http.call import Call, Serve
+from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
+from memoranda.bindings.http.operation import Operation
+from memoranda.bindings.operations import openwop as rows
+from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.encoding.json_text import dump
-from memoranda.encoding.shapes import COUNT, TEXT, ref
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.openwop.host import MAX_RUNS
 from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
-from memoranda.standards.openwop.entry import ListOptions
 from memoranda.standards.openwop.requests import (
-    AttributedEntry,
     BeginRunRequest,
     ConsolidationRequest,
-    EmitEventRequest,
     FinishRunRequest,
-    FollowRequest,
     ListRunsRequest,
     PollRequest,
     RefRequest,
-    Secret,
 )
 from memoranda.standards.openwop.runs import ForkRequest, RunRequest, check_agent, check_snapshot
 
@@ -66,8 +62,8 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 }
 
 
-def starting(workflows: Mapping[str, Workflow]) -> Verb:
-    """`POST /v1/runs` for these workflows."""
+def starting(workflows: Mapping[str, Workflow]) -> Serve:
+    """Return the function that starts one of these workflows."""
 
     def start(service: Service, call: Call, asked: RunRequest) -> dict[str, Any]:
         # The tenant is the credential's, whatever the request calls it (WCT-1: hints are no authorization).
@@ -79,8 +75,8 @@ def starting(workflows: Mapping[str, Workflow]) -> Verb:
     return start
 
 
-def discovering(fixtures: tuple[str, ...]) -> Verb:
-    """What this host claims."""
+def discovering(fixtures: tuple[str, ...]) -> Serve:
+    """Return the function that tells the claims of this host."""
 
     def discovery(service: Service, _call: Call, _asked: None) -> object:
         return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
@@ -96,18 +92,10 @@ def _started(run: Run) -> dict[str, Any]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def get_run(service: Service, call: Call, _asked: None) -> Any:
-    return service.openwop.snapshot(call.access, call.name("run_id"))
-
-
 def fork(service: Service, call: Call, asked: ForkRequest) -> dict[str, Any]:
     source = call.name("run_id")
     run = service.openwop.fork(call.access, source, mode=asked.mode, from_seq=asked.from_seq)
     return {**_started(run), "sourceRunId": source, "fromSeq": asked.from_seq, "mode": asked.mode}
-
-
-def undo(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"restored": service.openwop.undo_consolidation(call.access, call.name("run_id"))}
 
 
 # --- a host's own ------------------------------------------------------------------------------------------
@@ -123,7 +111,7 @@ def list_runs(service: Service, call: Call, asked: ListRunsRequest) -> dict[str,
 
 
 def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
-    """As many whole runs as fit into an answer; always one."""
+    """Return as many complete runs as fit into an answer; at least one."""
     shown: list[dict[str, Any]] = []
     size = 0
     for run in found:
@@ -134,12 +122,8 @@ def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
     return shown
 
 
-def host_run(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return service.openwop.run(call.access, call.name("run_id")).document()
-
-
 def run_pass(service: Service, call: Call, asked: ConsolidationRequest) -> dict[str, Any]:
-    """A pass with all that a host may say of it. What it wrote is named, not shown: answers are kept for a day."""
+    """Run a pass with a host's options. Its answer has the id of the entry alone: answers are kept for a day."""
     host, ref = service.openwop, asked.memory_ref
     if asked.act == "consolidation":
         done = host.consolidate(call.access, ref)
@@ -156,7 +140,7 @@ def run_pass(service: Service, call: Call, asked: ConsolidationRequest) -> dict[
 
 
 def _brief(run: Run) -> dict[str, Any]:
-    """What a list shows of a run: its variables may be long, and are read with it."""
+    """Return a run for a list: without its variables, which may be long."""
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
@@ -174,10 +158,6 @@ def begin(service: Service, call: Call, asked: BeginRunRequest) -> dict[str, Any
     return _started(run)
 
 
-def emit(service: Service, call: Call, asked: EmitEventRequest) -> Any:
-    return service.openwop.emit(call.access, call.name("run_id"), asked.type, asked.payload, node_id=asked.node_id)
-
-
 def finish(service: Service, call: Call, asked: FinishRunRequest) -> Any:
     run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
     said = {name: value for name, value in given.items() if value is not None}
@@ -186,44 +166,14 @@ def finish(service: Service, call: Call, asked: FinishRunRequest) -> Any:
     return service.openwop.snapshot(call.access, run_id)
 
 
-def add_secret(service: Service, call: Call, asked: Secret) -> dict[str, Any]:
-    is_known = service.openwop.register_secret(call.access, call.name("run_id"), asked.secret_id, asked.value)
-    return {"registered": is_known}
-
-
-def list_in_run(service: Service, call: Call, asked: ListOptions) -> dict[str, Any]:
-    return {"entries": service.openwop.list_entries(call.access, ref_of(call), asked, run_id=call.name("run_id"))}
-
-
-def get_in_run(service: Service, call: Call, _asked: None) -> Any:
-    found = service.openwop.get_entry(call.access, ref_of(call), call.name("id"), run_id=call.name("run_id"))
-    if found is None:
-        raise NotFound("no such entry")
-    return found
-
-
-def put_in_run(service: Service, call: Call, asked: AttributedEntry) -> Any:
-    return service.openwop.put_entry(
-        call.access,
-        ref_of(call),
-        asked,
-        entry_id=call.name("id") if "id" in call.scope["path_params"] else None,
-        run_id=call.name("run_id"),
-        node_id=asked.node_id,
-        agent_id=asked.agent_id,
-    )
-
-
 # --- the table ---------------------------------------------------------------------------------------------
 
-_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
-_RUN, _HOST_RUNS, _HOST_RUN = "/v1/runs/{run_id}", "/v1/host/runs", "/v1/host/runs/{run_id}"
-_ENTRIES: Final = f"{_HOST_RUN}/memory/{{ref}}"
+_RUN: Final = "/v1/runs/{run_id}"
 _row: Final = OPENWOP.row
 
 
 def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()) -> tuple[Operation, ...]:
-    """The rows that depend on which workflows this host knows."""
+    """Return the operations that depend on the workflows of this host."""
     return (
         _row(
             "GET",
@@ -250,35 +200,18 @@ def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[st
 
 
 OPERATIONS: Final = (
-    _row(
-        "GET",
-        _HOST_RUN,
-        "openwop_host_run",
-        "A run as its host sees it: its variables as they were given, and what was said of it when it began",
-        host_run,
-        "OpenwopHostRun",
-    ),
-    _row(
-        "POST",
-        "/v1/host/passes",
-        "openwop_pass",
-        "A pass over the memory of a ref, with all that a host may say of it, and what it did",
-        run_pass,
-        "OpenwopPass",
-        ConsolidationRequest,
-        {"act": "consolidation", "memoryRef": EXAMPLE_REF},
-    ),
-    _row("GET", _RUN, "openwop_run", "A run, with the memories that its variables name", get_run, "OpenwopRun"),
-    _row(
-        "GET",
-        f"{_RUN}/events",
-        "openwop_events",
-        "The log of a run: JSON if `Accept` says so, else server-sent events until it is over",
-        None,
-        "",
-        FollowRequest,
-        parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopEvents")}},
+    *OPENWOP.operations(
+        rows.OPERATIONS,
+        serve={
+            **openwop.SERVE,
+            "openwop_pass": run_pass,
+            "openwop_fork": fork,
+            "openwop_runs": list_runs,
+            "openwop_begin": begin,
+            "openwop_finish": finish,
+            "openwop_events": None,
+            "openwop_all_events": None,
+        },
     ),
     _row(
         "GET",
@@ -289,119 +222,5 @@ OPERATIONS: Final = (
         "OpenwopEvents",
         PollRequest,
         {"timeout": 0},
-    ),
-    _row(
-        "GET",
-        "/v1/host/events",
-        "openwop_all_events",
-        "The logs of all runs: server-sent events from now on, or with JSON a page of them",
-        None,
-        "",
-        FollowRequest,
-        parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
-    ),
-    _row(
-        "POST",
-        f"{_RUN}:fork",
-        "openwop_fork",
-        "Another run with the facts of this one: a replay repeats them, a branch goes on from there",
-        fork,
-        "OpenwopForked",
-        ForkRequest,
-        {"mode": "replay", "fromSeq": 0},
-        success=(201,),
-    ),
-    _row(
-        "GET",
-        _HOST_RUNS,
-        "openwop_runs",
-        "Runs, the last started first, those of the background too",
-        list_runs,
-        "OpenwopRuns",
-        ListRunsRequest,
-        {"limit": 10},
-    ),
-    _row(
-        "POST",
-        _HOST_RUNS,
-        "openwop_begin",
-        "Begin a host's run: what it reads is the store as it is now, and its own writes",
-        begin,
-        "OpenwopStarted",
-        BeginRunRequest,
-        {"workflowId": "acme.support", "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF}},
-        success=(201,),
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/events",
-        "openwop_emit",
-        "Append to the log of a run what is not recorded by itself",
-        emit,
-        "OpenwopEvent",
-        EmitEventRequest,
-        {"type": "agent.toolCalled", "payload": {"toolName": "search", "argumentNames": ["query"]}, "nodeId": "n1"},
-        success=(201,),
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/secrets",
-        "openwop_secret",
-        "Let a secret that the run resolved never be stored by it; kept in memory until the run is over",
-        add_secret,
-        "OpenwopRegistered",
-        Secret,
-        {"secretId": "crm-token", "value": "an example of a secret"},
-    ),
-    _row(
-        "GET",
-        _ENTRIES,
-        "openwop_list_in_run",
-        "The entries of a ref as the run sees them",
-        list_in_run,
-        "OpenwopEntries",
-        ListOptions,
-        {"limit": 50},
-    ),
-    _row(
-        "POST",
-        _ENTRIES,
-        "openwop_put_in_run",
-        "Write an entry in a run, without its secrets; the log says so",
-        put_in_run,
-        "OpenwopEntry",
-        AttributedEntry,
-        {**EXAMPLE_ENTRY, "nodeId": "n1"},
-        success=(201,),
-    ),
-    _row("GET", f"{_ENTRIES}/{{id}}", "openwop_get_in_run", "One entry as the run sees it", get_in_run, "OpenwopEntry"),
-    _row(
-        "PUT",
-        f"{_ENTRIES}/{{id}}",
-        "openwop_put_under_in_run",
-        "Write the entry under an id that the host chooses in a run; the log says so",
-        put_in_run,
-        "OpenwopEntry",
-        AttributedEntry,
-        {**EXAMPLE_ENTRY, "nodeId": "n1"},
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/undo",
-        "openwop_undo",
-        "Bring back what the consolidation of this run took out",
-        undo,
-        "OpenwopRestored",
-    ),
-    _row(
-        "POST",
-        f"{_HOST_RUN}/finish",
-        "openwop_finish",
-        "End a run; its secrets are forgotten",
-        finish,
-        "OpenwopRun",
-        FinishRunRequest,
-        {"status": "completed", "variables": {"outcome": "answered"}},
     ),
 )

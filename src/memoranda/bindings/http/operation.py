@@ -1,20 +1,25 @@
-"""What one route is: a row of its standard's table, from which it is served and described."""
+"""A route: a row of the table of operations, its standard's form of errors, and the function that serves it.
+
+Most rows are served by their verb alone. A function of its own is for what HTTP adds: bytes, headers, pages.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import Answer, Call, Serve
+from memoranda.bindings.http.turns import in_turn
+from memoranda.bindings.operations.row import Plan, Row, plan_of
 from memoranda.encoding.shapes import Schema, Shape, fields_of, schema
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.service import Service
 
-# The service, the request, and what it asks for: the shape of the operation, or what its own reader made of it.
-Verb = Callable[[Service, Call, Any], object]
+Read = Callable[[Call], object]
 # Status and body of a refusal.
 Refusal = tuple[int, object]
 
@@ -24,35 +29,37 @@ WITHOUT_BODY: Final = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
-    """What the routes of one standard share."""
+    """The properties that all routes of one standard share."""
 
     name: str
-    # What the paths begin with.
+    # The beginnings of its paths.
     prefixes: tuple[str, ...]
-    # An error in the standard's own words; the path tells, where one standard has several ways to say it.
+    # An error in the standard's own form; the path decides, where one standard has several forms.
     refuse: Callable[[MemorandaError, str], Refusal]
     # 404 for no path, 405 for a path without that method.
     no_route: Callable[[int, str], Refusal]
-    # In the OpenAPI document: the names of responses begin with this, those of shapes with that.
+    # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
     schemas: str = ""
-    # What each status of an error means, and the forms it comes in.
+    # The meaning of each status of an error, and the forms of errors.
     errors: Mapping[str, str]
     error_schemas: tuple[str, ...]
-    # Answers, by their names.
+    # Schemas of answers, by their names.
     answers: Mapping[str, Schema]
     documents: Mapping[str, type] = field(default_factory=dict)
     # Names in paths: schema, description and example.
     names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Names in paths that take the slashes that are left.
+    # Names in paths that take all further slashes.
     rest: frozenset[str] = frozenset()
-    # How many times as large as an ordinary one a body may be.
+    # Names in paths that are empty where they cannot be decoded: nothing is found there, and nothing is malformed.
+    lenient: frozenset[str] = frozenset()
+    # Largest body as a multiple of an ordinary one.
     body_factor: int = 1
-    # What a request that cannot be read is in the standard's own words.
+    # The standard's own error for a request that cannot be read.
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
-    # How what changes something is done, given (service, operation, call, act); None: it is just done.
+    # A wrapper of calls that change something, called with (service, operation, call, act).
     once: Callable[..., tuple[Answer, bytes]] | None = None
-    # Headers of whatever changes something, as OpenAPI parameters.
+    # Headers of calls that change something, as OpenAPI parameters.
     effect_headers: tuple[Mapping[str, Any], ...] = ()
 
     def row(
@@ -61,61 +68,46 @@ class Standard:
         path: str,
         name: str,
         summary: str,
-        verb: Verb | None,
-        answer: str,
+        serve: Serve | None,
+        answer: str = "",
         asks: type[Shape] | None = None,
         example: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Operation:
-        """One row of this standard's table."""
-        return Operation(
-            method=method,
-            path=path,
-            name=name,
-            summary=summary,
-            verb=verb,
-            answer=answer,
-            asks=asks,
-            example=example or {},
-            standard=self,
-            **more,
+        """Return an operation that only HTTP has."""
+        stated: dict[str, Any] = {"name": name, "summary": summary, "serve": serve, "answer": answer, "asks": asks}
+        return Operation(standard=self, method=method, path=path, example=example or {}, **stated, **more)
+
+    def operations(
+        self,
+        rows: Iterable[Row],
+        *,
+        serve: Mapping[str, Serve | None],
+        readers: Mapping[str, Read] = MappingProxyType({}),
+    ) -> tuple[Operation, ...]:
+        """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
+        table = {row.name: row for row in rows}
+        assert {*serve, *readers} <= table.keys(), "a function is for no row"
+        return tuple(
+            Operation(
+                **{field.name: getattr(row, field.name) for field in fields(Row)},
+                standard=self,
+                serve=_in_turn(row, serve[row.name] if row.name in serve else ServedVerb(row, self)),
+                reader=readers.get(row.name),
+            )
+            for row in table.values()
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operation:
-    """A route, in the words of its readers; tests run its example."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation(Row):
+    """A row as it is served."""
 
-    method: str
-    path: str
-    name: str
-    summary: str
     standard: Standard
     # None: served by a stream of this name.
-    verb: Verb | None
-    # The name of its answer's schema; an answer without one is not JSON.
-    answer: str = ""
-    # Fields in the path, the query and the body together. None: nothing can be said.
-    asks: type[Shape] | None = None
-    # Fields that may stand in the query although there is a body; without a body all may.
-    in_query: tuple[str, ...] = ()
-    # Where the body is not the fields: how it is read, and what it is (schema by name).
-    reads: Callable[[Call], object] | None = None
-    body: str = ""
-    example: Mapping[str, Any] = field(default_factory=dict)
-    # OpenAPI parameters that are no fields: headers, and what an own reader takes.
-    parameters: tuple[Mapping[str, Any], ...] = ()
-    is_public: bool = False
-    # Answered on the event loop: it waits for nothing.
-    is_quick: bool = False
-    # Media types of bodies and answers beside JSON; of bytes the description is empty.
-    takes: Mapping[str, Any] = field(default_factory=dict)
-    gives: Mapping[str, Any] = field(default_factory=dict)
-    # Of these media types it is answered by the stream of its name, if they are preferred.
-    streams: tuple[str, ...] = ()
-    # Statuses of success, the usual one first; 204 has no content.
-    success: tuple[int, ...] = (200,)
-    headers: Mapping[str, Any] = field(default_factory=dict)
+    serve: Serve | None
+    # The reader of a request that is not just the fields of `asks`.
+    reader: Read | None = None
 
     @property
     def has_body(self) -> bool:
@@ -131,59 +123,78 @@ class Operation:
 
     @cached_property
     def query_fields(self) -> tuple[str, ...]:
-        """What may stand in the query."""
+        """Names of the fields that may stand in the query."""
         if self.asks is None:
             return ()
-        mine = tuple(name for name in fields_of(self.asks) if name not in self.path_names)
-        return self.in_query if self.has_body and self.method != "DELETE" else mine
+        in_query = tuple(name for name in fields_of(self.asks) if name not in self.path_names)
+        return self.in_query if self.has_body and self.method != "DELETE" else in_query
 
     @cached_property
     def several(self) -> frozenset[str]:
-        """What may be given more than once in the query: what is a list, or may be one."""
+        """Names that may occur more than once in the query: fields that are lists, or may be."""
         if self.asks is None or not self.query_fields:
             return frozenset()
-        known = schema(self.asks, nulls=False).get("properties", {})
-        forms = {name: [known[name], *known[name].get("anyOf", ())] for name in self.query_fields if name in known}
-        return frozenset(name for name, found in forms.items() if any(each.get("type") == "array" for each in found))
+        properties = schema(self.asks, nulls=False).get("properties", {})
+        present = [name for name in self.query_fields if name in properties]
+        forms = {name: [properties[name], *properties[name].get("anyOf", ())] for name in present}
+        return frozenset(name for name in present if any(form.get("type") == "array" for form in forms[name]))
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:
-        """What the path says of what is asked."""
+        """Names of the fields of the request that stand in the path."""
         return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
-def in_header(name: str, schema: Schema, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "schema": schema, "description": description}
+def _in_turn(row: Row, serve: Serve | None) -> Serve | None:
+    return in_turn(serve) if row.is_long and serve is not None else serve
 
 
-def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
-    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
-    return parameter if example is None else {**parameter, "example": example}
+class ServedVerb:
+    """A verb as a route calls it: arguments from path, headers and request, and its result as an answer."""
+
+    __slots__ = ("_plan", "_row", "_standard")
+
+    def __init__(self, row: Row, standard: Standard) -> None:
+        assert row.verb, f"{row.name} has neither a verb nor a function"
+        self._row, self._standard = row, standard
+        self._plan: Plan | None = None
+
+    def __call__(self, service: Service, call: Call, request: Any) -> object:
+        if (plan := self._plan) is None:
+            # Made by the first call: the verbs of a standard are loaded when they are needed.
+            plan = self._plan = plan_of(self._row, self._row.asks)
+        arguments = plan.arguments(request)
+        for parameter, name in plan.path:
+            is_lenient = name in self._standard.lenient
+            arguments[parameter] = (call.readable_name(name) or "") if is_lenient else call.name(name)
+        for parameter, header in plan.headers:
+            arguments[parameter] = call.header(header.lower().encode("ascii"))
+        return self._row.perform(service, call.access, arguments)
 
 
 class Tables:
-    """All operations, and which standard's words are spoken where."""
+    """All operations, and the standard of each path."""
 
     def __init__(
         self, operations: Sequence[Operation], public: Collection[str] = (), open_folders: Collection[str] = ()
     ) -> None:
-        """`public` are paths that need no credential; what lies in `open_folders` asks for its own."""
+        """Take `public` paths, which need no credential, and `open_folders`, whose routes check their own."""
         self._open_folders = tuple(f"{folder}/" for folder in open_folders)
         public = (*public, *open_folders)
         self.public = frozenset((*public, *(operation.path for operation in operations if operation.is_public)))
         standards = {id(operation.standard): operation.standard for operation in operations}.values()
         mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
         # The longest first: the narrower counts.
-        self._standards = sorted(mine, key=lambda each: -len(each[0]))
+        self._standards = sorted(mine, key=lambda entry: -len(entry[0]))
 
     def is_folder(self, path: str) -> bool:
-        """Whether it lies in an open folder, which bounds what it reads itself."""
+        """Return True for a path in an open folder, which limits the bodies it reads itself."""
         return path.startswith(self._open_folders)
 
     def is_public(self, path: str) -> bool:
         return path in self.public or path.startswith(self._open_folders)
 
     def standard_of(self, path: str) -> Standard:
-        """The one whose prefix fits best; the last is everybody's."""
+        """Return the standard with the longest prefix of a path; the last one has all other paths."""
         fitting = (standard for prefix, standard in self._standards if path.startswith(prefix))
         return next(fitting, self._standards[-1][1])

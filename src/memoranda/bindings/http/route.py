@@ -161,9 +161,9 @@ class Endpoint:
         return operation.standard.once(self._service, operation, call, lambda: self._act(operation, call, asked))
 
     def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
-        assert operation.verb is not None
+        assert operation.serve is not None
         with noticing() as noticed:
-            given = operation.verb(self._service, call, asked)
+            given = operation.serve(self._service, call, asked)
         answer = given if isinstance(given, Answer) else Answer(result=given)
         if noticed.kinds:
             answer = replace(answer, headers=(*answer.headers, (b"x-memoranda-warning", str(noticed).encode("ascii"))))
@@ -209,8 +209,8 @@ def authenticate(scope: Scope) -> None:
 
 def read(operation: Operation, call: Call) -> object:
     """What is asked, wherever it stands. Raises InvalidInput."""
-    if operation.reads is not None:
-        return operation.reads(call)
+    if operation.reader is not None:
+        return operation.reader(call)
     fields: dict[str, Any] = {
         name: texts if len(texts) > 1 else texts[0]
         for name, texts in wire.query_lists(call.scope, operation.several).items()

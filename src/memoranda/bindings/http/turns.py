@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.call import Call, Serve
 from memoranda.errors import RateLimited
 from memoranda.service.service import Service
 
@@ -15,7 +14,6 @@ LONG_LIMIT: Final = 2
 ROOM: Final = threading.BoundedSemaphore(LONG_LIMIT)
 BUSY: Final = "others are having everything read just now; try again"
 BUSY_SECONDS: Final = 5.0
-Asked = TypeVar("Asked")
 
 
 class Turn:
@@ -54,15 +52,15 @@ class Turn:
             held.release()
 
 
-def in_turn(verb: Callable[[Service, Call, Asked], dict[str, Any]]) -> Callable[[Service, Call, Asked], dict[str, Any]]:
-    """The same, a few at once. Raises RateLimited."""
+def in_turn(serve: Serve) -> Serve:
+    """Return a function that serves a few calls at once. It raises RateLimited when others have all turns."""
 
-    def waiting(service: Service, call: Call, asked: Asked) -> dict[str, Any]:
+    def serve_in_turn(service: Service, call: Call, request: Any) -> object:
         turn = Turn(ROOM)
         turn.take()
         try:
-            return verb(service, call, asked)
+            return serve(service, call, request)
         finally:
             turn.leave()
 
-    return waiting
+    return serve_in_turn

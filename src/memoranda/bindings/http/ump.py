@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.operation import Refusal, Standard, in_header
+from memoranda.bindings.http import moving, wire
+from memoranda.bindings.http.call import Call, cursor_of
+from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.http.page import welcome
-from memoranda.encoding.shapes import COUNT, NAME, closed_object, one_of, ref
+from memoranda.bindings.operations import ump as rows
+from memoranda.bindings.operations.row import as_document, in_header
+from memoranda.bindings.operations.ump import EXAMPLE_ID, EXAMPLE_OWNER
+from memoranda.encoding.shapes import COUNT, NAME, closed_object, fields_of, one_of, ref
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import format_instant
+from memoranda.service.core.rules import OwnRules
 from memoranda.service.service import Service
 from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.ump.answers import ANSWERS, DOCUMENTS
+from memoranda.standards.ump.extensions import IdsRequest, RulesRequest
 from memoranda.standards.ump.requests import (
-    AuditRequest,
     AuditVerifyRequest,
-    FeedbackRequest,
-    ForgetRequest,
     HistoryRequest,
     ListRequest,
     NewMemory,
-    RecallRequest,
     RehydrateRequest,
-    ReviseRequest,
+    ScopeFilter,
     SubscribeRequest,
     unwrap_draft,
 )
-
-EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
-EXAMPLE_OWNER: Final = "did:key:z6MkvDqGT54cXesYGvABpF1UapVNwjCqRcafi4Px6Thv5T3Z"
 
 # As in the reference: not_found 404, unauthorized 401, forbidden_scope 403, every other UMP code 400. But for
 # limits: clients wait of themselves if the status means it (RFC 6585 4).
@@ -49,7 +48,7 @@ OTHER_ERROR_STATUS: Final = 400
 
 
 def refuse(error: MemorandaError, _path: str = "") -> Refusal:
-    """An error in UMP's form (section 3.7)."""
+    """Return an error in UMP's form (section 3.7)."""
     body = {"code": error.code, "message": f"{error.code}: {error.message}"}
     return _STATUSES.get(error.code, OTHER_ERROR_STATUS), {"error": body}
 
@@ -88,73 +87,75 @@ UMP: Final = Standard(
     },
     documents={**DOCUMENTS, "NewMemory": NewMemory},
     names={"id": {"schema": NAME, "example": EXAMPLE_ID}},
+    # An id that cannot be read is not found, rather than malformed.
+    lenient=frozenset({"id"}),
 )
 
 
-# --- the verbs -------------------------------------------------------------------------------------------
+# --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def recall(service: Service, call: Call, asked: RecallRequest) -> dict[str, Any]:
-    return {"results": [ranked.document() for ranked in service.recall(call.access, asked)]}
+def read_remember(call: Call) -> object:
+    """Read a draft, bare or under `record`."""
+    return unwrap_draft(call.json())
 
 
-def rehydrate(service: Service, call: Call, asked: RehydrateRequest) -> dict[str, Any]:
-    block = service.for_prompt(call.access, asked)
+def remember(service: Service, call: Call, draft: object) -> object:
+    """Write a memory whose provenance says that it came over HTTP."""
+    return as_document(service.remember(call.access, service.with_defaults(call.access, draft, method="http")))
+
+
+def rehydrate(service: Service, call: Call, request: RehydrateRequest) -> dict[str, Any]:
+    """Return a framed block, and the memories that were left out of it, if any."""
+    block = service.for_prompt(call.access, request)
     answer: dict[str, Any] = {"text": block.text, "injected": block.injected}
     if block.dropped:
         answer["dropped"] = [{"id": name, "reason": reason} for name, reason in block.dropped]
     return answer
 
 
-def remember(service: Service, call: Call, draft: object) -> dict[str, Any]:
-    remembered = service.remember(call.access, service.with_defaults(call.access, draft, method="http"))
-    return {"id": remembered.id, "result": remembered.result}
+def list_memories(service: Service, call: Call, request: ListRequest) -> dict[str, Any]:
+    """Return a page of the latest memories."""
+    records, following = service.list_records(call.access, **request.arguments())
+    return {"records": records, "next_cursor": cursor_of(following)}
 
 
-def get(service: Service, call: Call, _asked: None) -> dict[str, Any]:
-    return {"record": service.get(call.access, memory_id(call))}
-
-
-def list_memories(service: Service, call: Call, asked: ListRequest) -> dict[str, Any]:
-    records, following = service.list_records(call.access, **asked.arguments())
-    return {"records": records, "next_cursor": None if following is None else str(following)}
-
-
-def stats(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+def stats(service: Service, call: Call, _request: None) -> dict[str, Any]:
+    """Return the owner with the counts."""
     return {"owner": call.access.default_tenant, **asdict(service.stats(call.access))}
 
 
-def history(service: Service, call: Call, asked: HistoryRequest) -> dict[str, Any]:
-    versions, following = service.history_page(call.access, memory_id(call), after=asked.after)
+def history(service: Service, call: Call, request: HistoryRequest) -> dict[str, Any]:
+    """Return a page of the versions of a memory; the last page has no cursor."""
+    versions, following = service.history_page(call.access, call.readable_name("id") or "", after=request.after)
     return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
 
 
-def memory_id(call: Call) -> str:
-    """The memory that the path names."""
-    # What cannot be an id is not found, rather than malformed.
-    return call.readable_name("id") or ""
+def short_ids(service: Service, call: Call, request: IdsRequest) -> dict[str, Any]:
+    """Return the short ids of memories. In process anybody may ask for them; over HTTP a reader may."""
+    call.access.require("read")
+    return {"short": service.short_ids(call.access, request.ids)}
 
 
-def revise(service: Service, call: Call, asked: ReviseRequest) -> dict[str, Any]:
-    revised = service.revise(call.access, asked)
-    return {"id": revised.id, "supersedes": revised.supersedes}
+def set_rules(service: Service, call: Call, request: RulesRequest) -> object:
+    """Set an owner's rules, and return those in force."""
+    service.set_rules(call.access, OwnRules(**{name: getattr(request, name) for name in fields_of(RulesRequest)}))
+    return as_document(service.rules(call.access))
 
 
-def forget(service: Service, call: Call, asked: ForgetRequest) -> dict[str, Any]:
-    return {"result": service.forget(call.access, asked)}
+def changes(service: Service, call: Call, request: SubscribeRequest) -> object:
+    """Return a page of the change feed."""
+    return to_builtins(service.changes(call.access, request.conditions(), request.after or 0))
 
 
-def feedback(service: Service, call: Call, asked: FeedbackRequest) -> dict[str, Any]:
-    service.feedback(call.access, asked)
-    return {"ok": True}
+def feed_end(service: Service, call: Call, request: ScopeFilter) -> dict[str, Any]:
+    """Return the position at which the feed of a scope ends."""
+    return {"place": service.feed_end(call.access, request.conditions())}
 
 
-def audit(service: Service, call: Call, asked: AuditRequest) -> dict[str, Any]:
-    return {"events": service.audit(call.access, asked)}
-
-
-def audit_verify(service: Service, call: Call, asked: AuditVerifyRequest) -> dict[str, Any]:
-    report = service.audit_verify(call.access, asked.owner)
+def audit_verify(service: Service, call: Call, request: AuditVerifyRequest) -> dict[str, Any]:
+    """Return how far the audit chain holds, in the words of the reference."""
+    report = service.audit_verify(call.access, request.owner)
     answer: dict[str, Any] = {"ok": report.ok, "count": report.count}
     if report.pruned:
         answer["pruned"] = report.pruned
@@ -163,136 +164,55 @@ def audit_verify(service: Service, call: Call, asked: AuditVerifyRequest) -> dic
     return answer
 
 
-def capabilities(service: Service, _call: Call, _asked: None) -> dict[str, Any]:
+def capabilities(service: Service, _call: Call, _request: None) -> dict[str, Any]:
+    """Return the server's capabilities, which are everybody's."""
     return service.capabilities()
 
 
-def manifest(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+def manifest(service: Service, call: Call, _request: None) -> dict[str, Any]:
+    """Return the manifest with the address by which the client came."""
     return service.manifest(f"{call.scope['scheme']}://{wire.header(call.scope, b'host')}")
 
 
-def alive(_service: Service, _call: Call, _asked: None) -> dict[str, str]:
+def alive(_service: Service, _call: Call, _request: None) -> dict[str, str]:
+    """Return that the process is alive."""
     return {"status": "alive"}
 
 
-def ready(service: Service, _call: Call, _asked: None) -> dict[str, str]:
+def ready(service: Service, _call: Call, _request: None) -> dict[str, str]:
+    """Return that the store answers. Raises StoreUnavailable or StoreCorrupt."""
     service.check_ready()
     since = service.embedding.failing_since()
     # Ready all the same: memories are found by their words.
     return {"status": "ready", **({} if since is None else {"embedding_failing_since": format_instant(since)})}
 
 
-# --- the table -------------------------------------------------------------------------------------------
+# --- the operations ----------------------------------------------------------------------------------------
 
-_DRAFT: Final = {"kind": "procedural", "body": {"text": "run pnpm gate before handoff"}, "scope": {"project": "p"}}
-_RECALL: Final = {"query": "gate handoff", "scope": {"owner": EXAMPLE_OWNER, "project": "p"}}
 _LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `after`; what a browser's EventSource sends by itself.")
 _EVENT: Final = f'id: 7\nevent: created\ndata: {{"type":"created","id":"{EXAMPLE_ID}","record":{{}}}}\n\n'
-
-
-_row: Final = UMP.row
 _PUBLIC: Final[dict[str, Any]] = {"is_public": True, "is_quick": True}
+_row: Final = UMP.row
 
 OPERATIONS: Final = (
-    _row(
-        "GET",
-        "/ump/capabilities",
-        "capabilities",
-        "What this server speaks (UMP §3.1)",
-        capabilities,
-        "Capabilities",
-        **_PUBLIC,
-    ),
-    _row("GET", "/.well-known/ump.json", "manifest", "Discovery (UMP §4.3)", manifest, "Manifest", **_PUBLIC),
-    _row(
-        "POST",
-        "/ump/remember",
-        "remember",
-        "Write one memory (UMP §3.3)",
-        remember,
-        "RememberAnswer",
-        None,
-        _DRAFT,
-        reads=lambda call: unwrap_draft(call.json()),
-        body="RememberRequest",
-    ),
-    _row(
-        "POST",
-        "/ump/recall",
-        "recall",
-        "The best memories for a query, with their signals (UMP §3.2)",
-        recall,
-        "RecallAnswer",
-        RecallRequest,
-        {**_RECALL, "filter": {"kind": ["procedural"]}, "limit": 5},
-    ),
-    _row(
-        "POST",
-        "/ump/rehydrate",
-        "rehydrate",
-        "Recalled memories as one framed block for a model's context (UMP §5.3)",
-        rehydrate,
-        "RehydrateAnswer",
-        RehydrateRequest,
-        {**_RECALL, "max_chars": 400, "budget_chars": 4000},
-    ),
-    _row(
-        "GET",
-        "/ump/memories",
-        "list_memories",
-        "The latest memories, last updated first",
-        list_memories,
-        "ListAnswer",
-        asks=ListRequest,
-        example={"project": "p", "limit": 20},
-    ),
-    _row(
-        "GET",
-        "/ump/stats",
-        "stats",
-        "Whose memory this is, and how much is in it: of what kind, in which project",
-        stats,
-        "StatsAnswer",
-    ),
-    _row("GET", "/ump/memory/{id}", "get", "One record by its id (UMP §3.4)", get, "GetAnswer"),
-    _row(
-        "GET",
-        "/ump/memory/{id}/history",
-        "history",
-        "All versions of a memory, oldest first",
-        history,
-        "HistoryAnswer",
-        asks=HistoryRequest,
-    ),
-    _row(
-        "POST",
-        "/ump/feedback",
-        "feedback",
-        "Say what became of a recalled memory (UMP §3.8)",
-        feedback,
-        "FeedbackAnswer",
-        FeedbackRequest,
-        {"id": EXAMPLE_ID, "outcome": "followed", "session": "s-1"},
-    ),
-    _row(
-        "POST",
-        "/ump/revise",
-        "revise",
-        "Write a successor (UMP §3.5)",
-        revise,
-        "ReviseAnswer",
-        ReviseRequest,
-        {"id": EXAMPLE_ID, "patch": {"body": {"text": "run pnpm gate and the type check before handoff"}}},
-    ),
-    _row(
-        "POST",
-        "/ump/forget",
-        "forget",
-        "Tombstone a memory, or with hard erase it for good (UMP §3.6)",
-        forget,
-        "ForgetAnswer",
-        ForgetRequest,
-        {"id": EXAMPLE_ID, "reason": "no longer true", "hard": False},
+    *UMP.operations(
+        rows.OPERATIONS,
+        readers={"remember": read_remember},
+        serve={
+            "remember": remember,
+            "rehydrate": rehydrate,
+            "list_memories": list_memories,
+            "stats": stats,
+            "history": history,
+            "short_ids": short_ids,
+            "set_rules": set_rules,
+            "changes": changes,
+            "feed_end": feed_end,
+            "audit_verify": audit_verify,
+            "capabilities": capabilities,
+            "manifest": manifest,
+            **moving.SERVE,
+        },
     ),
     _row(
         "GET",
@@ -306,26 +226,6 @@ OPERATIONS: Final = (
         example={"owner": EXAMPLE_OWNER, "project": "p"},
         parameters=(_LAST_EVENT,),
         gives={"text/event-stream": {"schema": {"type": "string"}, "example": _EVENT}},
-    ),
-    _row(
-        "POST",
-        "/ump/audit",
-        "audit",
-        "The last audit events that match, oldest first",
-        audit,
-        "AuditAnswer",
-        AuditRequest,
-        {"owner": EXAMPLE_OWNER, "op": ["remember", "recall"], "limit": 20},
-    ),
-    _row(
-        "GET",
-        "/ump/audit/verify",
-        "audit_verify",
-        "Whether the audit chain is whole",
-        audit_verify,
-        "AuditVerifyAnswer",
-        asks=AuditVerifyRequest,
-        example={"owner": EXAMPLE_OWNER},
     ),
     _row(
         "GET",

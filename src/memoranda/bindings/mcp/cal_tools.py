@@ -50,13 +50,13 @@ def _for_model(answer: Answer) -> Answer:
     """
     if text_of(answer) is None:
         results = answer.get("results")
-        return answer if not results else {**answer, "results": [_without_original(each) for each in results]}
+        return answer if not results else {**answer, "results": [_drop_original(each) for each in results]}
     kept = {name: value for name, value in answer.items() if name not in ("results", "assembly")}
     assembly = answer.get("assembly")
     return kept if assembly is None else {**kept, "assembly": {name: assembly[name] for name in _OF_ASSEMBLY}}
 
 
-def _without_original(result: dict[str, Any]) -> dict[str, Any]:
+def _drop_original(result: dict[str, Any]) -> dict[str, Any]:
     grain = result.get("grain", {})
     context = grain.get("context")
     if not isinstance(context, dict) or NATIVE_KEY not in context:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.mcp.operation import Answer, operation, result
-from memoranda.service.core.access import Access
-from memoranda.service.service import Service
+from memoranda.bindings.mcp.operation import RowCall, operation, result
+from memoranda.bindings.operations.oams import OPERATIONS as ROWS
+from memoranda.bindings.operations.row import row_named
 from memoranda.standards.oams.answers import ANSWERS
 from memoranda.standards.oams.requests import DreamRequest, DreamsRequest, UndoRequest
 
 PREFIX: Final = "oams."
-
-
-def _consolidate(service: Service, access: Access, asked: DreamRequest) -> Answer:
-    return service.oams.dream(access, asked).document()
-
-
-def _dreams(service: Service, access: Access, _: DreamsRequest) -> Answer:
-    return {"runs": service.oams.dream_runs(access)}
-
-
-def _undo(service: Service, access: Access, asked: UndoRequest) -> Answer:
-    return service.oams.undo(access, asked.run_id).document()
+_consolidate: Final = RowCall(row_named(ROWS, "oams_consolidate"), DreamRequest)
+_dreams: Final = RowCall(row_named(ROWS, "oams_dreams"), DreamsRequest)
+_undo: Final = RowCall(row_named(ROWS, "oams_undo_dream"), UndoRequest)
 
 
 OPERATIONS: Final = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.mcp.operation import Answer, operation, result
+from memoranda.bindings.mcp.operation import Answer, RowCall, operation, result
+from memoranda.bindings.operations.oms import OPERATIONS as ROWS
+from memoranda.bindings.operations.row import row_named
 from memoranda.encoding.shapes import described, one_of
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -13,20 +15,14 @@ from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.oms.requests import AddressedSupersedeRequest, FindRequest, GetRequest, PutRequest
 
 PREFIX: Final = "oms."
+_get: Final = RowCall(row_named(ROWS, "grain_get"), GetRequest)
+_find: Final = RowCall(row_named(ROWS, "grain_search"), FindRequest)
 _OMS_CODE: Final = described(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
 
 
 def _put(service: Service, access: Access, asked: PutRequest) -> Answer:
     stored = service.grains.put(access, service.grains.with_defaults(access, asked.grain))
     return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
-
-
-def _get(service: Service, access: Access, asked: GetRequest) -> Answer:
-    return service.grains.get(access, asked.address).document()
-
-
-def _find(service: Service, access: Access, asked: FindRequest) -> Answer:
-    return service.grains.find(access, asked).document()
 
 
 def _supersede(service: Service, access: Access, asked: AddressedSupersedeRequest) -> Answer:

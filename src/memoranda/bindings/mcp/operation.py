@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.encoding.shapes import TEXT, Schema, closed_object, described, parse_value, schema
+from memoranda.bindings.operations.row import Plan, Row, plan_of
+from memoranda.encoding.shapes import TEXT, Schema, Shape, closed_object, described, parse_value, schema
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams.answers import BRIEF_MEMORY
@@ -54,10 +55,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What is listed, and what is called."""
+    """A tool as it is listed, and its call."""
 
     tool: types.Tool
-    # How the arguments are read. Raises InvalidInput.
+    # The reader of the arguments. Raises InvalidInput.
     reads: Callable[[Arguments], object]
     call: Call
     plain: Plain | None = None
@@ -80,7 +81,7 @@ def operation(
     plain: Plain | None = None,
     **hints: bool,
 ) -> Operation:
-    """A tool from the shape of its arguments and the schema of its answer."""
+    """Return a tool from the shape of its arguments and the schema of its answer."""
     return Operation(
         tool=types.Tool(
             name=name,
@@ -96,8 +97,23 @@ def operation(
     )
 
 
+class RowCall:
+    """A tool's call by the row of its verb: the arguments are the fields of the tool's shape."""
+
+    def __init__(self, row: Row, asks: type[Shape]) -> None:
+        self._row, self._asks = row, asks
+        self._plan: Plan | None = None
+
+    def __call__(self, service: Service, access: Access, request: Any) -> Answer:
+        if (plan := self._plan) is None:
+            # Made by the first call: the verbs of a standard are loaded when they are needed.
+            plan = self._plan = plan_of(self._row, self._asks)
+        answer: Answer = self._row.perform(service, access, plan.arguments(request))
+        return answer
+
+
 def brief(asks: type, *names: str) -> Schema:
-    """The schema of a shape with these fields alone, for a reader who pays for every word."""
+    """Return the schema of a shape with these fields alone, for a reader who pays for every word."""
     whole = schema(asks, nulls=False)
     return {
         "type": "object",
@@ -108,7 +124,7 @@ def brief(asks: type, *names: str) -> Schema:
 
 
 def result(answer: Schema, **error: Schema) -> Schema:
-    """The schema of an answer, or an error that says this beside its code and its message."""
+    """Return the schema of an answer or an error, which has these parts besides code and message."""
     found: Schema = _inlined(answer)
     refused = described(closed_object("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
     return {
@@ -120,7 +136,7 @@ def result(answer: Schema, **error: Schema) -> Schema:
 
 
 def _inlined(value: Any) -> Any:
-    """A schema whole in itself, brief where it names another."""
+    """Return a complete schema, brief where it names another."""
     if isinstance(value, dict):
         if "$ref" in value:
             return _BRIEF[value["$ref"].rpartition("/")[2]]

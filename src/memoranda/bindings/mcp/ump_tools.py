@@ -11,7 +11,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from memoranda.bindings.mcp.operation import Answer, Arguments, Plain, brief, operation, result
+from memoranda.bindings.mcp.operation import Answer, Arguments, Plain, RowCall, brief, operation, result
+from memoranda.bindings.operations.row import row_named
+from memoranda.bindings.operations.ump import OPERATIONS as ROWS
 from memoranda.encoding.shapes import Shape
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
@@ -41,13 +43,15 @@ _NAME_CHARS: Final = 80
 NOTHING: Final = "Nothing in memory answers this."
 NOTHING_LISTED: Final = "Nothing is remembered there."
 
+_recall: Final = RowCall(row_named(ROWS, "recall_bare"), RecallRequest)
+_get: Final = RowCall(row_named(ROWS, "get"), GetRequest)
+_revise: Final = RowCall(row_named(ROWS, "revise"), ReviseRequest)
+_forget: Final = RowCall(row_named(ROWS, "forget"), ForgetRequest)
+_feedback: Final = RowCall(row_named(ROWS, "feedback"), FeedbackRequest)
+
 
 def _capabilities(service: Service, _access: Access, _asked: CapabilitiesRequest) -> Answer:
     return service.capabilities()
-
-
-def _recall(service: Service, access: Access, asked: RecallRequest) -> Answer:
-    return {"results": [found.document() for found in service.recall_bare(access, asked)]}
 
 
 class RecallArguments(PlainQuestion):
@@ -111,15 +115,6 @@ def _short(service: Service, access: Access, name: str) -> str:
     return service.short_ids(access, [name])[name]
 
 
-def _get(service: Service, access: Access, asked: GetRequest) -> Answer:
-    return {"record": service.get(access, asked.id)}
-
-
-def _revise(service: Service, access: Access, asked: ReviseRequest) -> Answer:
-    revised = service.revise(access, asked)
-    return {"id": revised.id, "supersedes": list(revised.supersedes)}
-
-
 class ReviseArguments(Shape):
     """Which memory, and what it says now."""
 
@@ -139,10 +134,6 @@ def _tell_revised(service: Service, access: Access, asked: ReviseRequest | Revis
     return f"revised: now {_short(service, access, revised.id)}"
 
 
-def _forget(service: Service, access: Access, asked: ForgetRequest) -> Answer:
-    return {"result": service.forget(access, asked)}
-
-
 def _tell_forgotten(service: Service, access: Access, asked: ForgetRequest) -> str:
     return f"{service.forget(access, asked)} {asked.id}"
 
@@ -156,11 +147,6 @@ def _tell_listed(service: Service, access: Access, asked: ListRequest) -> str:
     page = _list(service, access, asked)
     block = service.framed(access, page["records"], max_chars=MAX_CHARS).text or NOTHING_LISTED
     return f"{block}\nMore with cursor {page['next_cursor']}." if page["next_cursor"] else block
-
-
-def _feedback(service: Service, access: Access, asked: FeedbackRequest) -> Answer:
-    service.feedback(access, asked)
-    return {"ok": True}
 
 
 OPERATIONS: Final = (

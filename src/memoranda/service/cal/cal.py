@@ -11,9 +11,9 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Awaitable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, QueryError
 from memoranda.service.cal import evolve
@@ -24,7 +24,7 @@ from memoranda.service.cal.run import CAL_VERSION, TEMPLATES_LIMIT, Runner, kept
 from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.core.verbs import Awaited, Caller, FreeVerb, Verb, Verbs
 from memoranda.service.oms.grains import space_of, tenant_of
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
@@ -513,7 +513,7 @@ def _check_namespace(name: str) -> None:
 class Cal(Verbs[Caller]):
     """The query language."""
 
-    check = staticmethod(check)
+    check = FreeVerb(check)
     run = Verb(run, "read")
     prepare = Verb(prepare, "read")
     execute = Verb(execute, "read")
@@ -521,8 +521,14 @@ class Cal(Verbs[Caller]):
     issue = Verb(issue, "read")
     remove_template = Verb(remove_template, "write")
 
+    @overload
     def __call__(
         self: Cal[Access], query: Given, params: Mapping[str, object] | None = None, **options: Any
-    ) -> dict[str, Any]:
-        """The answer to a query: `run`, for whoever asks for themselves."""
+    ) -> dict[str, Any]: ...
+    @overload
+    def __call__(
+        self: Cal[Awaited], query: Given, params: Mapping[str, object] | None = None, **options: Any
+    ) -> Awaitable[dict[str, Any]]: ...
+    def __call__(self: Any, query: Given, params: Mapping[str, object] | None = None, **options: Any) -> Any:
+        """Return the answer to one caller's query: `run`."""
         return self.run(query, params=params, **options)

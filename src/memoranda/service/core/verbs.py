@@ -3,15 +3,17 @@
 This is the one place where a verb is authorised. The functions themselves take `(context, access, …)`, call one
 another freely, and ask only what depends on the request: whose memory it is about, and which part of it.
 
-A table is used in two ways. `Grains(context, None)` is for whoever serves many callers, and every call names its
-access first; `Grains(context, access)` is one caller's, and no call does. Both have the signatures of the functions.
+A table is used in two ways. `Grains(context, None)` is for a server of many callers, and every call names its access
+first; `Grains(context, access)` is one caller's, and no call does. Both have the signatures of the functions. A third,
+`Grains[Awaited]`, exists for type checkers only: the library for event loops shows its tables so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from time import perf_counter
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from memoranda.errors import MemorandaError
 from memoranda.measures import VERB_FAILURES, VERB_SECONDS
@@ -22,9 +24,16 @@ from memoranda.tracing import span
 # What the others call by their class.
 _STANDARDS: Final = {"Grains": "oms"}
 P = ParamSpec("P")
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
+T = TypeVar("T")
+
+
+class Awaited:
+    """The caller of verbs that are awaited; results that come one by one come as a list."""
+
+
 # Access: the verbs are one caller's. None: every call names its caller.
-Caller = TypeVar("Caller", bound=Access | None)
+Caller = TypeVar("Caller", bound=Access | Awaited | None)
 
 
 class Verbs(Generic[Caller]):
@@ -41,6 +50,9 @@ class Verb(Generic[P, R]):
     `scopes` are what its caller must be granted, all of them. `whole` is for what belongs to an owner as a whole and
     cannot be granted in part, such as the logs of runs.
     """
+
+    # The leading parameters of the function that callers do not give.
+    bound_count: ClassVar = 2
 
     def __init__(
         self, function: Callable[Concatenate[Context, Access, P], R], *scopes: str, whole: bool = False
@@ -61,6 +73,10 @@ class Verb(Generic[P, R]):
     def __get__(self, verbs: Verbs[None], owner: type) -> Callable[Concatenate[Access, P], R]: ...
     @overload
     def __get__(self, verbs: Verbs[Access], owner: type) -> Callable[P, R]: ...
+    @overload
+    def __get__(self: Verb[P, Iterator[T]], verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[list[T]]]: ...
+    @overload
+    def __get__(self, verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[R]]: ...
     def __get__(self, verbs: Any, owner: type) -> Any:
         if verbs is None:
             return self
@@ -93,3 +109,43 @@ class Verb(Generic[P, R]):
             access.require(scope)
         if self.whole:
             access.require_all()
+
+
+class PublicVerb(Generic[P, R]):
+    """One function of a table that touches no memory, so that no caller needs a grant."""
+
+    bound_count: ClassVar = 1
+
+    def __init__(self, function: Callable[Concatenate[Context, P], R]) -> None:
+        self.function: Final = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, verbs: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, verbs: Verbs[None] | Verbs[Access], owner: type) -> Callable[P, R]: ...
+    @overload
+    def __get__(self, verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[R]]: ...
+    def __get__(self, verbs: Any, owner: type) -> Any:
+        if verbs is None:
+            return self
+        bound: Any = partial(self.function, verbs._context)
+        bound.__doc__ = self.__doc__
+        return bound
+
+
+class FreeVerb(Generic[P, R]):
+    """One function of a table that needs no store either; it can be called on the class."""
+
+    bound_count: ClassVar = 0
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function: Final = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[R]]: ...
+    @overload
+    def __get__(self, verbs: Verbs[Any] | None, owner: type) -> Callable[P, R]: ...
+    def __get__(self, verbs: Any, owner: type) -> Any:
+        return self.function

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from memoranda.service import leaving, originals
 from memoranda.service.core.consent import consent_for
-from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.core.context import Context
+from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.oms import grains, query
+
+
+def rotate_master_key(context: Context) -> int:
+    """Wrap every user's key under a new master key, and return how many there were."""
+    return context.engine.rotate_master_key()
 
 
 class Grains(Verbs[Caller]):
@@ -28,6 +34,4 @@ class Grains(Verbs[Caller]):
     export = Verb(leaving.export_grains, "export")
     export_page = Verb(leaving.export_grains_page, "export")
 
-    def rotate_master_key(self) -> int:
-        """Wrap every user's key under a new master key; how many there were."""
-        return self._context.engine.rotate_master_key()
+    rotate_master_key = PublicVerb(rotate_master_key)

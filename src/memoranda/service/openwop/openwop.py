@@ -10,7 +10,7 @@ from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
 from memoranda.service.openwop import host, idempotency, memory, passes, webhooks, workspace
@@ -215,6 +215,11 @@ def _logged(context: Context, unit: Unit, run_id: str | None, now: Instant) -> I
 # --- the tables ----------------------------------------------------------------------------------------------
 
 
+def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the claims of this host. `is_attended`: an upkeep thread does what falls due."""
+    return host.discovery(context, is_attended=is_attended, fixtures=fixtures)
+
+
 class Openwop(Verbs[Caller]):
     """One tenant's side of openwop."""
 
@@ -280,10 +285,5 @@ class Openwop(Verbs[Caller]):
     write_file = Verb(write_file, "write", whole=True)
     remove_file = Verb(remove_file, "write", whole=True)
 
-    def discovery(self, *, is_attended: bool, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
-        """What this host claims. `is_attended`: an upkeep thread does what falls due."""
-        return host.discovery(self._context, is_attended=is_attended, fixtures=fixtures)
-
-    def tick(self) -> int:
-        """Do what is due now in every tenant; the upkeep thread does this by itself."""
-        return timetable.tick(self._context)
+    discovery = PublicVerb(discovery)
+    tick = PublicVerb(timetable.tick)

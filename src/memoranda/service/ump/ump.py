@@ -9,13 +9,24 @@ from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, find
 from memoranda.service.core import rules as owner_rules
-from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.core.context import Context
+from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.ump import files, origins, overview, seen_as, undo
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
 from memoranda.service.ump import revise as revising
 from memoranda.standards.ump import capability
+
+
+def capabilities(context: Context) -> dict[str, Any]:
+    """Return what this server speaks (UMP §3.1)."""
+    return capability.describe_server(server_name="memoranda", server_version=__version__, version=context.ump_version)
+
+
+def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
+    """Return `/.well-known/ump.json` (UMP §4.3)."""
+    return capability.build_manifest(version=context.ump_version, conformance="L3", endpoint=endpoint)
 
 
 class Ump(Verbs[Caller]):
@@ -68,12 +79,5 @@ class Ump(Verbs[Caller]):
     undo_import = Verb(files.undo_import, "read", "write", whole=True)
     verify = Verb(verifying.verify_all, "read")
 
-    def capabilities(self) -> dict[str, Any]:
-        """What this server speaks (UMP §3.1). No memory is touched."""
-        return capability.describe_server(
-            server_name="memoranda", server_version=__version__, version=self._context.ump_version
-        )
-
-    def manifest(self, endpoint: str | None = None) -> dict[str, Any]:
-        """`/.well-known/ump.json` (UMP §4.3)."""
-        return capability.build_manifest(version=self._context.ump_version, conformance="L3", endpoint=endpoint)
+    capabilities = PublicVerb(capabilities)
+    manifest = PublicVerb(manifest)

@@ -1,0 +1,670 @@
+// Written by generate.py from the server's table of operations; change that instead.
+import type {
+  AllowOrdersAnswer,
+  AuditAnswer,
+  AuditRequest,
+  AuditVerifyAnswer,
+  CalAnswer,
+  CalCancelAnswer,
+  CalCapabilities,
+  CalCheckAnswer,
+  CalOwnedExecuteRequest,
+  CalPagedQueryRequest,
+  CalPrepareAnswer,
+  CalQueryRequest,
+  CalTokenAnswer,
+  CalTokenRequest,
+  Capabilities,
+  ChangesAnswer,
+  ConsentAnswer,
+  ElsewhereAnswer,
+  EraseAnswer,
+  EraseUserAnswer,
+  EraseUserRequest,
+  ExportAnswer,
+  FeedbackAnswer,
+  FeedbackRequest,
+  FindAnswer,
+  ForgetAnswer,
+  ForgetRequest,
+  GetAnswer,
+  GetRequest,
+  GrainAnswer,
+  GrainExportAnswer,
+  HistoryAnswer,
+  HoldAnswer,
+  IdsRequest,
+  ImportPartAnswer,
+  ImportPartRequest,
+  ImportRequest,
+  ImportsAnswer,
+  ListAnswer,
+  Manifest,
+  OamsBatch,
+  OamsConsentedRecallRequest,
+  OamsDream,
+  OamsDreamRequest,
+  OamsDreams,
+  OamsExport,
+  OamsMemories,
+  OamsMemory,
+  OamsNamespaces,
+  OamsPage,
+  OamsSent,
+  OamsUndone,
+  OriginsAnswer,
+  OwnedFindRequest,
+  PlaceAnswer,
+  ProjectsAnswer,
+  PruneAnswer,
+  PruneRequest,
+  PutAnswer,
+  PutRequest,
+  ReasonRequest,
+  RecallAnswer,
+  RecallRequest,
+  RedactAnswer,
+  RehydrateAnswer,
+  RehydrateRequest,
+  RememberAnswer,
+  RememberRequest,
+  Report,
+  ReviseAnswer,
+  ReviseRequest,
+  RulesAnswer,
+  RulesRequest,
+  ShortIdsAnswer,
+  StandardsAnswer,
+  StatsAnswer,
+  SupersedeAnswer,
+  SupersedeRequest,
+  SuspectsAnswer,
+  SuspectsBesideAnswer,
+  UndoAnswer,
+  UndoImportAnswer,
+  UndoImportRequest,
+  VerificationAnswer,
+  VerificationRequest,
+  VerifyAnswer,
+} from "./types.js";
+
+/** The fields and the answer of each operation, by its name in the OpenAPI document. */
+export interface Operations {
+  /** What this server speaks (UMP §3.1) */
+  capabilities: {
+    fields: { [name: string]: never };
+    answer: Capabilities;
+  };
+  /** Discovery (UMP §4.3) */
+  manifest: {
+    fields: { [name: string]: never };
+    answer: Manifest;
+  };
+  /** Write one memory (UMP §3.3) */
+  remember: {
+    fields: RememberRequest;
+    answer: RememberAnswer;
+  };
+  /** The best memories for a query, with their signals (UMP §3.2) */
+  recall: {
+    fields: RecallRequest;
+    answer: RecallAnswer;
+  };
+  /** Recalled memories as one framed block for a model's context (UMP §5.3) */
+  rehydrate: {
+    fields: RehydrateRequest;
+    answer: RehydrateAnswer;
+  };
+  /** The latest memories, last updated first */
+  list_memories: {
+    fields: {
+      project?: string;
+      user?: string;
+      agent?: string;
+      session?: string;
+      kind?: ("episodic" | "identity" | "procedural" | "semantic" | "working")[] | "episodic" | "identity" | "procedural" | "semantic" | "working";
+      tags?: string[] | string;
+      standard?: "oams" | "oms" | "openwop" | "ump";
+      since?: string;
+      valid_at?: string;
+      known_at?: string;
+      limit?: number;
+      cursor?: string;
+    };
+    answer: ListAnswer;
+  };
+  /** Whose memory this is, and how much is in it: of what kind, in which project */
+  stats: {
+    fields: { [name: string]: never };
+    answer: StatsAnswer;
+  };
+  /** One record by its id (UMP §3.4) */
+  get: {
+    fields: {
+      id: string;
+    };
+    answer: GetAnswer;
+  };
+  /** All versions of a memory, oldest first */
+  history: {
+    fields: {
+      id: string;
+      cursor?: string;
+    };
+    answer: HistoryAnswer;
+  };
+  /** Say what became of a recalled memory (UMP §3.8) */
+  feedback: {
+    fields: FeedbackRequest;
+    answer: FeedbackAnswer;
+  };
+  /** Write a successor (UMP §3.5) */
+  revise: {
+    fields: ReviseRequest;
+    answer: ReviseAnswer;
+  };
+  /** Tombstone a memory, or with hard erase it for good (UMP §3.6) */
+  forget: {
+    fields: ForgetRequest;
+    answer: ForgetAnswer;
+  };
+  /** The last audit events that match, oldest first */
+  audit: {
+    fields: AuditRequest;
+    answer: AuditAnswer;
+  };
+  /** Whether the audit chain is whole */
+  audit_verify: {
+    fields: {
+      owner?: string;
+    };
+    answer: AuditVerifyAnswer;
+  };
+  /** The same as a recall, without the documents of other standards that records carry */
+  recall_bare: {
+    fields: RecallRequest;
+    answer: RecallAnswer;
+  };
+  /** In which other projects a question that found nothing in one has answers */
+  elsewhere: {
+    fields: RecallRequest;
+    answer: ElsewhereAnswer;
+  };
+  /** One memory as each standard shows it */
+  seen_as: {
+    fields: {
+      id: string;
+    };
+    answer: StandardsAnswer;
+  };
+  /** What a memory was made from, what was made from it, and how many go with it */
+  origins: {
+    fields: {
+      id: string;
+    };
+    answer: OriginsAnswer;
+  };
+  /** The projects in which there is or was anything */
+  projects: {
+    fields: { [name: string]: never };
+    answer: ProjectsAnswer;
+  };
+  /** The beginnings by which memories can be named */
+  short_ids: {
+    fields: IdsRequest;
+    answer: ShortIdsAnswer;
+  };
+  /** Undo the last change: forget what was remembered, restore what was revised or forgotten */
+  undo_last: {
+    fields: { [name: string]: never };
+    answer: UndoAnswer;
+  };
+  /** What the owner asks for beyond what the server does */
+  rules: {
+    fields: { [name: string]: never };
+    answer: RulesAnswer;
+  };
+  /** Ask for something else from now on: compliance presets, less room; its owner may */
+  set_rules: {
+    fields: RulesRequest;
+    answer: RulesAnswer;
+  };
+  /** A page of the change feed, after a place in it */
+  changes: {
+    fields: {
+      owner?: string;
+      user?: string;
+      project?: string;
+      agent?: string;
+      session?: string;
+      visibility?: "private" | "public" | "shared";
+      after?: number;
+    };
+    answer: ChangesAnswer;
+  };
+  /** How far the feed has come; it tells of no memory, and is not put on record */
+  feed_position: {
+    fields: { [name: string]: never };
+    answer: PlaceAnswer;
+  };
+  /** Where the feed of a scope ends now; a subscriber starts there */
+  feed_end: {
+    fields: {
+      owner?: string;
+      user?: string;
+      project?: string;
+      agent?: string;
+      session?: string;
+      visibility?: "private" | "public" | "shared";
+    };
+    answer: PlaceAnswer;
+  };
+  /** Take the events from before a moment out of the audit log; its owner may */
+  audit_prune: {
+    fields: PruneRequest;
+    answer: PruneAnswer;
+  };
+  /** Every record that may leave, page by page, in the order written */
+  export: {
+    fields: {
+      owner?: string;
+      project?: string;
+      history?: boolean;
+      carry?: boolean;
+      ids?: string[] | string;
+      cursor?: string;
+    };
+    answer: ExportAnswer;
+  };
+  /** Take records in, as an export has them; what is here already changes nothing */
+  import_records: {
+    fields: ImportRequest;
+    answer: Report;
+  };
+  /** The imports that can be undone, the last first */
+  imports: {
+    fields: { [name: string]: never };
+    answer: ImportsAnswer;
+  };
+  /** Import one part of a longer import, in any standard's form; all parts can be undone together */
+  import_part: {
+    fields: ImportPartRequest;
+    answer: ImportPartAnswer;
+  };
+  /** Undo an import, by default the last; memories that were changed since stay */
+  undo_import: {
+    fields: UndoImportRequest;
+    answer: UndoImportAnswer;
+  };
+  /** Memories that look as if they held a secret, which is not shown, page by page; a page may be empty */
+  suspects: {
+    fields: {
+      cursor?: string;
+    };
+    answer: SuspectsAnswer;
+  };
+  /** Where else there is something like a secret: in workspace files and in logs of runs */
+  suspects_beside: {
+    fields: {
+      cursor?: string;
+    };
+    answer: SuspectsBesideAnswer;
+  };
+  /** Memories that read as if they gave orders to a model, page by page; a page may be empty */
+  orders: {
+    fields: {
+      cursor?: string;
+    };
+    answer: SuspectsAnswer;
+  };
+  /** Say that a memory may read as if it gave orders: it is not listed again while it says the same */
+  allow_orders: {
+    fields: GetRequest;
+    answer: AllowOrdersAnswer;
+  };
+  /** Take out of a memory what looks like a secret, for good; its owner may */
+  redact: {
+    fields: GetRequest;
+    answer: RedactAnswer;
+  };
+  /** Check every signature, the audit chain and the database */
+  verify: {
+    fields: {
+      owner?: string;
+    };
+    answer: VerifyAnswer;
+  };
+  /** Changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). A stream without end; each event's data is {type, id, record}, its id is its place in the feed */
+  subscribe: {
+    fields: {
+      owner?: string;
+      user?: string;
+      project?: string;
+      agent?: string;
+      session?: string;
+      visibility?: "private" | "public" | "shared";
+      after?: number;
+    };
+    answer: undefined;
+  };
+  /** Add a grain: its fields, its canonical bytes, or its envelope (OMS §28.4) */
+  grain_put: {
+    fields: PutRequest;
+    answer: PutAnswer;
+  };
+  /** One grain by its address: as JSON, or the bytes it was written as */
+  grain_get: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+    };
+    answer: GrainAnswer;
+  };
+  /** One grain that is about to leave: refused if its consent or a rule of its owner keeps it here */
+  grain_leave: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+    };
+    answer: GrainAnswer;
+  };
+  /** Every grain that may leave, as it travels, page by page, in the order written */
+  grain_export: {
+    fields: {
+      owner?: string;
+      namespace?: string;
+      history?: boolean;
+      cursor?: string;
+    };
+    answer: GrainExportAnswer;
+  };
+  /** Grains by structure, in the order written, or by words, best first (OMS §28) */
+  grain_list: {
+    fields: {
+      text?: string;
+      subject?: string;
+      relation?: string;
+      object?: string;
+      namespace?: string;
+      user_id?: string;
+      session_id?: string;
+      type?: "belief" | "fact" | "event" | "state" | "workflow" | "action" | "tool" | "observation" | "goal" | "reasoning" | "consensus" | "consent" | string;
+      current?: boolean;
+      limit?: number;
+      cursor?: string;
+      owner?: string;
+    };
+    answer: FindAnswer;
+  };
+  /** The same, asked in JSON */
+  grain_search: {
+    fields: OwnedFindRequest;
+    answer: FindAnswer;
+  };
+  /** Say what is known of a grain's truth; contesting and retracting ask its policy (OMS §23) */
+  grain_verification: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+    } & VerificationRequest;
+    answer: VerificationAnswer;
+  };
+  /** Put a legal hold on a grain: it cannot be superseded, contradicted or erased */
+  grain_hold: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+    } & ReasonRequest;
+    answer: HoldAnswer;
+  };
+  /** Lift a legal hold */
+  grain_release: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+      reason?: string;
+    };
+    answer: HoldAnswer;
+  };
+  /** Replace a grain under its policy, in one atomic step (OMS §28.4) */
+  grain_supersede: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+    } & SupersedeRequest;
+    answer: SupersedeAnswer;
+  };
+  /** Erase a grain for compliance; holds are honoured (OMS §28.4) */
+  grain_erase: {
+    fields: {
+      /** SHA-256 of the grain. */
+      address: string;
+      reason?: string;
+    };
+    answer: EraseAnswer;
+  };
+  /** Erase everything of a user, and destroy the user's key (OMS §20.3) */
+  user_erase: {
+    fields: EraseUserRequest;
+    answer: EraseUserAnswer;
+  };
+  /** The consent under which someone may act on what is a person's, now (OMS §8.10) */
+  consents: {
+    fields: {
+      subject_did: string;
+      grantee_did: string;
+      scope?: string;
+    };
+    answer: ConsentAnswer;
+  };
+  /** Run a query (CAL §15, §26); an ASSEMBLE comes as events if Accept asks for them */
+  cal: {
+    fields: CalPagedQueryRequest;
+    answer: CalAnswer;
+  };
+  /** Whether this is a query, and if not, the first thing wrong with it; nothing is run */
+  cal_check: {
+    fields: CalQueryRequest;
+    answer: CalCheckAnswer;
+  };
+  /** Fix a query and say what it would do; its token executes it, once (CAL §18) */
+  cal_prepare: {
+    fields: CalQueryRequest;
+    answer: CalPrepareAnswer;
+  };
+  /** Run what was prepared, as it was prepared (CAL §18) */
+  cal_execute: {
+    fields: CalOwnedExecuteRequest;
+    answer: CalAnswer;
+  };
+  /** Issue a capability token, which limits what its bearer may ask, and how often (CAL §18); for `X-CAL-Token` */
+  cal_token: {
+    fields: CalTokenRequest;
+    answer: CalTokenAnswer;
+  };
+  /** Take a template away that DEFINE TEMPLATE kept; its owner may */
+  cal_remove_template: {
+    fields: {
+      name: string;
+      namespace?: string;
+      owner?: string;
+    };
+    answer: undefined;
+  };
+  /** An ASSEMBLE as events; closing the connection cancels it (CAL §11) */
+  cal_stream: {
+    fields: CalQueryRequest;
+    answer: undefined;
+  };
+  /** Cancel a stream of the same credential; it ends with the event `cancelled` (CAL-E082) */
+  cal_cancel: {
+    fields: {
+      assembly_id: string;
+    };
+    answer: CalCancelAnswer;
+  };
+  /** What of CAL there is here: DESCRIBE capabilities (CAL §24) */
+  cal_capabilities: {
+    fields: { [name: string]: never };
+    answer: CalCapabilities;
+  };
+  /** STORE: write a memory; the same content again is no news (OAMS §3) */
+  oams_store: {
+    fields: {
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      namespace: string;
+      key: string;
+    } & OamsSent;
+    answer: OamsMemory;
+  };
+  /** One memory by its key */
+  oams_get: {
+    fields: {
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      namespace: string;
+      key: string;
+    };
+    answer: OamsMemory;
+  };
+  /** FORGET: never again in any answer (OAMS §3) */
+  oams_forget: {
+    fields: {
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      namespace: string;
+      key: string;
+    };
+    answer: undefined;
+  };
+  /** LIST: everything in a namespace, last updated first (OAMS §3) */
+  oams_list: {
+    fields: {
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      namespace: string;
+      cursor?: string;
+      limit?: number;
+      since?: string;
+      tags?: string[];
+    };
+    answer: OamsPage;
+  };
+  /** What may leave of a namespace, as it stands in a file, page by page */
+  oams_export: {
+    fields: {
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      namespace: string;
+      cursor?: string;
+    };
+    answer: OamsExport;
+  };
+  /** The caller's own namespace, and those in which there is anything */
+  oams_namespaces: {
+    fields: { [name: string]: never };
+    answer: OamsNamespaces;
+  };
+  /** BATCH_STORE: write many memories, all or none (OAMS §3) */
+  oams_batch_store: {
+    fields: OamsBatch;
+    answer: OamsMemories;
+  };
+  /** RECALL: the best memories for a query, each with `metadata.score` (OAMS §3, §4) */
+  oams_recall: {
+    fields: OamsConsentedRecallRequest;
+    answer: OamsMemories;
+  };
+  /** Consolidate a namespace: one pass of one strategy, dry or written down (OAMS §6) */
+  oams_consolidate: {
+    fields: OamsDreamRequest;
+    answer: OamsDream;
+  };
+  /** The passes that changed something and were not undone, the last first */
+  oams_dreams: {
+    fields: { [name: string]: never };
+    answer: OamsDreams;
+  };
+  /** Undo a consolidation: remove its results, restore what it removed */
+  oams_undo_dream: {
+    fields: {
+      /** The id of the run. */
+      run_id: string;
+    };
+    answer: OamsUndone;
+  };
+}
+
+export type Route = readonly [method: string, path: string, rest: "body" | "query" | "path"];
+
+/** Method, path, and the part of the request that holds the fields which are not in the path. */
+export const ROUTES: { [Name in keyof Operations]: Route } = {
+  capabilities: ["GET", "/ump/capabilities", "query"],
+  manifest: ["GET", "/.well-known/ump.json", "query"],
+  remember: ["POST", "/ump/remember", "body"],
+  recall: ["POST", "/ump/recall", "body"],
+  rehydrate: ["POST", "/ump/rehydrate", "body"],
+  list_memories: ["GET", "/ump/memories", "query"],
+  stats: ["GET", "/ump/stats", "query"],
+  get: ["GET", "/ump/memory/{id}", "query"],
+  history: ["GET", "/ump/memory/{id}/history", "query"],
+  feedback: ["POST", "/ump/feedback", "body"],
+  revise: ["POST", "/ump/revise", "body"],
+  forget: ["POST", "/ump/forget", "body"],
+  audit: ["POST", "/ump/audit", "body"],
+  audit_verify: ["GET", "/ump/audit/verify", "query"],
+  recall_bare: ["POST", "/ump/recall/bare", "body"],
+  elsewhere: ["POST", "/ump/recall/elsewhere", "body"],
+  seen_as: ["GET", "/ump/memory/{id}/standards", "query"],
+  origins: ["GET", "/ump/memory/{id}/origins", "query"],
+  projects: ["GET", "/ump/projects", "query"],
+  short_ids: ["POST", "/ump/short_ids", "body"],
+  undo_last: ["POST", "/ump/undo", "path"],
+  rules: ["GET", "/ump/rules", "query"],
+  set_rules: ["PUT", "/ump/rules", "body"],
+  changes: ["GET", "/ump/changes", "query"],
+  feed_position: ["GET", "/ump/changes/position", "query"],
+  feed_end: ["GET", "/ump/changes/end", "query"],
+  audit_prune: ["POST", "/ump/audit/prune", "body"],
+  export: ["GET", "/ump/export", "query"],
+  import_records: ["POST", "/ump/import", "body"],
+  imports: ["GET", "/ump/imports", "query"],
+  import_part: ["POST", "/ump/imports", "body"],
+  undo_import: ["POST", "/ump/imports/undo", "body"],
+  suspects: ["GET", "/ump/suspects", "query"],
+  suspects_beside: ["GET", "/ump/suspects/beside", "query"],
+  orders: ["GET", "/ump/orders", "query"],
+  allow_orders: ["POST", "/ump/orders/allow", "body"],
+  redact: ["POST", "/ump/redact", "body"],
+  verify: ["GET", "/ump/verify", "query"],
+  subscribe: ["GET", "/ump/subscribe", "query"],
+  grain_put: ["POST", "/oms/grains", "body"],
+  grain_get: ["GET", "/oms/grains/{address}", "query"],
+  grain_leave: ["GET", "/oms/grains/{address}/leaving", "query"],
+  grain_export: ["GET", "/oms/export", "query"],
+  grain_list: ["GET", "/oms/grains", "query"],
+  grain_search: ["POST", "/oms/grains/search", "body"],
+  grain_verification: ["POST", "/oms/grains/{address}/verification", "body"],
+  grain_hold: ["PUT", "/oms/grains/{address}/hold", "body"],
+  grain_release: ["DELETE", "/oms/grains/{address}/hold", "query"],
+  grain_supersede: ["POST", "/oms/grains/{address}/supersede", "body"],
+  grain_erase: ["DELETE", "/oms/grains/{address}", "query"],
+  user_erase: ["POST", "/oms/users/erase", "body"],
+  consents: ["GET", "/oms/consents", "query"],
+  cal: ["POST", "/cal", "body"],
+  cal_check: ["POST", "/cal/check", "body"],
+  cal_prepare: ["POST", "/cal/prepare", "body"],
+  cal_execute: ["POST", "/cal/execute", "body"],
+  cal_token: ["POST", "/cal/tokens", "body"],
+  cal_remove_template: ["DELETE", "/cal/templates/{name}", "query"],
+  cal_stream: ["POST", "/cal/stream", "body"],
+  cal_cancel: ["DELETE", "/cal/stream/{assembly_id}", "query"],
+  cal_capabilities: ["GET", "/cal/capabilities", "query"],
+  oams_store: ["PUT", "/v1/oams/memories/{namespace}/{key}", "body"],
+  oams_get: ["GET", "/v1/oams/memories/{namespace}/{key}", "query"],
+  oams_forget: ["DELETE", "/v1/oams/memories/{namespace}/{key}", "query"],
+  oams_list: ["GET", "/v1/oams/memories/{namespace}", "query"],
+  oams_export: ["GET", "/v1/oams/export/{namespace}", "query"],
+  oams_namespaces: ["GET", "/v1/oams/namespaces", "query"],
+  oams_batch_store: ["POST", "/v1/oams/memories/batch", "body"],
+  oams_recall: ["POST", "/v1/oams/recall", "body"],
+  oams_consolidate: ["POST", "/v1/oams/dreams", "body"],
+  oams_dreams: ["GET", "/v1/oams/dreams", "query"],
+  oams_undo_dream: ["DELETE", "/v1/oams/dreams/{run_id}", "query"],
+};

@@ -1,0 +1,200 @@
+"""One row of the table of operations, and the plan by which its verb is called.
+
+A row joins a verb of a standard's table (`Ump`, `Grains` …) to a method and a path. HTTP serves it, OpenAPI describes
+it, the library over a server calls it, MCP tools answer by it, and the TypeScript client is generated from it. The
+verb's signature says which parts of a request it takes, and its return type how an answer is read. A row states only
+what cannot be derived: other names, and the key under which a result stands.
+
+Rows load neither a server nor the verbs. `table_of` loads the verbs of a standard when the first of them is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Struct
+
+from memoranda.encoding.shapes import Schema, Shape
+from memoranda.errors import NotFound
+
+if TYPE_CHECKING:
+    from memoranda.service.core.access import Access
+    from memoranda.service.service import Service
+
+# The table of verbs of each standard: its module, its class, and its name in a service, which has UMP's as its own.
+# Loading one takes longer than a request.
+_TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "ump": ("memoranda.service.ump.ump", "Ump", ""),
+    "oams": ("memoranda.service.oams.oams", "Oams", "oams"),
+    "oms": ("memoranda.service.oms.oms", "Grains", "grains"),
+    "cal": ("memoranda.service.cal.cal", "Cal", "cal"),
+    "openwop": ("memoranda.service.openwop.openwop", "Openwop", "openwop"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Row:
+    """One operation: a verb, its route, its request and its answer."""
+
+    # The standard whose table has the verb.
+    table: str = ""
+    method: str
+    path: str
+    name: str
+    summary: str
+    # The name of the schema of the answer; an answer without one is not JSON.
+    answer: str = ""
+    # The fields of the path, the query and the body together. None: a request has none.
+    asks: type[Shape] | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
+    # The verb's name in the table of its standard. "": only HTTP has this operation.
+    verb: str = ""
+    # The parameter of the verb that takes the request as one value.
+    request: str = ""
+    # Parameters of the verb whose field or name in the path is called otherwise.
+    fields: Mapping[str, str] = field(default_factory=dict)
+    # Parameters of the verb that travel as headers.
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    # The key of the answer that holds the result. "": the result is the answer.
+    under: str = ""
+    # The message of the 404 that stands for a result of None or False.
+    missing: str = ""
+    # The answer of a verb that returns nothing.
+    done: Mapping[str, Any] | None = None
+    # The verb reads everything an owner has, so few run at once.
+    is_long: bool = False
+    # Fields that may stand in the query although there is a body; without a body all may.
+    in_query: tuple[str, ...] = ()
+    # All fields but the query text and its parameters may stand in the URL, too.
+    is_in_url: bool = False
+    # The name of the schema of a body that is not the fields.
+    body: str = ""
+    # OpenAPI parameters that are no fields.
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    is_public: bool = False
+    # Answered on the event loop: it waits for nothing.
+    is_quick: bool = False
+    # Media types of bodies and answers beside JSON; of bytes the description is empty.
+    takes: Mapping[str, Any] = field(default_factory=dict)
+    gives: Mapping[str, Any] = field(default_factory=dict)
+    # Media types of the answer that the stream of this name sends, if they are preferred.
+    streams: tuple[str, ...] = ()
+    # Statuses of success, the usual one first; 204 has no content.
+    success: tuple[int, ...] = (200,)
+    headers: Mapping[str, Any] = field(default_factory=dict)
+
+    def perform(self, service: Service, access: Access, arguments: Mapping[str, Any]) -> Any:
+        """Call the verb in an open service, and return the answer. Raises NotFound for a result that is missing."""
+        name = _TABLES[self.table][2]
+        verbs = getattr(service, name) if name else service
+        result = getattr(verbs, self.verb)(access, **arguments)
+        if self.missing and (result is None or result is False):
+            raise NotFound(self.missing)
+        if self.done is not None:
+            return self.done
+        document = as_document(result)
+        return {self.under: document} if self.under else document
+
+
+def rows(standard: str) -> Callable[..., Row]:
+    """Return the constructor of the rows of a standard: method, path, name, summary, answer, asks, example, …"""
+
+    def row(
+        method: str,
+        path: str,
+        name: str,
+        summary: str,
+        answer: str = "",
+        asks: type[Shape] | None = None,
+        example: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Row:
+        stated: dict[str, Any] = {"name": name, "summary": summary, "answer": answer, "asks": asks, **more}
+        return Row(table=standard, method=method, path=path, example=example or {}, **stated)
+
+    return row
+
+
+@cache
+def table_of(standard: str) -> Any:
+    """Return the class with the verbs of a standard."""
+    module, name, _ = _TABLES[standard]
+    return getattr(import_module(module), name)
+
+
+def function_of(standard: str, verb: str) -> tuple[Callable[..., Any], tuple[inspect.Parameter, ...]]:
+    """Return the function behind a verb, and the parameters that its callers give."""
+    entry = inspect.getattr_static(table_of(standard), verb)
+    parameters = inspect.signature(entry.function).parameters.values()
+    return entry.function, tuple(parameters)[entry.bound_count :]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The source of each argument of a verb: a name in the path, a header, or an attribute of the request."""
+
+    path: tuple[tuple[str, str], ...]
+    headers: tuple[tuple[str, str], ...]
+    attributes: tuple[tuple[str, str], ...]
+    request: str
+
+    def arguments(self, request: object) -> dict[str, Any]:
+        """Return the arguments that a request holds, without those that it leaves open."""
+        arguments: dict[str, Any] = {self.request: request} if self.request else {}
+        for parameter, attribute in self.attributes:
+            value = getattr(request, attribute)
+            if value is not UNSET:
+                arguments[parameter] = value
+        return arguments
+
+
+def plan_of(row: Row, asks: type[Shape] | None) -> Plan:
+    """Return the plan of a row whose requests have this shape; fields of the shape count before names in the path."""
+    path, headers, attributes = [], [], []
+    names = {part.partition("}")[0] for part in row.path.split("{")[1:]}
+    for parameter in function_of(row.table, row.verb)[1]:
+        name = row.fields.get(parameter.name, parameter.name)
+        if parameter.name == row.request:
+            continue
+        if parameter.name in row.conditions:
+            headers.append((parameter.name, row.conditions[parameter.name]))
+        elif asks is not None and hasattr(asks, name):
+            attributes.append((parameter.name, name))
+        elif name in names:
+            path.append((parameter.name, name))
+        elif parameter.kind is parameter.VAR_KEYWORD and asks is not None:
+            used = {attribute for _, attribute in attributes}
+            attributes += [(name, name) for name in asks.__struct_fields__ if name not in used]
+    return Plan(tuple(path), tuple(headers), tuple(attributes), row.request)
+
+
+def as_document(value: object) -> object:
+    """Return a result of a verb as JSON: by its own `document`, else field by field."""
+    if isinstance(value, list | tuple):
+        return [as_document(item) for item in value]
+    if isinstance(value, Struct):
+        if (document := getattr(value, "document", None)) is not None:
+            return document()
+        return {name: as_document(getattr(value, name)) for name in value.__struct_fields__}
+    return value
+
+
+def in_header(name: str, schema: Schema, description: str) -> dict[str, Any]:
+    """Return the OpenAPI parameter of a header."""
+    return {"name": name, "in": "header", "schema": schema, "description": description}
+
+
+def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
+    """Return the OpenAPI parameter of a name in the query."""
+    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
+    return parameter if example is None else {**parameter, "example": example}
+
+
+def row_named(rows: Iterable[Row], name: str) -> Row:
+    """Return the row of an operation."""
+    return next(row for row in rows if row.name == name)

@@ -1,0 +1,218 @@
+"""The verbs of one standard over a server, made from the rows of the table of operations.
+
+`RemoteVerbs` gives a subclass one method for each row: with the signature of the verb that the row names, sending its
+arguments as the row says, and reading the answer by the verb's return type. A method in the body of a subclass is for
+a verb that takes more: several pages, several requests, or bytes.
+
+The verbs themselves, and with them the types of their results, are loaded when a method is first used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, MappingProxyType
+from typing import Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from memoranda.bindings.operations.row import Row, function_of
+from memoranda.encoding.shapes import to_json
+from memoranda.errors import NotFound, Unsupported
+from memoranda.library.connection import Answer, Connection
+from memoranda.model.instant import format_instant
+
+# Arguments of a verb as JSON, by the names of its parameters.
+Arguments = Mapping[str, Any]
+_NAME: Final = re.compile(r"\{(\w+)\}")
+# The one name in paths whose slashes need no encoding: the path of a file.
+_WITH_SLASHES: Final = "path"
+
+
+class RemoteVerbs:
+    """The verbs of one standard over a server."""
+
+    # Verbs that a server does not offer, and the reason.
+    _refused: ClassVar[Mapping[str, str]]
+    # The rows of each verb, and of each operation without one.
+    _routes: ClassVar[dict[str, list[Row]]]
+
+    def __init__(self, server: Connection) -> None:
+        self._server = server
+
+    def __init_subclass__(cls, *, rows: Iterable[Row], refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init_subclass__()
+        cls._refused, cls._routes = refused, {}
+        for row in rows:
+            cls._routes.setdefault(row.verb or row.name, []).append(row)
+        for verb, routes in cls._routes.items():
+            if routes[0].verb and verb not in vars(cls):
+                setattr(cls, verb, RemoteVerb(verb, routes))
+
+    def _answer(
+        self, name: str, /, *, _body: object = None, _headers: Mapping[str, str] | None = None, **arguments: Any
+    ) -> Answer:
+        """Return the answer to a verb with these arguments, or to an operation without a verb.
+
+        `_body` is sent as it is, with the arguments in the query; `_headers` are added to those of the row.
+        """
+        routes = self._routes[name]
+        has_parameters = bool(routes[0].verb and arguments)
+        parameters = parameters_of(routes[0]) if has_parameters else {}
+        sent = {key: as_json(value, parameters.get(key)) for key, value in arguments.items() if value is not None}
+        return send(self._server, route_for(routes, sent), sent, body=_body, headers=_headers)
+
+    def _document(self, name: str, /, **arguments: Any) -> Any:
+        """Return the document of such an answer."""
+        return self._answer(name, **arguments).document
+
+    def __getattr__(self, name: str) -> Any:
+        table = type(self).__name__.removeprefix("Remote").lower()
+        if (reason := self._refused.get(name)) is None:
+            raise AttributeError(f"{table} has no verb {name!r}")
+        raise Unsupported(f"{table}.{name}: this memory is on a server, and {reason}")
+
+
+class RemoteVerb:
+    """One verb over a server; several routes, if a run or an id decides which."""
+
+    def __init__(self, name: str, routes: list[Row]) -> None:
+        self._name, self._routes = name, routes
+
+    def __get__(self, verbs: RemoteVerbs | None, owner: type) -> Any:
+        if verbs is None:
+            return self
+        bound = self._bind(verbs._server)
+        # The next look-up finds it in the object.
+        vars(verbs)[self._name] = bound
+        return bound
+
+    def _bind(self, server: Connection) -> Callable[..., Any]:
+        function, _ = function_of(self._routes[0].table, self._name)
+        parameters, kind = parameters_of(self._routes[0]), _result_type(function)
+        signature = inspect.Signature(list(parameters.values()))
+        further = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            arguments = dict(signature.bind(*args, **keywords).arguments)
+            for name in further:
+                arguments |= arguments.pop(name, {})
+            sent = {
+                name: as_json(value, parameters.get(name))
+                for name, value in arguments.items()
+                if not _is_default(value, parameters.get(name))
+            }
+            return _call(server, route_for(self._routes, sent), sent, kind)
+
+        call.__name__, call.__doc__ = self._name, function.__doc__
+        call.__dict__["__signature__"] = signature
+        return call
+
+
+def parameters_of(row: Row) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the verb of a row, by name."""
+    return {parameter.name: parameter for parameter in function_of(row.table, row.verb)[1]}
+
+
+def _result_type(function: Callable[..., Any]) -> Any:
+    """Return the type of a verb's result. Its parameters may have types that only type checkers load."""
+    assert isinstance(function, FunctionType)
+    bare = FunctionType(function.__code__, function.__globals__)
+    bare.__annotations__ = {"return": function.__annotations__["return"]}
+    return get_type_hints(bare)["return"]
+
+
+def _is_default(value: Any, parameter: inspect.Parameter | None) -> bool:
+    """Return True for an argument that need not be sent: the server has the same default."""
+    return value is None or (parameter is not None and value == parameter.default)
+
+
+def as_json(value: Any, parameter: inspect.Parameter | None) -> Any:
+    """Return an argument as a request writes it."""
+    is_instant = parameter is not None and str(parameter.annotation).startswith("Instant")
+    return format_instant(value) if is_instant else to_json(value)
+
+
+def route_for(routes: list[Row], arguments: Arguments) -> Row:
+    """Return the route with the longest path that the arguments fill."""
+    if len(routes) == 1:
+        return routes[0]
+    fitting = [row for row in routes if by_field(row, arguments).keys() >= set(_NAME.findall(row.path))]
+    return max(fitting or routes, key=lambda row: len(_NAME.findall(row.path)))
+
+
+def by_field(row: Row, arguments: Arguments) -> dict[str, Any]:
+    """Return arguments by the names that they have in the path and in the request."""
+    asks = row.asks
+    encoded = {} if asks is None else dict(zip(asks.__struct_fields__, asks.__struct_encode_fields__, strict=True))
+    fields: dict[str, Any] = {}
+    for parameter, value in arguments.items():
+        if parameter == row.request and isinstance(value, dict):
+            fields |= value
+        elif parameter not in row.conditions and parameter != row.request:
+            name = row.fields.get(parameter, parameter)
+            fields[encoded.get(name, name)] = value
+    return fields
+
+
+def _call(server: Connection, row: Row, arguments: Arguments, kind: Any) -> Any:
+    """Call the verb of a row, and return its result."""
+    try:
+        answer = send(server, row, arguments)
+    except NotFound:
+        if not row.missing:
+            raise
+        return False if kind is bool else None
+    if row.success[0] == 204:
+        return True if row.missing else None
+    return read_result(answer.document[row.under] if row.under else answer.document, kind)
+
+
+def send(
+    server: Connection,
+    row: Row,
+    arguments: Arguments,
+    *,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send the arguments of a verb as its row says: in the path, in headers, in the query or in the body."""
+    fields = by_field(row, arguments)
+
+    def name_in_path(match: re.Match[str]) -> str:
+        return quote(str(fields.pop(match[1])), safe="/" if match[1] == _WITH_SLASHES else "")
+
+    path = _NAME.sub(name_in_path, row.path)
+    conditions = {header: arguments[name] for name, header in row.conditions.items() if name in arguments}
+    conditions |= headers or {}
+    if body is not None or row.method in ("GET", "DELETE"):
+        return server.ask(row.method, path, body, query=as_query(fields), headers=conditions)
+    if row.request in arguments and not isinstance(arguments[row.request], dict):
+        # No object, so no request: the server says so.
+        return server.ask(row.method, path, arguments[row.request], headers=conditions)
+    has_body = bool(fields or row.request or row.asks)
+    return server.ask(row.method, path, fields if has_body else None, headers=conditions)
+
+
+def as_query(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields as a query writes them; it has words for flags."""
+    flags = {name: "true" if value else "false" for name, value in fields.items() if isinstance(value, bool)}
+    return {**fields, **flags}
+
+
+def read_result(document: Any, kind: Any) -> Any:
+    """Return a result of a type from its JSON: by its own `of`, field by field, or as it is."""
+    if kind is type(None):
+        return None
+    if get_origin(kind) is list:
+        return [read_result(item, get_args(kind)[0]) for item in document]
+    if not isinstance(kind, type) or not issubclass(kind, Struct):
+        return document
+    if (of := getattr(kind, "of", None)) is not None:
+        return of(document)
+    types = inspect.get_annotations(kind)
+    return kind(
+        **{name: tuple(value) if str(types[name]).startswith("tuple") else value for name, value in document.items()}
+    )
