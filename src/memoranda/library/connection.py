@@ -57,10 +57,6 @@ class Connection:
         """What is at a path."""
         return self.ask("GET", path, query=query).document
 
-    def post(self, path: str, body: object) -> Any:
-        """What a path answers to this."""
-        return self.ask("POST", path, body).document
-
     def ask(
         self,
         method: str,

@@ -100,7 +100,7 @@ def test_a_revoked_key_ends_its_session_at_once(peer: HttpPeer, owner: str) -> N
     key = peer.key(owner)
     with raw(key) as http:
         session = {"mcp-session-id": http.post(peer.url, json=INITIALIZE).headers["mcp-session-id"]}
-        peer.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0])
+        peer.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0], is_confirmed=True)
         assert http.post(peer.url, json=LIST, headers=session).status_code == 401
 
 

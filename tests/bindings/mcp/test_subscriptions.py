@@ -217,7 +217,7 @@ def test_a_listener_whose_key_is_revoked_is_let_go(peer: HttpPeer, owner: str) -
             http_client(peer.url, key) as client,
             client.listen(resources_list_changed=True) as heard,
         ):
-            peer.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0])
+            peer.service.gate.revoke_key(key.removeprefix("mk_").partition("_")[0], is_confirmed=True)
             remember(peer.service, access, "not for this key any more")
             assert [event async for event in heard] == []
 
