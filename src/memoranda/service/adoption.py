@@ -130,7 +130,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def other_owner(access: Access, form: Form, value: object) -> str:
-    """Return the owner that a record or an OAMS memory from a file belongs to; empty if that may be the caller's."""
+    """Return whose a record or an OAMS memory from a file is, as the start of a message; empty if the caller's."""
     if not isinstance(value, dict):
         return ""
     if form == "oams":
@@ -138,7 +138,7 @@ def other_owner(access: Access, form: Form, value: object) -> str:
             namespace = parse_namespace(value.get("namespace"))
         except InvalidInput:
             return ""
-        return str(namespace) if is_of_another(namespace, access.default_tenant) else ""
+        return f"{namespace}, the owner hash of" if is_of_another(namespace, access.default_tenant) else ""
     scope = value.get("scope")
     owner = scope.get("owner") if isinstance(scope, dict) else None
-    return owner if isinstance(owner, str) and not access.reaches(owner) else ""
+    return f"{owner}," if isinstance(owner, str) and not access.reaches(owner) else ""

@@ -257,7 +257,7 @@ class _Import:
             ready = self._checked(item)
         except MemorandaError as error:
             if self.renaming is None and (owner := adoption.other_owner(self._access, item.form, item.value)):
-                error.message = f"it belongs to {owner}, another owner; adopt it to make it yours (--adopt)"
+                error.message = f"it belongs to {owner} another owner; adopt it to make it yours (--adopt)"
                 error.args = (error.message,)
             self.report.refuse(item.where, item.name, error, number=item.number)
             return None

@@ -6,9 +6,9 @@ taking it back restores the original byte for byte.
 
 OAMS has no words for kind, visibility and expiry. They stand in metadata under `memoranda:kind`,
 `memoranda:visibility` and `memoranda:expires_at`; without them a memory is semantic, private and kept. So do the
-time in which it is true (`memoranda:valid_from`, `memoranda:valid_to`; else from its creation on) and the conversation
-that it was said in (`memoranda:session`). Who wrote it, if that was somebody whom the owner let in, stands under
-`memoranda:actor`.
+time in which it is true (`memoranda:valid_from`, `memoranda:valid_to`; else from its creation on), the conversation
+that it was said in (`memoranda:session`) and the agent that it was told to (`memoranda:agent`). Who wrote it, if that
+was somebody whom the owner let in, stands under `memoranda:actor`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,7 @@ from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )
 from memoranda.standards.oams.memory import (
-    EXPIRES_KEY as EXPIRES_KEY,
-)
-from memoranda.standards.oams.memory import (
-    KIND_KEY as KIND_KEY,
-)
-from memoranda.standards.oams.memory import (
+    AGENT_KEY,
     MAX_REFERENCE_CHARS,
     MAX_TAG_CHARS,
     MAX_TAGS,
@@ -60,12 +55,20 @@ from memoranda.standards.oams.memory import (
     tags_of,
 )
 from memoranda.standards.oams.memory import (
+    EXPIRES_KEY as EXPIRES_KEY,
+)
+from memoranda.standards.oams.memory import (
+    KIND_KEY as KIND_KEY,
+)
+from memoranda.standards.oams.memory import (
     VISIBILITY_KEY as VISIBILITY_KEY,
 )
 from memoranda.standards.oams.namespace import parse_namespace
 
 STANDARD: Final = OAMS
 MEDIA_TYPE: Final = "application/vnd.oams+json"
+# Whom a memory is about, where its namespace does not say it; in what leaves for other systems alone.
+USER_KEY: Final = "memoranda:user"
 # A consolidation of more than this says what it stands on in its metadata; the index needs no more to find it.
 MAX_RELATIONS: Final = 256
 # What a memory keeps through all its versions, and so may differ from the view of a single one.
@@ -90,6 +93,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
             tenant=tenant,
             space=space,
             user=user,
+            agent=str(metadata.get(AGENT_KEY) or ""),
             session=str(metadata.get(SESSION_KEY) or ""),
             visibility=visibility_of(memory),
         ),
@@ -191,6 +195,26 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         "source_id": _reference(projection.source or original.name),
     }
     return cast("Memory", {name: member for name, member in memory.items() if member not in (None, [])})
+
+
+def stated(memory: Memory, read: Projection) -> Memory:
+    """Return a memory with everything that its document says and its namespace and metadata do not.
+
+    For systems that have words for that: a user, an agent and a session, an end, and tags that bind it.
+    """
+    scope, times = read.scope, {EXPIRES_KEY: read.expires, VALID_TO_KEY: read.valid_to}
+    if read.valid_from != read.created:
+        times[VALID_FROM_KEY] = read.valid_from
+    names = {USER_KEY: scope.user, AGENT_KEY: scope.agent, SESSION_KEY: scope.session}
+    metadata = {
+        **metadata_of(memory),
+        **({} if read.kind == "semantic" else {KIND_KEY: read.kind}),
+        **{name: text for name, text in names.items() if text},
+        **{name: format_instant(at) for name, at in times.items() if at is not None},
+    }
+    told = {tag.casefold() for tag in memory.get("tags", ())}
+    tags = [*memory.get("tags", ()), *(tag for tag in read.tags if tag.casefold() not in told)]
+    return cast("Memory", {**memory, "metadata": metadata, **({"tags": tags} if tags else {})})
 
 
 def outside(document: Document, memory: Memory) -> Document:

@@ -48,6 +48,8 @@ VALID_FROM_KEY: Final = "memoranda:valid_from"
 VALID_TO_KEY: Final = "memoranda:valid_to"
 # The conversation that it was said in.
 SESSION_KEY: Final = "memoranda:session"
+# The agent that it was told to.
+AGENT_KEY: Final = "memoranda:agent"
 # Who wrote it, if that was not its owner; the store says so.
 ACTOR_KEY: Final = "memoranda:actor"
 # On what a pass made: a digest of what it read.
@@ -314,7 +316,7 @@ _PREFIX: Final = "memoranda:"
 _OURS: Final = frozenset(
     (
         *(TAGS_KEY, KIND_KEY, VISIBILITY_KEY, EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY, ACTOR_KEY, DREAM_KEY),
-        *(SESSION_KEY, NATIVE_KEY, CLAIMED_KEY),
+        *(SESSION_KEY, AGENT_KEY, NATIVE_KEY, CLAIMED_KEY),
     )
 )
 _RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
@@ -326,8 +328,10 @@ _RESERVED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     # Our own: a misspelt one would mean that it is kept for ever, or seen by nobody.
     KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
     VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
-    ACTOR_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
-    SESSION_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
+    **dict.fromkeys(
+        (ACTOR_KEY, SESSION_KEY, AGENT_KEY),
+        (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
+    ),
     **dict.fromkeys(
         (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY),
         (_is_instant, "an RFC 3339 time such as 2026-04-27T12:00:00Z"),
