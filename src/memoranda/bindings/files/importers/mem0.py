@@ -58,7 +58,10 @@ _TELLING: Final = ({"id", "memory", "hash"}, {"id", "memory", "user_id"}, {"id",
 
 
 # What `get_all` answers beside what a person put into `metadata`.
-_CORE: Final = ("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role")
+_CORE: Final = (
+    *("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role"),
+    "expiration_date",
+)
 # What a vector keeps for the library's own use.
 _INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
 
