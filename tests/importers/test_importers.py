@@ -6,15 +6,18 @@ import json
 import shutil
 import sqlite3
 import zipfile
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import Memoranda
+from memoranda.bindings.files import exchange
+from memoranda.bindings.files.folder import open_regular
 from memoranda.bindings.files.importers.importer import Draft, memory_of, moment
 from memoranda.bindings.files.importers.reference import reference
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
@@ -285,6 +288,28 @@ def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Pat
     with pytest.raises(Exception, match="not unpacked"):
         source.read("bomb.json")
     assert [each.name for each in tmp_path.iterdir()] == ["export.zip"]
+
+
+def test_an_archive_is_opened_as_often_for_many_notes_as_for_a_few(
+    store: Memoranda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory names every member: to read it for each of them takes time with the square of their number."""
+    opened: Counter[Path] = Counter()
+
+    def counted(path: Path) -> IO[bytes]:
+        opened[path] += 1
+        return open_regular(path)
+
+    monkeypatch.setattr("memoranda.bindings.files.importers.source.open_regular", counted)
+    for count in (3, 60):
+        path = tmp_path / f"{count}.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(count):
+                archive.writestr(f"{count}/{number}.md", f"The harbour has berth {number} of {count}.")
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(path)], found=lambda *_: None)
+        assert (report.created, report.refused) == (count, 0)
+    few, many = opened[tmp_path / "3.zip"], opened[tmp_path / "60.zip"]
+    assert many == few
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
