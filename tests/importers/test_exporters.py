@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.exporters import EXPORTERS
+from memoranda.bindings.files.exporters import EXPORTERS, Outgoing, unsaid
 from memoranda.bindings.files.importers.importer import Draft, memory_of
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
 from memoranda.cli.exchange import TargetName
 from memoranda.model.instant import Instant
+from memoranda.model.memory import KINDS
 from memoranda.service.report import Report
+from memoranda.standards.oams.mapping import USER_KEY
+from memoranda.standards.oams.memory import EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY
 from tests.importers.conftest import SAMPLES, Import
 
 AGAIN = list(EXPORTERS)
@@ -50,8 +53,10 @@ def test_what_left_comes_in_elsewhere_and_leaves_the_same(
         there = {each.text for each in other.list(limit=100)}
         assert any("Deploys on Fridays need two people" in text for text in there)
         second = exported(other, tmp_path / "second", system)
-    # To LangGraph a place is a path, by which they lie in another order.
-    assert (second == first) if system != "langgraph" else sorted(second.splitlines()) == sorted(first.splitlines())
+    # A user is the owner of a namespace, and so lies in another order.
+    assert [line.rstrip(b",") for line in sorted(second.splitlines())] == [
+        line.rstrip(b",") for line in sorted(first.splitlines())
+    ]
 
 
 def test_what_came_from_mem0_leaves_as_it_came_unless_it_was_changed(
@@ -69,12 +74,53 @@ def test_what_came_from_mem0_leaves_as_it_came_unless_it_was_changed(
 
 
 def test_what_a_system_has_no_place_for_is_counted(store: Memoranda, tmp_path: Path) -> None:
-    store.remember("Ada drinks tea", tags=["tea", "drinks"], visibility="shared")
+    scope = {"user": "ada", "agent": "helper", "session": "s1", "project": "shop", "visibility": "shared"}
+    store.remember("Ada drinks tea", tags=["tea", "drinks"], scope=scope, retention="P30D")
     store.remember("Bo drinks water", visibility="shared")
+
+    def warnings(system: str) -> set[str]:
+        report = Report()
+        exchange.export_system(store.service, store.access, str(tmp_path / "out"), system, report)
+        return {each.removeprefix(f"{system}: no place there for ") for each in report.warnings}
+
+    always = {"visibility (of 2)", "original document and its signature (of 2)"}
+    assert warnings("mem0") == warnings("langgraph") == warnings("csv") == always
+    # Its entities have a name, a type and texts.
+    named = {"agent (of 1)", "session (of 1)", "project (of 1)", "tags (of 1)", "end of retention (of 1)"}
+    assert warnings("server-memory") == always | named | {"confidence (of 2)", "times (of 2)"}
+
+
+@pytest.mark.parametrize("system", AGAIN)
+def test_whom_a_memory_is_about_comes_back_from_every_system(store: Memoranda, tmp_path: Path, system: str) -> None:
+    when = {"created": "2020-01-01T00:00:00Z", "observed": "2020-01-01T00:00:00Z", "valid_from": "2020-01-01T00:00:00Z"}
+    when["valid_to"] = "2090-01-01T12:00:00Z"
+    scope = {"user": "ada", "agent": "helper", "session": "s1", "project": "shop"}
+    ends = {"retention": "P100YT5M"}
+    store.remember("Deploys need two people", kind="procedural", tags=["ci"], scope=scope, time=when, consent=ends)
+    store.remember("Plain fact")
+    # What an earlier version binds it to is its own, too.
+    revised = store.remember("Tea is cheap", scope={"user": "bo", "session": "s2"}).id
+    (entry,) = [each for each in store.oams.list().memories if each["key"] == revised]
+    store.oams.store(entry["key"], "Tea is dear")
+    name = "out.csv" if system == "csv" else "out"
     report = Report()
-    exchange.export_system(store.service, store.access, str(tmp_path / "out"), "mem0", report)
-    assert "mem0: no place there for visibility (of 2)" in report.warnings
-    assert "mem0: no place there for tags (of 1)" in report.warnings
+    assert exchange.export_system(store.service, store.access, str(tmp_path / name), system, report) == 3
+    assert report.refusals == []
+    with Memoranda.open(tmp_path / "elsewhere") as other:
+        taken = exchange.import_files(other.ump.import_items, other.owner, [str(tmp_path / name)])
+        assert (taken.created, taken.refused) == (3, 0)
+        found = {each.text: each.record for each in other.list()}
+    assert set(found) == {"Deploys need two people", "Plain fact", "Tea is dear"}
+    assert [found[text]["scope"].get("user") for text in sorted(found)] == ["ada", None, "bo"]
+    if system != "server-memory":
+        first = found["Deploys need two people"]
+        assert (first["scope"]["agent"], first["scope"]["session"], first["kind"]) == ("helper", "s1", "procedural")
+        assert first["scope"]["project"] == "ada:shop"
+        assert first["time"]["valid_to"] == "2090-01-01T12:00:00.000Z"
+        assert first["time"]["created"] == "2020-01-01T00:00:00.000Z"
+        assert first["relations"] == [{"type": "about", "target": "tag:ci"}]
+        assert "retention" in first["consent"]
+        assert found["Tea is dear"]["scope"]["session"] == "s2"
 
 
 def test_what_consent_keeps_here_does_not_leave(store: Memoranda, tmp_path: Path) -> None:
@@ -151,3 +197,79 @@ def test_any_text_comes_back_from_a_file_of_another_system(
     found: list[Any] = list(Foreign(IMPORTERS[system], "me").items(str(path)))
     assert [each.error for each in found] == [None] * len(drafts)
     assert [each.value["value"] for each in found] == [text for _, text, _ in drafts]
+
+
+NAME = st.text(st.characters(categories=("L", "N", "P", "Zs")), min_size=1, max_size=20).filter(
+    lambda text: text == text.strip() != ""
+)
+MOMENT = st.integers(0, 4_000_000_000_000).map(Instant)
+
+
+@pytest.mark.parametrize("system", AGAIN)
+@given(
+    said=st.lists(
+        st.fixed_dictionaries(
+            {"id": NAME, "text": NAME, "created": MOMENT},
+            optional={
+                "user": NAME,
+                "agent": NAME,
+                "place": NAME,
+                "session": NAME,
+                "kind": st.sampled_from(KINDS),
+                "tags": st.lists(st.sampled_from(["a", "b c", "d,e"]), max_size=2, unique=True),
+                "confidence": st.sampled_from([0.0, 0.25, 1.0]),
+                "valid_from": MOMENT,
+                "valid_to": MOMENT,
+                "expires": MOMENT,
+            },
+        ),
+        max_size=3,
+        unique_by=(lambda each: each["id"], lambda each: each["text"]),
+    ),
+    about=st.sampled_from(["", "kim"]),
+)
+def test_everything_comes_back_from_a_system_or_was_named(
+    tmp_path_factory: pytest.TempPathFactory, system: str, said: list[dict[str, Any]], about: str
+) -> None:
+    path = tmp_path_factory.mktemp("back") / "file.csv"
+    memories = [memory_of(Draft(where="", original={}, **each), "here", "me") for each in said]
+    if about:
+        # As a memory of another standard leaves: its namespace does not say whom it is about.
+        memories = [{**each, "metadata": {**each["metadata"], USER_KEY: about}} for each in memories]
+    path.write_bytes(b"".join(EXPORTERS[system](memories, "me")))
+    items = list(Foreign(IMPORTERS["table" if system == "csv" else system], "me").items(str(path)))
+    assert [item.error for item in items] == [None] * len(memories)
+    back = {each.text: each for each in (Outgoing.of(item.value, "me") for item in items)}
+    for memory in memories:
+        was = Outgoing.of(memory, "me")
+        now = back[was.text]
+        lost = unsaid(memory, system, "me")
+        for part in ("user", "agent", "session", "project", "kind", "tags", "confidence"):
+            assert part in lost or getattr(now, part) == getattr(was, part), part
+        for part, names in TIMES.items():
+            assert part in lost or [now.metadata.get(each) for each in names] == [
+                was.metadata.get(each) for each in names
+            ], part
+        assert "times" in lost or now.memory["created_at"] == memory["created_at"]
+
+
+TIMES = {"end of retention": (EXPIRES_KEY,), "time in which it is true": (VALID_FROM_KEY, VALID_TO_KEY)}
+
+
+def test_what_came_from_a_system_and_changed_keeps_the_fields_that_only_it_knows(
+    store: Memoranda, take: Import, tmp_path: Path
+) -> None:
+    source = {"namespace": ["users", "ada"], "key": "m1", "value": {"content": "likes tea", "score": 3}}
+    (tmp_path / "items.jsonl").write_text(json.dumps({**source, "created_at": "2026-01-01T00:00:00Z"}) + "\n")
+    take(tmp_path / "items.jsonl")
+    (hit,) = store.list()
+    store.revise(hit.id, relations=[{"type": "about", "target": "tag:drinks"}])
+    (item,) = map(json.loads, exported(store, tmp_path / "out", "langgraph").splitlines())
+    assert item["value"]["tags"] == ["drinks"]
+    assert (item["value"]["content"], item["value"]["score"], item["key"]) == ("likes tea", 3, "m1")
+    take(SAMPLES / "mem0" / "mem0_all.json")
+    (hit,) = store.recall("pnpm", user="alice", limit=1)
+    store.revise(hit.id, text="Prefers bun")
+    found = json.loads(exported(store, tmp_path / "out", "mem0"))["results"]
+    (changed,) = [each for each in found if each["memory"] == "Prefers bun"]
+    assert (changed["metadata"]["category"], changed["role"]) == ("tools", "user")

@@ -6,14 +6,18 @@ import json
 import shutil
 import sqlite3
 import zipfile
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import Memoranda
+from memoranda.bindings.files import exchange
+from memoranda.bindings.files.folder import open_regular
 from memoranda.bindings.files.importers.importer import Draft, memory_of, moment
 from memoranda.bindings.files.importers.reference import reference
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
@@ -23,6 +27,7 @@ from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.exchange import numbered
 from memoranda.standards.oams.memory import check
+from memoranda.standards.ump.rules import retention_end
 from tests.importers.conftest import SAMPLES, Import
 
 # What each sample is, how many memories and users it has, a question, and what answers it.
@@ -100,6 +105,39 @@ def test_messages_and_relations_of_mem0_are_taken_in_too(store: Memoranda, take:
     assert (said["value"], said["metadata"]["mem0_role"]) == ("Noted: tea", "assistant")
     assert said["metadata"]["memoranda:kind"] == "episodic"
     assert "ada works at Harbor" in [hit.text for hit in store.recall("Where does Ada work, at Harbor?")]
+
+
+@pytest.mark.requirement("OAMS-7-mem0")
+def test_a_memory_of_mem0_ends_on_its_expiration_date(store: Memoranda, take: Import, tmp_path: Path) -> None:
+    told = {"user_id": "ada", "created_at": "2026-01-02T03:04:05Z"}
+    memories = [
+        {**told, "id": "m1", "memory": "The parking permit is on the desk", "expiration_date": "2026-02-01"},
+        {**told, "id": "m2", "memory": "The parking garage is in Bay Street", "expiration_date": "2090-01-01"},
+        {**told, "id": "m3", "memory": "The parking fee is paid"},
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(memories), encoding="utf-8")
+    assert take(tmp_path / "export.json").created == 3
+    found = {hit.text: hit.record for hit in store.recall("Where is the parking permit, garage or fee?")}
+    assert set(found) == {"The parking garage is in Bay Street", "The parking fee is paid"}
+    ends = retention_end(found["The parking garage is in Bay Street"])
+    assert ends == parse_instant("2090-01-01T00:00:00Z")
+    assert retention_end(found["The parking fee is paid"]) is None
+
+
+@pytest.mark.requirement("OAMS-7-mem0")
+@pytest.mark.parametrize(("event", "is_deleted"), [("DELETE", 0), ("UPDATE", 1), ("DELETE", 1)])
+def test_what_the_history_of_mem0_says_was_deleted_is_not_taken_in(
+    store: Memoranda, take: Import, tmp_path: Path, event: str, is_deleted: int
+) -> None:
+    path = tmp_path / "history.db"
+    shutil.copy(SAMPLES / "mem0" / "hist.db", path)
+    row = ("x", "131544b2-5286-456a-93e5-5517dc0bb0cd", "Is allergic to peanuts", "Is allergic to nuts", event)
+    with closing(sqlite3.connect(path)) as database, database:
+        times = ("2026-11-16T00:00:00+00:00", "2026-11-16T00:00:00+00:00")
+        database.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)", (*row, *times, is_deleted))
+    report = take(path)
+    assert (report.created, report.refused) == (4, 0)
+    assert not any("allergic" in each.text for each in store.list())
 
 
 def test_a_later_export_brings_only_what_is_new_or_changed(store: Memoranda, take: Import, tmp_path: Path) -> None:
@@ -250,6 +288,28 @@ def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Pat
     with pytest.raises(Exception, match="not unpacked"):
         source.read("bomb.json")
     assert [each.name for each in tmp_path.iterdir()] == ["export.zip"]
+
+
+def test_an_archive_is_opened_as_often_for_many_notes_as_for_a_few(
+    store: Memoranda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory names every member: to read it for each of them takes time with the square of their number."""
+    opened: Counter[Path] = Counter()
+
+    def counted(path: Path) -> IO[bytes]:
+        opened[path] += 1
+        return open_regular(path)
+
+    monkeypatch.setattr("memoranda.bindings.files.importers.source.open_regular", counted)
+    for count in (3, 60):
+        path = tmp_path / f"{count}.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(count):
+                archive.writestr(f"{count}/{number}.md", f"The harbour has berth {number} of {count}.")
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(path)], found=lambda *_: None)
+        assert (report.created, report.refused) == (count, 0)
+    few, many = opened[tmp_path / "3.zip"], opened[tmp_path / "60.zip"]
+    assert many == few
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

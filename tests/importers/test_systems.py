@@ -98,6 +98,19 @@ def test_a_fact_of_graphiti_keeps_its_four_times(shared: Memoranda) -> None:
 
 
 @pytest.mark.requirement("OAMS-7-zep")
+def test_a_fact_of_zep_that_expired_is_true_no_more(shared: Memoranda, tmp_path: Path) -> None:
+    told = {"created_at": "2026-05-01T00:00:00Z", "valid_at": "2026-05-01T00:00:00Z", "invalid_at": None}
+    edges = [
+        {**told, "uuid": "edge-old", "fact": "Mia rents a canoe", "expired_at": "2026-06-01T00:00:00Z"},
+        {**told, "uuid": "edge-new", "fact": "Mia owns a canoe", "expired_at": None},
+    ]
+    assert take_known(shared, written(tmp_path, edges), "zep").created == 2
+    assert [hit.text for hit in shared.recall("Mia canoe")] == ["Mia owns a canoe"]
+    then = {hit.text for hit in shared.recall("Mia canoe", valid_at="2026-05-15T00:00:00Z")}
+    assert then == {"Mia rents a canoe", "Mia owns a canoe"}
+
+
+@pytest.mark.requirement("OAMS-7-zep")
 def test_answers_of_zep_are_read_in_every_shape(shared: Memoranda, tmp_path: Path) -> None:
     messages = [{"uuid": "q1", "thread_id": "t1", "role": "user", "role_type": "user", "content": "The gate is B 22"}]
     facts = ["The flight leaves from gate B 22"]

@@ -131,16 +131,18 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return inner
 
 
-def other_owner(access: Access, form: Form, value: object) -> str:
-    """Return the owner that a record or an OAMS memory from a file belongs to; empty if that may be the caller's."""
+def why_not_own(access: Access, form: Form, value: object) -> str:
+    """Return why a record or an OAMS memory from a file is another owner's; empty if it may be the caller's."""
     if not isinstance(value, dict):
         return ""
+    hint = "adopt it to make it yours (--adopt)"
     if form == "oams":
         try:
             namespace = parse_namespace(value.get("namespace"))
         except InvalidInput:
             return ""
-        return str(namespace) if is_foreign_namespace(namespace, access.default_tenant) else ""
+        is_theirs = is_foreign_namespace(namespace, access.default_tenant)
+        return f"{namespace} is under the owner hash of another owner; {hint}" if is_theirs else ""
     scope = value.get("scope")
     owner = scope.get("owner") if isinstance(scope, dict) else None
-    return owner if isinstance(owner, str) and not access.reaches(owner) else ""
+    return f"it belongs to {owner}; {hint}" if isinstance(owner, str) and not access.reaches(owner) else ""

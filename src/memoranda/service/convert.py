@@ -289,6 +289,10 @@ class Conversion(msgspec.Struct, kw_only=True):
         made = oams.from_projection(self._read(carried), document, namespace=namespace)
         return dump(made), made
 
+    def with_projection(self, carried: Carried) -> Memory:
+        """Return a memory with all that is said of it, for another system."""
+        return oams.with_projection(self.memory(carried)[1], self._read(carried))
+
     def _read(self, carried: Carried) -> Projection:
         if carried.read is not None:
             return carried.read

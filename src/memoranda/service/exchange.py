@@ -256,8 +256,8 @@ class _Import:
                 raise item.error
             ready = self._checked(item)
         except MemorandaError as error:
-            if self.renaming is None and (owner := adoption.other_owner(self._access, item.form, item.value)):
-                error.message = f"it belongs to {owner}, another owner; adopt it to make it yours (--adopt)"
+            if self.renaming is None and (why := adoption.why_not_own(self._access, item.form, item.value)):
+                error.message = why
                 error.args = (error.message,)
             self.report.refuse(item.where, item.name, error, number=item.number)
             return None

@@ -25,7 +25,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible
 from memoranda.service.core.succession import with_elsewhere
-from memoranda.service.core.views import holds, outline, redacted, root_of, scope_of, view
+from memoranda.service.core.views import holds, outline, project, redacted, root_of, scope_of, view
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -386,6 +386,24 @@ def _as_memories(leaving: _Leaving, place: oams_views.Place, versions: Sequence[
         for each in versions
         if leaving.is_stated(each) and leaving.is_whole(each) and leaving.is_bound(each, place.user)
     ]
+
+
+def export_stated(context: Context, access: Access, *, report: Report | None = None) -> Iterator[Memory]:
+    """Yield every memory that is there now and may leave, with all that is said of it, for another system.
+
+    What earlier versions bind it to is said as its own: no other system keeps that apart.
+    """
+    # It is no verb of a standard, so nobody asked yet.
+    access.require("export")
+    leaving = _leaving(context, access, None, report, history=False)
+    for place in [memories.place_of(access, parse_namespace(name)) for name in _open_namespaces(context, access)]:
+        for page in leaving.pages(place.space):
+            versions = [each for each in page if leaving.is_stated(each) and leaving.is_whole(each)]
+            lines = _lines(leaving, place, versions)
+            leaving.report.exported += len(lines)
+            for version, (_, memory) in zip(versions, lines, strict=True):
+                yield oams.with_projection(memory, project(context, version))
+    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
 
 
 def export_memories(

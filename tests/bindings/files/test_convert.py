@@ -185,7 +185,8 @@ def test_another_system_gets_what_it_has_words_for_and_the_rest_is_counted(tmp_p
     said = record(time={"valid_to": "2099-01-01T00:00:00Z"}, scope={"owner": PEER.did, "visibility": "public"})
     source = lines(tmp_path / "in.ndjson", said)
     found = converted(source, tmp_path / "out.csv", system)
-    assert found.unsaid["visibility"] == found.unsaid["time in which it is true"] == 1
+    assert found.unsaid["visibility"] == 1
+    assert found.unsaid["time in which it is true"] == (system == "server-memory")
     name = "table" if system == "csv" else system
     (item,) = Foreign(IMPORTERS[name], "o-me").items(str(tmp_path / "out.csv"))
     assert "Ada takes her tea green" in item.value["value"]

@@ -159,8 +159,10 @@ class _Work(msgspec.Struct, kw_only=True):
         return self.conversion.converted(self._items(), self.form, show)
 
     def _said(self) -> Iterator[Memory]:
-        memories = (memory for _, memory in self._shown(self.conversion.memory))
-        return exchange.tallied(memories, self.shape, self.unsaid)
+        stated = self._shown(self.conversion.with_projection)
+        # Whose they are, the first may tell.
+        first = list(islice(stated, 1))
+        return exchange.tallied(chain(first, stated), self.shape, self.unsaid, self.conversion.own)
 
     def _some(self, shown: Iterable[T]) -> Iterator[T]:
         yield from shown

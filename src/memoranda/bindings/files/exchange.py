@@ -39,6 +39,7 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
+from memoranda.service import leaving
 from memoranda.service.adoption import Renaming
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item
@@ -191,17 +192,18 @@ def export_system(
 ) -> int:
     """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
     lost: Tally[str] = Tally()
-    memories = Counter((memory for _, memory in leaving_memories(service, access, report)), progress)
-    write_system(tallied(memories, system, lost), target, system, owner_hash(access.default_tenant))
+    memories = Counter(leaving.export_stated(service.context, access, report=report), progress)
+    own = owner_hash(access.default_tenant)
+    write_system(tallied(memories, system, lost, own), target, system, own)
     for part, count in sorted(lost.items()):
         report.warn(system, f"no place there for {part} (of {count})")
     return memories.count
 
 
-def tallied(memories: Iterable[Memory], system: str, lost: Tally[str]) -> Iterator[Memory]:
-    """The memories; what of them the file of a system will not say is counted."""
+def tallied(memories: Iterable[Memory], system: str, lost: Tally[str], own: str) -> Iterator[Memory]:
+    """Yield the memories, and count what the file of a system will not say of them."""
     for memory in memories:
-        lost.update(unsaid(memory, system))
+        lost.update(unsaid(memory, system, own))
         yield memory
 
 

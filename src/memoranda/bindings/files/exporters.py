@@ -1,7 +1,9 @@
 """Memories in the files of other systems, from which `importers` takes them in again.
 
-What was imported from a system and still says the same leaves as it came. Everything else is written in the system's
-own words, as far as it has them. Of any memory only what is stated now leaves: none of these systems keeps history.
+A memory that was imported from a system and says the same as there leaves as it came. Every other one is written in the
+system's own words, and where a system keeps fields of anybody's, in ours: so what it has no word for comes back, too.
+What it has no place for is counted by name (`unsaid`). Only what is stated now leaves: none of these systems keeps
+history.
 """
 
 from __future__ import annotations
@@ -10,15 +12,24 @@ import csv
 import hashlib
 import io
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import ORIGIN_KEY, unfit
+import msgspec
+
+from memoranda.bindings.files.importers.importer import ORIGIN_KEY, PROJECT_KEY, Draft, memory_of, moment, unfit
+from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, text_of
+from memoranda.bindings.files.importers.mem0 import memory_draft
+from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
 from memoranda.encoding import json_text
+from memoranda.errors import MemorandaError
 from memoranda.model import native
+from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.native import NATIVE_KEY
+from memoranda.standards.oams.mapping import USER_KEY
 from memoranda.standards.oams.memory import (
     ACTOR_KEY,
+    AGENT_KEY,
     EXPIRES_KEY,
     KIND_KEY,
     SESSION_KEY,
@@ -28,45 +39,119 @@ from memoranda.standards.oams.memory import (
     Memory,
     metadata_of,
 )
-from memoranda.standards.oams.namespace import parse_namespace
+from memoranda.standards.oams.namespace import DEFAULT_SCOPE, parse_namespace
 
-# Names of what has none of its own there are made of what it is called here.
+# Names of memories that have none in a system are made of their names here.
 _NAMES: Final = uuid.UUID("5d8b7a2e-0c63-5f2b-9a6d-3f1f0a4c9e11")
-COLUMNS: Final = ("id", "text", "user", "project", "session", "kind", "tags", "created_at", "updated_at", "confidence")
+COLUMNS: Final = (
+    *("id", "text", "user", "project", "session", "kind", "tags", "created_at", "updated_at", "confidence"),
+    *("agent", "valid_from", "valid_to", "expires_at", "source"),
+)
 
 
-class _Leaving:
-    """A memory, and what a system is told of it."""
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that is about to leave, in the words of nobody in particular."""
 
-    def __init__(self, memory: Memory, own: str) -> None:
-        self.memory = memory
-        self.metadata = metadata_of(memory)
-        namespace = parse_namespace(memory["namespace"])
-        self.user = "" if namespace.owner == own else unfit(namespace.owner)
-        self.place = unfit(namespace.scope)
-        self.session = str(self.metadata.get(SESSION_KEY) or "")
+    memory: Memory
+    metadata: Mapping[str, Any]
+    user: str
+    project: str
 
-    def original(self, system: str) -> Any:
-        """The document that it came as from a system; None if it is from elsewhere."""
+    @classmethod
+    def of(cls, memory: Memory, own: str) -> Outgoing:
+        """Read a memory; `own` is the owner hash of whose memory it is."""
+        metadata, namespace = metadata_of(memory), parse_namespace(memory["namespace"])
+        user = _text(metadata, USER_KEY)
+        if user in ("", namespace.owner):
+            user = "" if namespace.owner == own else unfit(namespace.owner)
+        return cls(memory=memory, metadata=metadata, user=user, project=unfit(namespace.scope))
+
+    @property
+    def text(self) -> str:
+        # Other systems have no memory that says nothing.
+        return self.memory["value"] or self.memory["key"]
+
+    @property
+    def tags(self) -> list[str]:
+        return self.memory.get("tags", [])
+
+    @property
+    def agent(self) -> str:
+        return _text(self.metadata, AGENT_KEY) or _text(self.metadata, "mem0_agent")
+
+    @property
+    def session(self) -> str:
+        return _text(self.metadata, SESSION_KEY)
+
+    @property
+    def kind(self) -> str:
+        return _text(self.metadata, KIND_KEY)
+
+    @property
+    def confidence(self) -> Any:
+        return self.metadata.get("confidence")
+
+    @property
+    def expires(self) -> str:
+        return _text(self.metadata, EXPIRES_KEY)
+
+    @property
+    def source(self) -> str:
+        """Its source; the view of a document names that instead."""
+        inner, source = native.unwrap(self.metadata), self.memory.get("source_id") or ""
+        return "" if inner is not None and source == inner.name else source
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of OAMS metadata that no system has words for, as they are written there."""
+        names = (KIND_KEY, VALID_FROM_KEY, VALID_TO_KEY)
+        return {**{name: self.metadata[name] for name in names if name in self.metadata}, PROJECT_KEY: self.project}
+
+    @property
+    def own_metadata(self) -> dict[str, Any]:
+        """Its metadata without what has a word: ours, and what an importer keeps of another system."""
+        return {
+            name: value
+            for name, value in self.metadata.items()
+            if name not in (ORIGIN_KEY, "confidence") and not name.startswith(("memoranda:", "mem0_", "langgraph_"))
+        }
+
+    def original(self, system: str) -> dict[str, Any] | None:
+        """Return the document that it came as from a system; None if it is from elsewhere."""
         origin = self.metadata.get(ORIGIN_KEY)
         is_from = isinstance(origin, dict) and origin.get("system") == system
-        return origin.get("document") if is_from and isinstance(origin, dict) else None
+        document = origin.get("document") if is_from and isinstance(origin, dict) else None
+        return document if isinstance(document, dict) else None
 
     def name(self, system: str) -> str:
-        """What the system calls it."""
+        """Return its name in a system: that which it had there, or one made of its name here."""
         origin = self.metadata.get(ORIGIN_KEY)
         if isinstance(origin, dict) and origin.get("system") == system and isinstance(origin.get("id"), str):
             return str(origin["id"])
         return str(uuid.uuid5(_NAMES, f"{self.memory['namespace']}/{self.memory['key']}"))
 
+    def says_same(self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], Draft]) -> bool:
+        """Return True if the document that it came as says what it says now, so that it may leave as it came."""
+        document = self.original(system)
+        if document is None:
+            return False
+        try:
+            came = Outgoing.of(memory_of(draft(document, "", Instant(0)), system, own), own)
+        except MemorandaError:
+            return False
+        return came.content == self.content
+
     @property
-    def said(self) -> dict[str, Any]:
-        """Its metadata but for what is ours."""
-        return {
-            name: value
-            for name, value in self.metadata.items()
-            if name != ORIGIN_KEY and not name.startswith(("memoranda:", "mem0_"))
-        }
+    def content(self) -> tuple[Any, ...]:
+        """What a system may hold of it."""
+        times = tuple(moment(self.metadata.get(name)) for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY))
+        tags = [tag.casefold() for tag in self.tags]
+        about = (self.user, self.project, self.agent, self.session, self.kind, self.confidence)
+        return (self.text, tags, *about, *times)
+
+
+def _text(metadata: Mapping[str, Any], name: str) -> str:
+    return str(metadata.get(name) or "")
 
 
 Exporter = Callable[[Iterable[Memory], str], Iterator[bytes]]
@@ -76,91 +161,155 @@ def _line(document: Any) -> bytes:
     return json_text.dump(document) + b"\n"
 
 
+def _outgoing(memories: Iterable[Memory], own: str) -> Iterator[Outgoing]:
+    return (Outgoing.of(memory, own) for memory in memories)
+
+
+# --- Mem0 ------------------------------------------------------------------------------------------------------------
+
+
 def _mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """What `get_all` answers."""
+    """Write what `get_all` answers."""
     opening = b'{"results":[\n'
-    for each in (_Leaving(memory, own) for memory in memories):
-        yield opening + json_text.dump(_as_mem0(each))
+    for outgoing in _outgoing(memories, own):
+        yield opening + json_text.dump(_as_mem0(outgoing, own))
         opening = b",\n"
     yield b'{"results":[]}\n' if opening.startswith(b"{") else b"\n]}\n"
 
 
-def _as_mem0(each: _Leaving) -> dict[str, Any]:
-    memory, original = each.memory, each.original("mem0")
-    if isinstance(original, dict) and original.get("memory") == memory["value"]:
+def _as_mem0(outgoing: Outgoing, own: str) -> dict[str, Any]:
+    memory, original = outgoing.memory, outgoing.original("mem0") or {}
+    if outgoing.says_same("mem0", own, memory_draft):
         return original
-    told = {"category": memory["tags"][0]} if memory.get("tags") else {}
-    role = each.metadata.get("mem0_role")
     # As Mem0 itself tells two texts apart; nothing rests on it.
-    digest = hashlib.md5(memory["value"].encode(), usedforsecurity=False).hexdigest()
-    found = {
-        "id": each.name("mem0"),
-        "memory": memory["value"],
+    digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
+    theirs = original.get("metadata")
+    confidence = {} if outgoing.confidence is None else {"confidence": outgoing.confidence}
+    end = {EXPIRES_KEY: outgoing.expires} if outgoing.expires and not _is_day(outgoing.expires) else {}
+    ours = {**outgoing.own_metadata, **confidence, **outgoing.fields, **end}
+    document = {
+        **{name: value for name, value in original.items() if name not in _MEM0_FIELDS},
+        "id": outgoing.name("mem0"),
+        "memory": outgoing.text,
         "hash": digest,
-        "metadata": {**told, **each.said} or None,
+        "metadata": {**(theirs if isinstance(theirs, dict) else {}), **ours},
+        "categories": outgoing.tags,
         "created_at": memory["created_at"],
         "updated_at": memory["updated_at"],
-        "user_id": each.user,
-        "run_id": each.session,
-        "role": role,
+        "user_id": outgoing.user,
+        "agent_id": outgoing.agent,
+        "run_id": outgoing.session,
+        "role": outgoing.metadata.get("mem0_role"),
+        # Its end is a day there; what ends during a day ends at its beginning.
+        "expiration_date": outgoing.expires[:10],
     }
-    return {name: value for name, value in found.items() if value or name == "metadata"}
+    return {name: value for name, value in document.items() if value}
+
+
+_MEM0_FIELDS: Final = frozenset(("memory", "data", "text", "categories", "expiration_date"))
+
+
+def _is_day(time: str) -> bool:
+    at = moment(time)
+    return at is not None and at % DAY_MS == 0
+
+
+# --- LangGraph -------------------------------------------------------------------------------------------------------
 
 
 def _langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Items of a store, one a line."""
-    for each in (_Leaving(memory, own) for memory in memories):
-        memory, original = each.memory, each.original("langgraph")
-        value = original.get("value") if isinstance(original, dict) else None
-        if isinstance(value, dict) and memory["value"] in (*value.values(), "\n".join(_fields(value))):
-            yield _line(original)
+    """Write the items of a store, one a line."""
+    for outgoing in _outgoing(memories, own):
+        if outgoing.says_same("langgraph", own, item_draft):
+            yield _line(outgoing.original("langgraph"))
             continue
-        path = each.metadata.get("langgraph_namespace")
-        told = {"tags": memory["tags"]} if memory.get("tags") else {}
+        memory, original = outgoing.memory, outgoing.original("langgraph") or {}
+        path = outgoing.metadata.get("langgraph_namespace")
+        is_path = isinstance(path, list)
+        users = ("users", outgoing.user) if outgoing.user else ()
+        value = _langgraph_value(outgoing, original.get("value"))
         item = {
-            "namespace": path if isinstance(path, list) else [*(("users", each.user) if each.user else ()), each.place],
-            "key": each.name("langgraph"),
-            "value": {"text": memory["value"], **told},
+            **{name: held for name, held in original.items() if name not in ("expires_at", "ttl_minutes")},
+            "namespace": path if is_path else [*users, outgoing.project],
+            "key": outgoing.name("langgraph"),
+            # The path of an item says where it is, unless it is made up here.
+            "value": value if not is_path else {name: held for name, held in value.items() if name != PROJECT_KEY},
             "created_at": memory["created_at"],
             "updated_at": memory["updated_at"],
+            **({"expires_at": outgoing.expires} if outgoing.expires else {}),
         }
         yield _line(item)
 
 
-def _fields(value: dict[str, Any]) -> Iterator[str]:
-    for name, each in value.items():
-        yield f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}"
+def _langgraph_value(outgoing: Outgoing, came: Any) -> dict[str, Any]:
+    """Return the value of an item: the fields that it came with, and over them what the memory says now."""
+    value = came if isinstance(came, dict) else {}
+    named = next((name for name in TEXTS if value and value.get(name) == text_of(value)), None)
+    # Without a text of its own its fields were the text, and that is another now.
+    kept = value if named is not None else {}
+    ours: dict[str, Any] = {
+        **outgoing.fields,
+        SESSION_KEY: outgoing.session,
+        AGENT_KEY: outgoing.agent,
+        "confidence": outgoing.confidence,
+        METADATA_KEY: outgoing.own_metadata,
+    }
+    said = {name: held for name, held in ours.items() if held not in ("", None, {})}
+    tags = {"tags": outgoing.tags} if outgoing.tags else {}
+    return {**kept, named or "text": outgoing.text, **tags, **said}
+
+
+# --- server-memory ---------------------------------------------------------------------------------------------------
 
 
 def _server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Entities with all their observations, then relations. A graph has each entity once, so all are held."""
+    """Write entities with all their observations, then relations. A graph has each entity once, so all are held."""
     entities: dict[str, dict[str, Any]] = {}
     relations: list[Any] = []
-    for each in (_Leaving(memory, own) for memory in memories):
-        text, original = each.memory["value"], each.original("server-memory")
-        is_relation = isinstance(original, dict) and original.get("type") == "relation"
+    for outgoing in _outgoing(memories, own):
+        text, original = outgoing.text, outgoing.original("server-memory") or {}
+        is_relation = original.get("type") == "relation"
         if is_relation and text == f"{original['from']} {original['relationType'].replace('_', ' ')} {original['to']}":
             relations.append(original)
             continue
-        known = original if isinstance(original, dict) and original.get("type") == "entity" else {}
-        name = str(each.metadata.get("entity") or known.get("name") or each.user or each.place)
-        kind = str(known.get("entityType") or ("person" if each.user else "memory"))
+        known = original if original.get("type") == "entity" else {}
+        name = _text(outgoing.metadata, "entity") or _text(known, "name")
+        ours = (outgoing.user, OUR_USER) if outgoing.user else (outgoing.project, OUR_PROJECT)
+        observation = text.removeprefix(f"{name}: ") if name else text
+        name, kind = (name, _text(known, "entityType") or "memory") if name else ours
         entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": kind, "observations": []})
-        observation = text.removeprefix(f"{name}: ")
         if known.get("observations") != [] and observation not in entity["observations"]:
             entity["observations"].append(observation)
     yield from map(_line, entities.values())
     yield from map(_line, relations)
 
 
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
 def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """A table for people and their programs, with a line of names."""
+    """Write a table for people and their programs, with a line of names."""
     yield _row(COLUMNS)
-    for each in (_Leaving(memory, own) for memory in memories):
-        memory, kind = each.memory, each.metadata.get(KIND_KEY) or "semantic"
-        where = (each.user, each.place, each.session, kind, _listed(memory.get("tags", ())))
-        times = (memory["created_at"], memory["updated_at"], each.metadata.get("confidence", ""))
-        yield _row((memory["key"], memory["value"], *where, *times))
+    for outgoing in _outgoing(memories, own):
+        memory, metadata = outgoing.memory, outgoing.metadata
+        row = {
+            "id": memory["key"],
+            "text": outgoing.text,
+            "user": outgoing.user,
+            "project": outgoing.project,
+            "session": outgoing.session,
+            "kind": outgoing.kind or "semantic",
+            "tags": _listed(outgoing.tags),
+            "created_at": memory["created_at"],
+            "updated_at": memory["updated_at"],
+            "confidence": "" if outgoing.confidence is None else outgoing.confidence,
+            "agent": outgoing.agent,
+            "valid_from": metadata.get(VALID_FROM_KEY, ""),
+            "valid_to": metadata.get(VALID_TO_KEY, ""),
+            "expires_at": outgoing.expires,
+            "source": outgoing.source,
+        }
+        yield _row(row[column] for column in COLUMNS)
 
 
 def _listed(tags: Sequence[str]) -> str:
@@ -179,7 +328,7 @@ def _row(values: Iterable[object]) -> bytes:
 
 
 def _inert(value: object) -> object:
-    """A text that a spreadsheet would take for a formula, so that it does not."""
+    """Return a text that a spreadsheet would take for a formula with a quote before it, so that it does not."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
@@ -191,38 +340,53 @@ EXPORTERS: Final[dict[str, Exporter]] = {
 }
 
 
-# What a memory may say that a system has no place for: what people call it, and what it is said in.
-_PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "kind": (KIND_KEY,),
-    "visibility": (VISIBILITY_KEY,),
-    "end of retention": (EXPIRES_KEY,),
-    "time in which it is true": (VALID_FROM_KEY, VALID_TO_KEY),
-    "session": (SESSION_KEY,),
-    "confidence": ("confidence",),
-    "author": (ACTOR_KEY,),
-    "original document and its signature": (NATIVE_KEY,),
+# --- what stays behind -----------------------------------------------------------------------------------------------
+
+_DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], Draft]]] = {
+    "mem0": memory_draft,
+    "langgraph": item_draft,
 }
-_SAID: Final[dict[str, frozenset[str]]] = {
-    "mem0": frozenset(("session", "confidence", "metadata", "times")),
-    "langgraph": frozenset(("tags", "times")),
-    "server-memory": frozenset(),
-    "csv": frozenset(("kind", "session", "confidence", "tags", "times")),
+# What a memory may say beside its text, by the words of people.
+_PARTS: Final[dict[str, Callable[[Outgoing], object]]] = {
+    "user": lambda outgoing: outgoing.user,
+    "agent": lambda outgoing: outgoing.agent,
+    "session": lambda outgoing: outgoing.session,
+    "project": lambda outgoing: outgoing.project != DEFAULT_SCOPE,
+    "kind": lambda outgoing: outgoing.kind,
+    "visibility": lambda outgoing: outgoing.metadata.get(VISIBILITY_KEY),
+    "end of retention": lambda outgoing: outgoing.expires,
+    "time in which it is true": lambda outgoing: outgoing.metadata.keys() & {VALID_FROM_KEY, VALID_TO_KEY},
+    "confidence": lambda outgoing: outgoing.confidence is not None,
+    "author": lambda outgoing: outgoing.metadata.get(ACTOR_KEY),
+    "original document and its signature": lambda outgoing: outgoing.metadata.get(NATIVE_KEY),
+    "tags": lambda outgoing: outgoing.tags,
+    "metadata": lambda outgoing: outgoing.own_metadata.keys() - {"entity"},
+    "times": lambda outgoing: outgoing.memory["created_at"],
+    "source": lambda outgoing: outgoing.source,
+    "what it was made from": lambda outgoing: outgoing.memory.get("parent_id"),
+}
+_ABOUT: Final = ("user", "agent", "session", "project", "kind", "time in which it is true", "confidence")
+_HELD: Final[dict[str, frozenset[str]]] = {
+    "mem0": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
+    "langgraph": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
+    # An entity is a user or a project.
+    "server-memory": frozenset(("user",)),
+    "csv": frozenset((*_ABOUT, "end of retention", "tags", "times", "source")),
 }
 
 
-def unsaid(memory: Memory, system: str) -> list[str]:
-    """What a memory says and the file of a system will not; none of what leaves as it came from there."""
-    each, said = _Leaving(memory, ""), _SAID[system]
-    if each.original(system) is not None:
+def unsaid(memory: Memory, system: str, own: str = "") -> list[str]:
+    """Return what a memory says and the file of a system will not; nothing for what leaves as it came from there."""
+    outgoing, held = Outgoing.of(memory, own), _HELD[system]
+    draft = _DRAFTS.get(system)
+    came = outgoing.original(system)
+    if came is not None and (draft is None or outgoing.says_same(system, own, draft)):
         return []
-    found = [part for part, names in _PARTS.items() if part not in said and any(each.metadata.get(n) for n in names)]
-    if "tags" not in said and len(memory.get("tags", ())) > (system == "mem0"):
-        found.append("tags")
-    if "metadata" not in said and each.said.keys() - {"confidence", "entity", "langgraph_namespace"}:
-        found.append("metadata")
-    if "times" not in said:
-        found.append("times")
-    # The view of a document names that as its source.
-    inner = native.unwrap(each.metadata)
-    has_source = memory.get("source_id") not in (None, "" if inner is None else inner.name)
-    return found + ["what it was made from"] * bool(memory.get("parent_id") or has_source)
+    lost = [part for part, reads in _PARTS.items() if part not in held and reads(outgoing)]
+    if system == "server-memory":
+        # An entity that it came with keeps its name; else the user is one, else the project.
+        entity = _text(outgoing.metadata, "entity")
+        lost += ["user"] * bool(entity and outgoing.user)
+        if "project" in lost and not (entity or outgoing.user):
+            lost.remove("project")
+    return lost + ["original document of another system"] * (came is None and ORIGIN_KEY in outgoing.metadata)

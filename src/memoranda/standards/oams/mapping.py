@@ -7,7 +7,7 @@ importing it restores the original byte for byte.
 OAMS has no fields for kind, visibility and expiry. They are in metadata under `memoranda:kind`, `memoranda:visibility`
 and `memoranda:expires_at`; the defaults are semantic, private and no expiry. Other keys of ours are the period of
 validity (`memoranda:valid_from`, `memoranda:valid_to`; by default from the creation on), the conversation
-(`memoranda:session`), and the writer, if it is not the owner (`memoranda:actor`).
+(`memoranda:session`), the agent (`memoranda:agent`), and the writer, if it is not the owner (`memoranda:actor`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,7 @@ from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )
 from memoranda.standards.oams.memory import (
-    EXPIRES_KEY as EXPIRES_KEY,
-)
-from memoranda.standards.oams.memory import (
-    KIND_KEY as KIND_KEY,
-)
-from memoranda.standards.oams.memory import (
+    AGENT_KEY,
     MAX_REFERENCE_CHARS,
     MAX_TAG_CHARS,
     MAX_TAGS,
@@ -59,12 +54,20 @@ from memoranda.standards.oams.memory import (
     tags_of,
 )
 from memoranda.standards.oams.memory import (
+    EXPIRES_KEY as EXPIRES_KEY,
+)
+from memoranda.standards.oams.memory import (
+    KIND_KEY as KIND_KEY,
+)
+from memoranda.standards.oams.memory import (
     VISIBILITY_KEY as VISIBILITY_KEY,
 )
 from memoranda.standards.oams.namespace import parse_namespace
 
 STANDARD: Final = OAMS
 MEDIA_TYPE: Final = "application/vnd.oams+json"
+# The user whom a memory is about, where its namespace does not say it; only in exports to other systems.
+USER_KEY: Final = "memoranda:user"
 # Relations per memory. Sources of a consolidation beyond this limit are in its metadata only.
 MAX_RELATIONS: Final = 256
 # Fields that stay the same in all versions of a memory, so they may differ from the view of one version.
@@ -96,6 +99,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
             tenant=tenant,
             space=space,
             user=user,
+            agent=str(metadata.get(AGENT_KEY) or ""),
             session=str(metadata.get(SESSION_KEY) or ""),
             visibility=visibility_of(memory),
         ),
@@ -198,6 +202,26 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         "source_id": _cut_reference(projection.source or original.name),
     }
     return cast("Memory", {name: member for name, member in memory.items() if member not in (None, [])})
+
+
+def with_projection(memory: Memory, projection: Projection) -> Memory:
+    """Return a memory with user, agent, session, times, kind and tags that only its projection states.
+
+    For exports to systems that have fields for these.
+    """
+    scope, times = projection.scope, {EXPIRES_KEY: projection.expires, VALID_TO_KEY: projection.valid_to}
+    if projection.valid_from != projection.created:
+        times[VALID_FROM_KEY] = projection.valid_from
+    names = {USER_KEY: scope.user, AGENT_KEY: scope.agent, SESSION_KEY: scope.session}
+    metadata = {
+        **metadata_of(memory),
+        **({} if projection.kind == "semantic" else {KIND_KEY: projection.kind}),
+        **{name: text for name, text in names.items() if text},
+        **{name: format_instant(at) for name, at in times.items() if at is not None},
+    }
+    known_tags = {tag.casefold() for tag in memory.get("tags", ())}
+    tags = [*memory.get("tags", ()), *(tag for tag in projection.tags if tag.casefold() not in known_tags)]
+    return cast("Memory", {**memory, "metadata": metadata, **({"tags": tags} if tags else {})})
 
 
 def with_portable_name(document: Document, memory: Memory) -> Document:

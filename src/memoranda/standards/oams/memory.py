@@ -49,6 +49,8 @@ VALID_FROM_KEY: Final = "memoranda:valid_from"
 VALID_TO_KEY: Final = "memoranda:valid_to"
 # The conversation of the memory.
 SESSION_KEY: Final = "memoranda:session"
+# The agent that the memory was written for.
+AGENT_KEY: Final = "memoranda:agent"
 # The writer, if not the owner; set by the store.
 ACTOR_KEY: Final = "memoranda:actor"
 # On the result of a consolidation run: a digest of the run's inputs.
@@ -329,7 +331,7 @@ _PREFIX: Final = "memoranda:"
 _OWN_KEYS: Final = frozenset(
     (
         *(TAGS_KEY, KIND_KEY, VISIBILITY_KEY, EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY, ACTOR_KEY, DREAM_KEY),
-        *(SESSION_KEY, NATIVE_KEY, CLAIMED_KEY),
+        *(SESSION_KEY, AGENT_KEY, NATIVE_KEY, CLAIMED_KEY),
     )
 )
 # Section 2: the reserved keys of metadata, with their checks.
@@ -342,8 +344,10 @@ _CHECKED_KEYS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     # Our own keys are checked: a misspelt value could keep a memory forever, or hide it from everybody.
     KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
     VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
-    ACTOR_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
-    SESSION_KEY: (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
+    **dict.fromkeys(
+        (ACTOR_KEY, SESSION_KEY, AGENT_KEY),
+        (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
+    ),
     **dict.fromkeys(
         (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY),
         (_is_instant, "an RFC 3339 time such as 2026-04-27T12:00:00Z"),

@@ -14,8 +14,9 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import EARLIEST, LATEST, Instant, format_instant, parse_instant
-from memoranda.model.memory import Kind
+from memoranda.model.memory import KINDS, Kind
 from memoranda.standards.oams.memory import (
+    AGENT_KEY,
     EXPIRES_KEY,
     KIND_KEY,
     MAX_KEY_CHARS,
@@ -30,6 +31,8 @@ from memoranda.standards.oams.namespace import MAX_OWNER_CHARS, MAX_SCOPE_CHARS
 
 # Under which a memory says where it came from: the system, what it was called there, and all that was said of it.
 ORIGIN_KEY: Final = "imported_from"
+# Under which our exports tell a system its project, where the system has no word for that.
+PROJECT_KEY: Final = "memoranda:project"
 # From this number on, seconds since 1970 would be in the year 5138: so these are milliseconds.
 _MILLISECONDS: Final = 100_000_000_000
 _UNFIT: Final = re.compile(r"[\x00-\x20\x7f-\x9f/:%\s]")
@@ -56,6 +59,7 @@ class Draft(msgspec.Struct, kw_only=True, frozen=True):
     # Which of theirs: a session, a project, a folder; the system itself where it does not tell.
     place: str = ""
     session: str = ""
+    agent: str = ""
     kind: Kind = "semantic"
     tags: Sequence[str] = ()
     created: Instant | None = None
@@ -130,6 +134,7 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
     metadata: dict[str, Any] = {
         **({} if draft.kind == "semantic" else {KIND_KEY: draft.kind}),
         **({SESSION_KEY: draft.session} if draft.session else {}),
+        **({AGENT_KEY: draft.agent} if draft.agent else {}),
         **{name: format_instant(at) for name, at in times.items() if at is not None},
         **({} if draft.confidence is None else {"confidence": min(1.0, max(0.0, draft.confidence))}),
         **draft.metadata,
@@ -234,6 +239,19 @@ def turn(
         created=created,
         metadata={name: value for name, value in said.items() if value},
     )
+
+
+def kind_in(document: Any, name: str) -> Kind:
+    """Return the kind of memory that a field names; semantic, if it names none."""
+    found = document.get(name)
+    return next((known for known in KINDS if known == found), "semantic")
+
+
+def share_in(document: Any, name: str) -> float | None:
+    """Return a field that is a number from 0 to 1."""
+    found = document.get(name)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if is_number and 0 <= found <= 1 else None
 
 
 def object_in(document: Any, name: str) -> dict[str, Any]:

@@ -13,24 +13,34 @@ from itertools import pairwise
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
+    ORIGIN_KEY,
+    PROJECT_KEY,
     Draft,
     Found,
     Importer,
     Mapped,
     drafts,
     first_of,
+    kind_in,
     moment_in,
+    object_in,
+    share_in,
     text_in,
+    texts_in,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
+from memoranda.model.instant import Instant
+from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY, VALID_FROM_KEY, VALID_TO_KEY
 
 _COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
 # What people and the tools around it call the text of a memory.
 TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
 _OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
 _KINDS: Final = ("kind", "type", "category")
+# Under which our exports keep the metadata of a memory in its value.
+METADATA_KEY: Final = "memoranda:metadata"
 
 
 _DUMP: Final = b"-- PostgreSQL database dump"
@@ -55,11 +65,11 @@ def _recognise(source: Source) -> float:
 def _read(source: Source) -> Iterator[Found]:
     if source.is_database:
         rows = ((_place(row, source), row) for row in source.rows("store", _COLUMNS, "prefix"))
-        yield from drafts(rows, lambda row, where: _item(_of_row(row), where, source))
+        yield from drafts(rows, lambda row, where: item_draft(_of_row(row), where, source.modified))
     elif _DUMP in source.head:
-        yield from drafts(_dumped(source), lambda row, where: _item(_of_row(row), where, source))
+        yield from drafts(_dumped(source), lambda row, where: item_draft(_of_row(row), where, source.modified))
     else:
-        yield from drafts(source.listed(), lambda document, where: _item(document, where, source))
+        yield from drafts(source.listed(), lambda document, where: item_draft(document, where, source.modified))
 
 
 def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
@@ -107,7 +117,11 @@ def _of_row(row: dict[str, Any]) -> dict[str, Any]:
     return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
 
-def _item(document: dict[str, Any], where: str, source: Source) -> Draft:
+def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft:
+    """Read an item; `modified` is its time if it has none. Raises InvalidInput.
+
+    In its value our own exports say what an item has no word for.
+    """
     path, key, value = document.get("namespace"), text_in(document, "key"), document.get("value")
     is_path = isinstance(path, list) and all(isinstance(each, str) for each in path)
     if not isinstance(path, list) or not is_path or not key or not isinstance(value, dict):
@@ -122,13 +136,25 @@ def _item(document: dict[str, Any], where: str, source: Source) -> Draft:
         text=text,
         original=document,
         user=_owner(path),
-        place=".".join(path),
-        tags=(kind,) if kind else (),
-        created=first_of(moment_in(document, "created_at"), source.modified),
+        place=text_in(value, PROJECT_KEY) or ".".join(path),
+        session=text_in(value, SESSION_KEY),
+        agent=text_in(value, AGENT_KEY),
+        kind=kind_in(value, KIND_KEY),
+        confidence=share_in(value, "confidence"),
+        valid_from=moment_in(value, VALID_FROM_KEY),
+        valid_to=moment_in(value, VALID_TO_KEY),
+        tags=[*([kind] if kind else []), *texts_in(value, "tags")],
+        created=first_of(moment_in(document, "created_at"), modified),
         updated=moment_in(document, "updated_at"),
         expires=moment_in(document, "expires_at"),
-        metadata={"langgraph_namespace": path},
+        metadata={**_metadata_in(value), "langgraph_namespace": path},
     )
+
+
+def _metadata_in(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a memory that an export of ours kept in a value."""
+    told = object_in(value, METADATA_KEY).items()
+    return {name: held for name, held in told if not name.startswith("memoranda:") and name != ORIGIN_KEY}
 
 
 def _owner(path: Sequence[str]) -> str:
@@ -158,6 +184,8 @@ LANGGRAPH: Final = Importer(
         Mapped("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
         Mapped("the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"),
         Mapped("`value.kind` (or `type`, `category`)", "a tag"),
+        Mapped("`value.tags`, `value.confidence`", "the same"),
+        Mapped('`value["memoranda:…"]`', "what our exports say there, as it was"),
         Mapped("PostgreSQL: `COPY store` in what `pg_dump` writes", "the same, row by row"),
         Mapped("`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"),
     ),

@@ -12,14 +12,18 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
+    PROJECT_KEY,
     Draft,
     Found,
     Importer,
     Mapped,
     drafts,
     first_of,
+    kind_in,
     moment,
     moment_in,
+    object_in,
+    share_in,
     text_in,
 )
 from memoranda.bindings.files.importers.source import Source
@@ -33,6 +37,7 @@ from memoranda.bindings.files.importers.vector_databases import (
 )
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
+from memoranda.standards.oams.memory import EXPIRES_KEY, KIND_KEY, VALID_FROM_KEY, VALID_TO_KEY
 
 # The names under which answers and exports hold memories, relations of the graph and messages.
 _MEMORIES: Final = ("results", "memories")
@@ -53,7 +58,10 @@ _TELLING: Final = ({"id", "memory", "hash"}, {"id", "memory", "user_id"}, {"id",
 
 
 # What `get_all` answers beside what a person put into `metadata`.
-_CORE: Final = ("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role")
+_CORE: Final = (
+    *("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role"),
+    "expiration_date",
+)
 # What a vector keeps for the library's own use.
 _INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
 
@@ -72,10 +80,10 @@ def _read(source: Source) -> Iterator[Found]:
         yield from _history(source)
         return
     if source.is_database or source.is_folder:
-        yield from drafts(_stored(source), lambda document, where: _memory(document, where, source))
+        yield from drafts(_stored(source), lambda document, where: memory_draft(document, where, source.modified))
         return
     memories = ((f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ())
-    yield from drafts(memories, lambda document, where: _memory(document, where, source))
+    yield from drafts(memories, lambda document, where: memory_draft(document, where, source.modified))
     if source.starts(b"{"):
         relations = ((f"{source.name}: relation {number}", each) for number, each in source.array(*_RELATIONS) or ())
         yield from drafts(relations, lambda document, where: _relation(document, where, source))
@@ -111,31 +119,43 @@ def _answered(document: dict[str, Any]) -> dict[str, Any]:
     return {**{name: held[name] for name in _CORE if held.get(name) is not None}, "metadata": more or None}
 
 
-def _memory(document: dict[str, Any], where: str, source: Source) -> Draft:
+def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft:
+    """Read a memory of Mem0; `modified` is its time if it has none. Raises InvalidInput.
+
+    Under `metadata` our own exports say what Mem0 has no word for.
+    """
     text = text_in(document, "memory", "data", "text")
     if not text:
         raise InvalidInput("not a memory of Mem0: it says nothing under `memory`")
     name = text_in(document, "id") or text_in(document, "hash")
     if not name:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
-    theirs = document.get("metadata")
+    told = object_in(document, "metadata")
+    theirs = {name: value for name, value in told.items() if not name.startswith("memoranda:")}
     categories = document.get("categories")
-    created = first_of(moment_in(document, "created_at"), source.modified)
+    created = first_of(moment_in(document, "created_at"), modified)
     return Draft(
         where=where,
         id=name,
         text=text,
         original=document,
         user=text_in(document, "user_id"),
+        place=text_in(told, PROJECT_KEY),
         session=text_in(document, "run_id"),
+        agent=text_in(document, "agent_id"),
+        kind=kind_in(told, KIND_KEY),
+        confidence=share_in(told, "confidence"),
+        valid_from=moment_in(told, VALID_FROM_KEY),
+        valid_to=moment_in(told, VALID_TO_KEY),
         tags=categories if isinstance(categories, list) else (),
         created=created,
         updated=moment_in(document, "updated_at"),
-        expires=moment_in(document, "expiration_date"),
+        # A day, unless an export of ours tells the instant.
+        expires=moment_in(told, EXPIRES_KEY) or moment_in(document, "expiration_date"),
         metadata={
             **({"mem0_role": role} if (role := text_in(document, "role")) else {}),
             **({"mem0_agent": agent} if (agent := text_in(document, "agent_id")) else {}),
-            **({"mem0_metadata": theirs} if isinstance(theirs, dict) and theirs else {}),
+            **({"mem0_metadata": theirs} if theirs else {}),
         },
     )
 
@@ -220,8 +240,8 @@ MEM0: Final = Importer(
         Mapped("`user_id`", "owner half of `namespace` (OAMS §7); scope `mem0`"),
         Mapped("`run_id`", "session"),
         Mapped("`role`", "`metadata.mem0_role` (OAMS §7)"),
-        Mapped("`agent_id`", "`metadata.mem0_agent`"),
-        Mapped("`metadata`", "`metadata.mem0_metadata`"),
+        Mapped("`agent_id`", "agent, and `metadata.mem0_agent`"),
+        Mapped("`metadata`", "`metadata.mem0_metadata`; `confidence`, and what our exports say there, as it was"),
         Mapped("`categories`", "`tags`"),
         Mapped("`created_at`, `updated_at`", "the same, in UTC"),
         Mapped("`expiration_date`", "when it expires"),

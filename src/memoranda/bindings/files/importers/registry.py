@@ -44,8 +44,8 @@ _SURE: Final = 0.5
 
 def recognised(path: Path) -> Importer | None:
     """The importer that a file, a folder or an archive is for, if there is one."""
-    source = Source(path)
-    best, importer = max(((_sureness(each, source), each) for each in IMPORTERS.values()), key=lambda pair: pair[0])
+    with Source(path) as source:
+        best, importer = max(((_sureness(each, source), each) for each in IMPORTERS.values()), key=lambda pair: pair[0])
     return importer if best >= _SURE else None
 
 
@@ -82,8 +82,9 @@ class Foreign(msgspec.Struct, frozen=True):
             )
             return
         try:
-            for each in self.importer.read(Source(Path(source))):
-                yield self._named(each) if isinstance(each, Unreadable) else each
+            with Source(Path(source)) as opened:
+                for each in self.importer.read(opened):
+                    yield self._named(each) if isinstance(each, Unreadable) else each
         except MemorandaError as error:
             yield self._named(Unreadable(source, error))
         except OSError as error:

@@ -13,6 +13,9 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
 
 _TYPES: Final = ("entity", "relation")
+# What our exports call a user and a project as an entity: an observation about one is the text of a memory.
+OUR_USER: Final = "memoranda:user"
+OUR_PROJECT: Final = "memoranda:project"
 
 
 def _recognise(source: Source) -> float:
@@ -53,6 +56,17 @@ def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
         if not isinstance(observation, str) or not observation.strip():
             raise InvalidInput(f"an observation of {name} is no text")
         said, more = f"{name}: {observation}", {"entity": name}
+    if observations and kind in (OUR_USER, OUR_PROJECT):
+        user, place = (name, "") if kind == OUR_USER else ("", name)
+        return Draft(
+            where=where,
+            id=said,
+            text=observation,
+            original=document,
+            user=user,
+            place=place,
+            created=source.modified,
+        )
     return Draft(
         where=where,
         id=said if observations else name,
@@ -88,6 +102,7 @@ SERVER_MEMORY: Final = Importer(
         Mapped("entity: each of `observations`", "a memory `name: observation`"),
         Mapped("entity: `name`", "`metadata.entity`"),
         Mapped("entity: `entityType`", "a tag"),
+        Mapped("entity of our exports: `memoranda:user`, `memoranda:project`", "the user or scope of its observations"),
         Mapped("relation: `from`, `relationType`, `to`", "a memory that says all three"),
         Mapped("(no times)", "when the file was last written"),
     ),

@@ -13,10 +13,10 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Self
 
 import apsw
 import msgspec
@@ -49,11 +49,25 @@ _MAX_STEPS: Final = 20_000
 
 
 class Source:
-    """One file, folder or archive."""
+    """One file, folder or archive.
+
+    Within its context an archive is opened once, for all of its members: its directory is read whole each time.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = str(path)
+        self._stack: ExitStack | None = None
+        self._opened: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stack, self._stack, self._opened = self._stack, None, None
+        if stack is not None:
+            stack.close()
 
     @cached_property
     def is_folder(self) -> bool:
@@ -177,6 +191,17 @@ class Source:
 
     @contextmanager
     def _archive(self) -> Iterator[zipfile.ZipFile]:
+        if self._stack is None:
+            with self._new_archive() as archive:
+                yield archive
+            return
+        if self._opened is None:
+            self._opened = self._stack.enter_context(self._new_archive())
+        with _named(self.name):
+            yield self._opened
+
+    @contextmanager
+    def _new_archive(self) -> Iterator[zipfile.ZipFile]:
         with open_regular(self.path) as file, _named(self.name), zipfile.ZipFile(file) as archive:
             yield archive
 

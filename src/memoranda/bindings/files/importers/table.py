@@ -33,6 +33,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "user": ("user", "user_id", "person"),
     "place": ("project", "namespace", "scope", "folder"),
     "session": ("session", "session_id", "conversation_id", "thread_id"),
+    "agent": ("agent", "agent_id"),
     "kind": ("kind",),
     "tags": ("tags", "categories", "labels"),
     "confidence": ("confidence",),
@@ -40,6 +41,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "updated": ("updated", "updated_at", "modified"),
     "valid_from": ("valid_from",),
     "valid_to": ("valid_to", "valid_until"),
+    "expires": ("expires", "expires_at", "expiration_date"),
     "source": ("source", "url"),
 }
 # What each is here.
@@ -49,6 +51,7 @@ _HERE: Final = {
     "user": "owner half of `namespace`",
     "place": "scope",
     "session": "session",
+    "agent": "agent",
     "kind": "the kind of memory, if it is one",
     "confidence": "`metadata.confidence`",
     "tags": "`tags`; in CSV separated by commas or semicolons",
@@ -56,6 +59,7 @@ _HERE: Final = {
     "updated": "`updated_at`",
     "valid_from": "since when it is true",
     "valid_to": "until when it is true",
+    "expires": "when it expires",
     "source": "`source_id`",
 }
 _QUOTED: Final = re.compile(r"\A'(?=[=+\-@\t\r])")
@@ -139,6 +143,7 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
         user=user,
         place=said("place").strip(),
         session=said("session"),
+        agent=said("agent"),
         kind=next((known for known in KINDS if known == said("kind").strip()), "semantic"),
         confidence=_share(held("confidence")),
         tags=tags if isinstance(tags, list) else _tags(said("tags")),
@@ -146,6 +151,7 @@ def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] |
         updated=moment(held("updated")),
         valid_from=moment(held("valid_from")),
         valid_to=moment(held("valid_to")),
+        expires=moment(held("expires")),
         source=said("source"),
     )
 
