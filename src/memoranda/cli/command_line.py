@@ -27,9 +27,10 @@ _LOGGING: Final = frozenset(("serve", "mcp"))
 def run_command(tokens: Sequence[str]) -> object:
     """Run the command that the tokens name. Raises WrongUsage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
-    run, words = _shared_options(tokens[:end])
-    wants_help = not _HELP.isdisjoint(words)
-    words = [word for word in words if word not in _HELP]
+    wants_help = not _HELP.isdisjoint(tokens[:end])
+    run, words = _shared_options([word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help)
+    if wants_help:
+        words = [word for word in words if not is_option(word)]
     if not words and end == len(tokens):
         print(overview(), end="")
         return None
@@ -88,8 +89,8 @@ def load_command(entry: Entry) -> Function | App:
     return command
 
 
-def _shared_options(tokens: Sequence[str]) -> tuple[Run, list[str]]:
-    """Return the options that every command has, and the tokens without them."""
+def _shared_options(tokens: Sequence[str], *, is_lenient: bool = False) -> tuple[Run, list[str]]:
+    """Return the options that every command has, and the tokens without them. `is_lenient`: a value may be missing."""
     values: dict[str, str] = {}
     words: list[str] = []
     is_json, remaining = False, iter(tokens)
@@ -100,6 +101,8 @@ def _shared_options(tokens: Sequence[str]) -> tuple[Run, list[str]]:
         elif name in _WITH_VALUE:
             value = text if equals else next(remaining, None)
             if value is None or (is_option(value) and not equals):
+                if is_lenient:
+                    continue
                 raise WrongUsage(f"{name} needs a value.")
             values[name] = value
         else:
