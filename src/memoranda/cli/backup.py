@@ -35,7 +35,12 @@ def backup(
     secret = _read_passphrase(twice=True) if passphrase else None
     with progress_steps("copying", "writing", "checking") as (copying, writing, checking):
         result = back_up(
-            run.settings(), Path(target), passphrase=secret, copying=copying, written=writing, checked=checking
+            run.settings(),
+            Path(target),
+            passphrase=secret,
+            copying=copying,
+            writing_progress=writing,
+            checking=checking,
         )
     document = {
         "target": target,
@@ -69,13 +74,13 @@ def restore(
     document = {
         "files": result.files,
         "operator": result.operator,
-        "made": result.made,
+        "made": result.created,
         "aside": result.aside,
         "settings": result.settings,
     }
     if result.settings is not None and not run.json:
         note(f"the settings in the backup name another store, so they were not applied; they are in {result.settings}")
-    summary = f"{counted(result.files, 'file')} restored, as of {result.made}"
+    summary = f"{counted(result.files, 'file')} restored, as of {result.created}"
     previous = f"; the previous store is in {result.aside}" if result.aside else ""
     run.answer(document, lambda: line(summary + previous))
 
