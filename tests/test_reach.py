@@ -76,7 +76,9 @@ def entry_points() -> Iterator[str]:
     )
     # Ports are imported by name, with the first document of their standard.
     yield from (f"{module}:PORT" for module in _MODULES.values())
-    yield from (entry.target for section in SECTIONS for entry in section.entries)
+    for section in SECTIONS:
+        for entry in section.entries:
+            yield from filter(None, (entry.target, *(below.target for below in entry.below.values())))
     for each in reach.definitions:
         if each.partition(":")[0] in PROGRAMS:
             yield each

@@ -1,4 +1,9 @@
-"""Backup and restore: the whole of a store, with its keys, in one file that was read again before it gets its name."""
+"""Backup and restore of a whole store, with its keys, in one file.
+
+A backup copies the databases, packs the copies and the small files into an archive, and reads the archive back before
+it gets its name. A restore unpacks into temporary files next to their targets, and renames them when all are checked;
+the operator's key comes last, because without it a store does not open.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +39,17 @@ Progress = Callable[[int], None]
 _DATABASE: Final = "memoranda.db"
 _PREFIX: Final = ".backup-"
 _HEADS: Final = heads_path(Path(_DATABASE)).name
-# The key that proves whose store it is comes last: what is half restored does not open.
+# The operator's key comes last, so that a partly restored store does not open.
 _SINGLE: Final = (MASTER_KEY_FILE, OWNER_CREDENTIAL_FILE, SETTINGS_FILE, OPERATOR_KEY_FILE)
 _FOLDERS: Final = (DID_FOLDER, STATES_FOLDER)
-# What of a backup is, on PostgreSQL, in the database.
+# Members of a backup that a store on PostgreSQL keeps in its database.
 _FILES: Final = (_DATABASE, _HEADS, KEY_RING_FILE)
-# What SQLite keeps beside a database that is, or was, in use.
-_BESIDE: Final = ("-wal", "-shm")
+# Endings of the files that SQLite keeps next to a database in use.
+_SQLITE_ENDINGS: Final = ("-wal", "-shm")
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds."""
+    """The contents of a backup that was written."""
 
     files: int
     bytes: int
@@ -53,13 +58,13 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was restored, and where what was there before is now."""
+    """The result of a restore, with the folder of the store that was there before."""
 
     files: int
     operator: str
-    made: str
+    created: str
     aside: str | None
-    # Where the settings of the backup lie, if they name another place for the store and so were not put to use.
+    # The file with the settings of the backup, if they name another store and so were not applied.
     settings: str | None
 
 
@@ -69,27 +74,27 @@ def back_up(
     *,
     passphrase: str | None = None,
     copying: Progress | None = None,
-    written: Progress | None = None,
-    checked: Progress | None = None,
+    writing_progress: Progress | None = None,
+    checking: Progress | None = None,
 ) -> BackedUp:
     """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
     database = settings.home / _DATABASE if settings.address is not None else _database(settings)
-    if target.exists() and any(path.exists() and path.samefile(target) for path in _present(settings, database)):
+    if target.exists() and any(path.exists() and path.samefile(target) for path in _store_files(settings, database)):
         raise InvalidInput(f"{target} is a part of the store; name another file")
     if not (settings.home / OPERATOR_KEY_FILE).exists():
         path = settings.home / OPERATOR_KEY_FILE
         raise StoreUnavailable("the operator's key is missing, and a backup without it cannot be restored", path=path)
     operator = operator_key(settings.home).did
-    with _in_words(target), _private_folder(settings.home) as folder:
-        members = _gathered(settings, folder, copying)
+    with _translate_errors(target), _private_folder(settings.home) as folder:
+        members = _collect_members(settings, folder, copying)
         about = {"memoranda": __version__, "operator": operator, "made": format_instant(system_clock())}
         with writing(target) as file:
-            listed = archive.write(file, members, about, passphrase=passphrase, progress=written)
+            entries = archive.write(file, members, about, passphrase=passphrase, progress=writing_progress)
             file.seek(0)
-            archive.read(file, lambda _: None, passphrase=passphrase, progress=checked)
+            archive.read(file, lambda _: None, passphrase=passphrase, progress=checking)
     return BackedUp(
-        files=len(listed),
-        bytes=sum(each.size for each in listed.values()),
+        files=len(entries),
+        bytes=sum(entry.size for entry in entries.values()),
         operator=operator,
         encrypted=passphrase is not None,
     )
@@ -97,16 +102,16 @@ def back_up(
 
 def _database(settings: Settings) -> Path:
     if settings.database_path is None:
-        raise InvalidInput("a store in memory has no files; export what is in it")
+        raise InvalidInput("a store in memory has no files; use memoranda export")
     return settings.database_path
 
 
-def _gathered(settings: Settings, folder: Path, copying: Progress | None) -> list[archive.Member]:
-    """Copies of what is in use, and the small files as they are."""
+def _collect_members(settings: Settings, folder: Path, copying: Progress | None) -> list[archive.Member]:
+    """Return the members of the archive: copies of the databases, and the small files themselves."""
     if settings.address is None:
         _copy_files(settings, folder, copying)
     else:
-        # One form for both: a backup of either is restored into either.
+        # Copied to SQLite, so that a backup of either database can be restored into either.
         copy_to_file(settings, folder / _DATABASE, copied=copying, compared=copying)
     copies = [folder / name for name in _FILES]
     members = [archive.Member(path.name, path) for path in copies if path.exists()]
@@ -116,19 +121,19 @@ def _gathered(settings: Settings, folder: Path, copying: Progress | None) -> lis
         if path.is_file():
             members.append(archive.Member(name, path))
     for name in _FOLDERS:
-        found = sorted(path for path in (settings.home / name).glob("*.json") if path.is_file())
-        members += [archive.Member(f"{name}/{path.name}", path) for path in found]
+        paths = sorted(path for path in (settings.home / name).glob("*.json") if path.is_file())
+        members += [archive.Member(f"{name}/{path.name}", path) for path in paths]
     return members
 
 
 def _copy_files(settings: Settings, folder: Path, copying: Progress | None) -> None:
     database = _database(settings)
     copy_database(database, folder / _DATABASE, copying)
-    # Of the copy: what was written since is not in it, and not missing.
+    # The heads of the copy: later writes are not in it, and must not count as lost.
     write_heads_of(folder / _DATABASE)
     ring = database.with_name(KEY_RING_FILE)
     if ring.exists():
-        # After the database, so that every key that it names is there; with the master key that wraps them.
+        # After the database, so that it holds every key that the copy needs; with the master key that wraps them.
         with writers_kept_out(ring):
             copy_database(ring, folder / KEY_RING_FILE)
             if (settings.home / MASTER_KEY_FILE).exists():
@@ -137,7 +142,7 @@ def _copy_files(settings: Settings, folder: Path, copying: Progress | None) -> N
 
 @contextmanager
 def _private_folder(home: Path) -> Iterator[Path]:
-    """A folder for copies beside the originals: what lies in it is as open to others as those are, and no more."""
+    """Make a folder for copies in the data directory, as private as the originals, and remove it afterwards."""
     _remove_leftovers(home)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
     with _locked(folder):
@@ -148,7 +153,7 @@ def _private_folder(home: Path) -> Iterator[Path]:
 
 
 def _remove_leftovers(home: Path) -> None:
-    """Remove the copies of backups that were killed: nobody holds those any more."""
+    """Remove the copies left by killed backups: their folders are no longer locked."""
     for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), _locked(folder):
             shutil.rmtree(folder, ignore_errors=True)
@@ -156,7 +161,7 @@ def _remove_leftovers(home: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder as long as this lasts, or the process lives. Raises OSError if another does."""
+    """Lock a folder, until the block or the process ends. Raises OSError if another process holds the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,38 +181,38 @@ def restore(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Restored:
-    """Put a store back from one file, into an empty data directory; with `force` what is there is moved aside.
+    """Restore a store from one file into an empty data directory; with `force` an existing store is moved aside.
 
-    Everything is read and compared before anything is moved, so that a file that does not hold changes nothing. On
-    PostgreSQL the database must have no store; only the keys in the data directory are moved aside.
+    The whole file is read and checked first, so that a damaged file changes nothing. On PostgreSQL the database must
+    not hold a store; only the keys in the data directory are moved aside.
     """
     if not source.is_file():
         raise NotFound(f"{source}: there is no such file")
     if settings.address is None:
-        return _restored(settings, _database(settings), source, passphrase, force=force, progress=progress)
-    with _in_words(settings.home):
+        return _restore_into(settings, _database(settings), source, passphrase, force=force, progress=progress)
+    with _translate_errors(settings.home):
         make_private_folder(settings.home)
     with _private_folder(settings.home) as folder:
-        return _restored(settings, folder / _DATABASE, source, passphrase, force=force, progress=progress)
+        return _restore_into(settings, folder / _DATABASE, source, passphrase, force=force, progress=progress)
 
 
-def _restored(
+def _restore_into(
     settings: Settings, database: Path, source: Path, passphrase: str | None, *, force: bool, progress: Progress | None
 ) -> Restored:
-    there = [path for path in _present(settings, database) if path.exists()]
-    if there and not force:
-        raise InvalidInput(f"there is a store already ({there[0]}); --force moves it aside")
-    with _in_words(settings.home):
+    existing = [path for path in _store_files(settings, database) if path.exists()]
+    if existing and not force:
+        raise InvalidInput(f"there is a store already ({existing[0]}); --force moves it aside")
+    with _translate_errors(settings.home):
         for folder in (settings.home, database.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     staged = _Staged(settings, database)
     try:
-        about = _read(source, staged, passphrase, progress)
-        with _in_words(settings.home):
+        about = _unpack(source, staged, passphrase, progress)
+        with _translate_errors(settings.home):
             if settings.address is not None:
                 staged.put(_FILES)
                 move_store(f"sqlite:///{database}", settings.address, copied=progress, compared=progress)
-            aside = _set_aside(settings, database, there) if there else None
+            aside = _set_aside(settings, database, existing) if existing else None
             staged.put()
     except BaseException:
         staged.drop()
@@ -215,59 +220,60 @@ def _restored(
     return Restored(
         files=len(staged.drafts),
         operator=str(about.get("operator", "")),
-        made=str(about.get("made", "")),
+        created=str(about.get("made", "")),
         aside=None if aside is None else str(aside),
         settings=staged.settings_aside,
     )
 
 
-def _read(source: Path, staged: _Staged, passphrase: str | None, progress: Progress | None) -> dict[str, Any]:
+def _unpack(source: Path, staged: _Staged, passphrase: str | None, progress: Progress | None) -> dict[str, Any]:
     try:
-        with _in_words(staged.home), source.open("rb") as file:
-            about = archive.read(file, staged.place, passphrase=passphrase, progress=progress)
+        with _translate_errors(staged.home), source.open("rb") as file:
+            about = archive.read(file, staged.open_target, passphrase=passphrase, progress=progress)
     except (InvalidInput, StoreCorrupt) as error:
         raise type(error)(f"{source}: {error.message}; nothing was changed") from None
     if not {_DATABASE, OPERATOR_KEY_FILE} <= staged.drafts.keys():
-        raise InvalidInput(f"{source}: not a backup of a whole store; nothing was changed")
+        raise InvalidInput(f"{source}: not a complete backup; nothing was changed")
     return about
 
 
-def _present(settings: Settings, database: Path) -> list[Path]:
-    """What a store consists of, where this one has it; what shows first whose it is comes first."""
-    beside = [database.with_name(f"{path.name}{end}") for path in _databases(database) for end in _BESIDE]
+def _store_files(settings: Settings, database: Path) -> list[Path]:
+    """Return the paths of all files of a store, the operator's key first."""
+    sqlite_files = [database.with_name(f"{path.name}{end}") for path in _databases(database) for end in _SQLITE_ENDINGS]
     single = [settings.home / name for name in (*reversed(_SINGLE), *_FOLDERS)]
-    return [*single, *beside, heads_path(database), losses_path(database), *_databases(database)]
+    return [*single, *sqlite_files, heads_path(database), losses_path(database), *_databases(database)]
 
 
 def _databases(database: Path) -> list[Path]:
     return [database.with_name(KEY_RING_FILE), database]
 
 
-def _set_aside(settings: Settings, database: Path, there: list[Path]) -> Path:
-    """Move what is there into a folder of its own. The database goes last, and without its key it does not open."""
+def _set_aside(settings: Settings, database: Path, existing: list[Path]) -> Path:
+    """Move the files of a store into a new folder, the database last: without its key it does not open."""
     for path in _databases(database):
         if path.exists():
             settle(path)
     aside = settings.home / f"replaced-{format_instant(system_clock()).replace(':', '')}-{secrets.token_hex(2)}"
     aside.mkdir(mode=0o700)
-    for path in there:
-        if path.exists():  # what SQLite kept beside it may have gone when its log was taken in
+    for path in existing:
+        if path.exists():  # SQLite may have deleted its log files
             shutil.move(path, aside / path.name)
     sync_folder(aside)
     return aside
 
 
 class _Staged:
-    """Files of a backup under names of their own beside the places where they are to be."""
+    """Files of a backup under temporary names, next to their targets."""
 
     def __init__(self, settings: Settings, database: Path) -> None:
         self.home, self._database = settings.home, database
         self._token = secrets.token_hex(6)
-        # By the names in the archive: where each lies, and where it is to be.
+        # The temporary file and the target, by the name in the archive.
         self.drafts: dict[str, tuple[Path, Path]] = {}
         self.settings_aside: str | None = None
 
-    def place(self, name: str) -> archive.Target:
+    def open_target(self, name: str) -> archive.Target:
+        """Open a temporary file for a member of the archive. Raises InvalidInput for an unknown or repeated member."""
         target = self._target(name)
         if name in self.drafts:
             raise InvalidInput(f"the backup holds {name!a} twice")
@@ -287,11 +293,11 @@ class _Staged:
         is_plain = inside not in ("", ".", "..") and "\0" not in inside and "\\" not in inside
         if name in _SINGLE or (folder in _FOLDERS and is_plain):
             return self.home / name
-        raise InvalidInput(f"the backup holds {name[:80]!a}, which is no part of a store")
+        raise InvalidInput(f"the backup holds {name[:80]!a}, which is not part of a store")
 
     def put(self, names: Collection[str] | None = None) -> None:
-        """Give everything, or some, its name: the database first, the operator's key last."""
-        for name, (draft, target) in sorted(self.drafts.items(), key=lambda each: _order(each[0])):
+        """Rename all files, or those of these names, to their targets: the database first, the operator's key last."""
+        for name, (draft, target) in sorted(self.drafts.items(), key=lambda item: _order(item[0])):
             if (names is not None and name not in names) or not draft.exists():
                 continue
             if name == SETTINGS_FILE and _names_a_store(draft):
@@ -302,17 +308,21 @@ class _Staged:
             sync_folder(folder)
 
     def drop(self) -> None:
+        """Delete the temporary files."""
         for draft, _ in self.drafts.values():
             with contextlib.suppress(OSError):
                 draft.unlink()
 
 
 def _order(name: str) -> int:
-    return -1 if name == _DATABASE else _SINGLE.index(name) + 1 if name in _SINGLE else 0
+    """Return the rank of a file in the order of renaming."""
+    if name == _DATABASE:
+        return -1
+    return _SINGLE.index(name) + 1 if name in _SINGLE else 0
 
 
 def _names_a_store(path: Path) -> bool:
-    """Whether settings name a place for the store, which would be looked for there and not where it was restored to."""
+    """Return True if the settings in a file name a store, which would be opened instead of the restored one."""
     try:
         return "store" in tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -320,7 +330,7 @@ def _names_a_store(path: Path) -> bool:
 
 
 class _Synced:
-    """A file that is on the disk when it is closed."""
+    """A file that is synced to disk when it is closed."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -340,8 +350,8 @@ class _Synced:
 
 
 @contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    """Say what the disk refuses in words for people, with the file that it is about."""
+def _translate_errors(path: Path) -> Iterator[None]:
+    """Raise StoreUnavailable for an OSError, with the file and a message for people."""
     try:
         yield
     except OSError as error:

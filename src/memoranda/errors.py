@@ -87,19 +87,19 @@ class QueryError(InvalidInput):
         retry_after_seconds: float = 1.0,
     ) -> None:
         super().__init__(message)
-        # When to ask again, where it was asked too often.
+        # Seconds to wait, for an error about too many queries.
         self.retry_after_seconds = retry_after_seconds
         # One of the codes of CAL section 22, such as "CAL-E002".
         self.cal_code = cal_code
-        # Where, counted in characters: line and column from 1, start and end (exclusive) from 0.
+        # The position in characters: line and column from 1, start and end (exclusive) from 0.
         self.line = line
         self.column = column
         self.start = start
         self.end = end
         self.suggestion = suggestion
-        # What kind of mistake, where one code stands for several.
+        # The kind of mistake, if one code stands for several.
         self.reason = reason
-        # The code of OMS that stands behind it, such as "ERR_INVALIDATION_DENIED".
+        # The OMS code of the cause, such as "ERR_INVALIDATION_DENIED".
         self.oms_error = oms_error
 
 
@@ -112,7 +112,7 @@ class WorkflowError(InvalidInput):
         super().__init__(message)
         # One of openwop's codes, such as "token_budget_exceeded".
         self.openwop_code = openwop_code
-        # What a program needs to know about it; never entry data.
+        # Details for programs; never the content of entries.
         self.details = dict(details or {})
 
 
@@ -188,7 +188,7 @@ class QuotaExceeded(RateLimited):
 
 
 class Conflict(MemorandaError):
-    """That identity already names something else."""
+    """The identity already names something else."""
 
     code = "invalid_record"
 
@@ -239,5 +239,5 @@ _DISK_WORDS: Final = {
 
 
 def words_of(error: OSError) -> str:
-    """What the system refused, in words for people."""
+    """Return a system error in words for people, such as "the disk is full"."""
     return _DISK_WORDS.get(error.errno or 0) or (error.strerror or str(error)).lower()

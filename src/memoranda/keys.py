@@ -1,4 +1,4 @@
-"""Key files: written once, whole, and readable by their owner alone."""
+"""Key files: written atomically, and readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATOR_KEY_FILE = "operator.key"
 
 
 def write_private_once(path: Path, text: str) -> None:
-    """Write a file with mode 0600 unless another process was first; never half of it."""
+    """Write a complete file with mode 0600, unless another process has written it first."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -35,7 +35,7 @@ def write_private_once(path: Path, text: str) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Write a file with mode 0600 in place of one that is there; readers see the old or the new one, never half."""
+    """Replace a file with one of mode 0600; readers see the old or the new file, never a part."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     write_private_once(draft, text)
     draft.replace(path)
@@ -54,8 +54,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name durable: a key that a power cut takes away takes its owner's memories along."""
-    with suppress(OSError):  # not every system can open a folder
+    """Make a new file name durable: if a power cut lost a key, the memories encrypted with it would be lost too."""
+    with suppress(OSError):  # some systems cannot open a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -70,7 +70,7 @@ def refuse_readable_by_others(path: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that is its owner's alone. Raises StoreUnavailable."""
+    """Create a folder that only its owner can open. Raises StoreUnavailable."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -78,7 +78,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def operator_key(home: Path) -> SigningKey:
-    """The operator's Ed25519 key: made on first use, readable by its owner alone."""
+    """Return the operator's Ed25519 key, made on first use. Raises StoreUnavailable."""
     path = home / OPERATOR_KEY_FILE
     if not path.exists():
         make_private_folder(home)
@@ -98,15 +98,18 @@ class MasterKeyFile:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._kept: dict[int, bytes] = {}
+        # The keys by version, where there is no file.
+        self._in_memory: dict[int, bytes] = {}
 
     def current(self) -> tuple[int, bytes]:
-        keys = self._read() or self._first()
+        """Return the newest key with its version, made on first use."""
+        keys = self._load() or self._create_first()
         newest = max(keys)
         return newest, keys[newest]
 
     def get(self, version: int) -> bytes:
-        keys = self._read()
+        """Return the key of a version. Raises StoreUnavailable."""
+        keys = self._load()
         if version not in keys:
             raise StoreUnavailable(
                 "the master key that wraps a data key is missing; restore master.key from a backup, "
@@ -115,39 +118,43 @@ class MasterKeyFile:
         return keys[version]
 
     def has(self, version: int) -> bool:
-        return version in self._read()
+        """Return True if the file holds this version."""
+        return version in self._load()
 
     def adopt(self, version: int, key: bytes) -> None:
-        with self._alone():
-            self._write({**self._read(), version: key})
+        """Add a key that another machine made."""
+        with self._locked():
+            self._write({**self._load(), version: key})
 
     def add(self) -> tuple[int, bytes]:
+        """Make a new key, and return it with its version."""
         version = self.current()[0] + 1
-        with self._alone():
-            keys = {**self._read(), version: secrets.token_bytes(KEY_BYTES)}
+        with self._locked():
+            keys = {**self._load(), version: secrets.token_bytes(KEY_BYTES)}
             self._write(keys)
         return version, keys[version]
 
     def retire_before(self, version: int) -> None:
-        with self._alone():
-            found = self._read()
-            kept = {each: key for each, key in found.items() if each >= version}
-            if kept != found:
-                self._write(kept)
+        """Delete the keys of earlier versions."""
+        with self._locked():
+            keys = self._load()
+            current = {number: key for number, key in keys.items() if number >= version}
+            if current != keys:
+                self._write(current)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from changing the file meanwhile."""
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from changing the file."""
         with nullcontext() if self._path is None else locked_folder(self._path.parent):
             yield
 
-    def _first(self) -> dict[int, bytes]:
+    def _create_first(self) -> dict[int, bytes]:
         self._write({1: secrets.token_bytes(KEY_BYTES)}, once=True)
-        return self._read()
+        return self._load()
 
-    def _read(self) -> dict[int, bytes]:
+    def _load(self) -> dict[int, bytes]:
         if self._path is None or not self._path.exists():
-            return self._kept
+            return self._in_memory
         refuse_readable_by_others(self._path)
         try:
             wire = parse(self._path.read_bytes())["keys"]
@@ -158,7 +165,7 @@ class MasterKeyFile:
 
     def _write(self, keys: dict[int, bytes], *, once: bool = False) -> None:
         if self._path is None:
-            self._kept = keys
+            self._in_memory = keys
             return
         document = {"kind": "aes-256", "keys": {str(version): base64_encode(key) for version, key in keys.items()}}
         text = dump_pretty(document) + "\n"

@@ -1,4 +1,4 @@
-"""Wiring: settings become an open service, with the keys and models that they name."""
+"""Open a service from settings: its database, keys, models and limits."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 OWNER_CREDENTIAL_FILE = "owner.credential"
 DID_FOLDER = "dids"
-# Under which name the database says whose store it is.
+# The name under which the database keeps the operator's DID.
 _OPERATOR = "operator"
 _log = logging.getLogger(__name__)
 
 
 def system_clock() -> Instant:
-    """Now, in whole milliseconds."""
+    """Return the current time, in whole milliseconds."""
     return Instant(time.time_ns() // 1_000_000)
 
 
@@ -113,7 +113,7 @@ def _service(settings: Settings, database: Database, patience_seconds: float, em
 
 
 def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
-    """What tells the meaning of texts: the model of this installation, an endpoint, or nothing."""
+    """Return the embedding provider: the installed model, an endpoint, or none."""
     if settings.embedder == "off":
         return Meaning()
     if settings.embedder != "auto":
@@ -131,7 +131,7 @@ def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
 
 
 def _cal_host(settings: Settings) -> Host:
-    """What the settings say about the query language."""
+    """Return the options of the query language."""
     return Host(
         switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
         evolves_locally_only=settings.cal_evolve != "on",
@@ -141,7 +141,7 @@ def _cal_host(settings: Settings) -> Host:
 
 
 def _vault(settings: Settings) -> Vault:
-    """Where runs get secrets from: the user's command first, then the tenant's folder, then the platform."""
+    """Return the sources of secrets for runs: first the user's command, then the tenant's folder, then the platform."""
     resolvers: list[Resolver] = []
     if settings.secret_command:
         resolvers.append(CommandResolver(settings.secret_command))
@@ -154,15 +154,15 @@ def _vault(settings: Settings) -> Vault:
 
 
 def did_documents(folder: Path) -> dict[str, object]:
-    """The DID documents that the owner put there, by their id: signatures of did:web are checked against them."""
-    found: dict[str, object] = {}
+    """Read the DID documents in a folder, by id. Signatures of did:web are checked against them."""
+    documents: dict[str, object] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             document = parse(path.read_bytes())
-            found[document["id"]] = document
+            documents[document["id"]] = document
         except (OSError, KeyError, TypeError, MemorandaError):
-            raise StoreUnavailable("this is not a DID document; mend it or take it away", path=path) from None
-    return found
+            raise StoreUnavailable("this is not a DID document; correct or remove it", path=path) from None
+    return documents
 
 
 def _audit_reads(value: str) -> AuditReads:
@@ -189,7 +189,10 @@ def _retention(name: str, value: str) -> int | None:
 
 
 def _operator_of(database: Database, home: Path) -> SigningKey:
-    """The key that signs for this store. Beside one that another signed for, none is made and none other is used."""
+    """Return the operator's key, which signs the records of this store; it is made for a new store only.
+
+    Raises StoreUnavailable if the key of an existing store is missing, or if it is another operator's.
+    """
     path = home / OPERATOR_KEY_FILE
     with database.reading() as connection:
         row = connection.row("meta_get", {"name": _OPERATOR})
@@ -215,7 +218,10 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
 
 
 def signing_key(settings: Settings) -> SigningKey:
-    """The operator's key for whoever signs files: made only where there is no store that another signed for."""
+    """Return the operator's key for signing files; it is made only if there is no store yet.
+
+    Raises StoreUnavailable.
+    """
     path = settings.database_path
     if (settings.home / OPERATOR_KEY_FILE).exists() or path is None or not path.exists():
         return operator_key(settings.home)

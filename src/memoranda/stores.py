@@ -1,4 +1,4 @@
-"""Which database the settings name, and where the keys to it are: the one place above `storage/` that knows them."""
+"""The database and the keys that the settings name. No other module above `storage/` knows how they are opened."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ KEY_RING_FILE = "memoranda.keys"
 
 
 def open_database(settings: Settings) -> Database:
-    """The database, made if it is missing; the folder of a file is there already."""
+    """Open the database, and create it if it is missing; the folder of a file must exist. Raises StoreUnavailable."""
     refuses = settings.audit_unwritable == "refuse"
     is_clear = settings.vector_search == "pgvector"
     if settings.address is None:
         if is_clear:
-            raise InvalidInput("vector_search is pgvector, but only a store on PostgreSQL has that: set it to process")
+            raise InvalidInput(
+                "vector_search is pgvector, which only a store on PostgreSQL supports: set it to process"
+            )
         return SqliteDatabase(settings.database_path, refuses_unrecorded=refuses)
     # Loaded only for a store that needs it.
     try:
@@ -40,19 +42,19 @@ def open_database(settings: Settings) -> Database:
 
 
 def settle_vectors(settings: Settings) -> bool:
-    """Remove vectors that a store has in clear though the settings do not want them; whether there were any."""
+    """Remove unencrypted vectors that the settings no longer allow; return True if there were any."""
     if settings.address is None or settings.vector_search == "pgvector":
         return False
     try:
         from memoranda.storage.postgres_vectors import switch_off
     except ImportError:
-        # To open the store will say so.
+        # Ignored here: opening the store raises the same error.
         return False
     return switch_off(settings.address)
 
 
 def open_cipher(settings: Settings) -> Cipher:
-    """The key ring of a store. It is opened even when nothing new is encrypted: something may be."""
+    """Open the key ring of a store, even if new documents are not encrypted: older ones may be."""
     ring: KeyRing
     if settings.address is not None:
         from memoranda.storage.postgres_keys import PostgresKeyRing
@@ -77,7 +79,7 @@ def move_store(
     copied: Callable[[int], None] | None = None,
     compared: Callable[[int], None] | None = None,
 ) -> int:
-    """Copy a store to where there is none, and compare all rows; how many there are."""
+    """Copy a store to an empty database and compare all rows; return their number."""
     from memoranda.storage.moving import move
 
     with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
@@ -91,13 +93,13 @@ def copy_to_file(
     copied: Callable[[int], None] | None = None,
     compared: Callable[[int], None] | None = None,
 ) -> None:
-    """Copy one moment of a store on PostgreSQL to a file of SQLite's, with its keys beside it and the master key."""
+    """Copy a snapshot of a store on PostgreSQL to an SQLite file, with the key ring and the master key next to it."""
     from memoranda.storage.moving import move
     from memoranda.storage.moving_postgres import PostgresTables
 
     assert settings.address is not None
     with closing(open_cipher(settings)) as cipher:
-        # What another machine has made since is in our file then.
+        # Adds master keys made on other machines to our file.
         cipher.follow()
     with closing(PostgresTables(settings.address, is_moment=True)) as origin:
         master, ring = database.with_name(MASTER_KEY_FILE), database.with_name(KEY_RING_FILE)
@@ -108,7 +110,7 @@ def copy_to_file(
     with closing(SqliteKeyRing(ring)) as keys:
         used = keys.master_versions()
     if used is not None and not all(MasterKeyFile(master).has(version) for version in used):
-        raise StoreUnavailable("the master key was rotated meanwhile; call it again")
+        raise StoreUnavailable("the master key was rotated during the backup; start it again")
 
 
 def _tables(url: str, *, is_target: bool = False) -> Tables:
@@ -120,10 +122,10 @@ def _tables(url: str, *, is_target: bool = False) -> Tables:
 
     path = sqlite_path(url)
     if path is None:
-        raise InvalidInput("a store in memory is one process's own")
+        raise InvalidInput("a store in memory cannot be copied")
     return SqliteTables(path, path.with_name(KEY_RING_FILE), is_target=is_target)
 
 
 def _master(settings: Settings, ring: Path | None) -> Path | None:
-    """What is in memory has no file beside it."""
+    """Return the file of the master keys; None if the key ring is in memory."""
     return None if ring is None else settings.home / MASTER_KEY_FILE

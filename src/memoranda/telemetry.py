@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 
 def wanted(environ: Mapping[str, str]) -> str | None:
-    """By which exporter traces are asked for; None if they are not."""
-    named = environ.get("OTEL_TRACES_EXPORTER", "").strip()
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or named == "none":
+    """Return the name of the exporter that the environment asks for; None for no traces."""
+    exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip()
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter == "none":
         return None
-    return named or ("otlp" if any(environ.get(name) for name in _ENDPOINTS) else None)
+    return exporter or ("otlp" if any(environ.get(name) for name in _ENDPOINTS) else None)
 
 
 def start(environ: Mapping[str, str] | None = None, *, is_one_line: bool = False) -> Callable[[], None]:
-    """Trace this process if its environment asks for it; return what ends that and sends what is left.
+    """Trace this process if its environment asks for it; return a function that sends the last spans and ends tracing.
 
-    `is_one_line`: on standard error each span is one line.
+    `is_one_line`: the console exporter writes each span on one line.
     """
     exporter = wanted(os.environ if environ is None else environ)
     if exporter is None:
@@ -55,15 +55,15 @@ def start(environ: Mapping[str, str] | None = None, *, is_one_line: bool = False
 
 
 def trace_to(exporter: SpanExporter, *, at_once: bool = False) -> Callable[[], None]:
-    """Hand spans to an exporter; in the background, unless they shall be there at once."""
+    """Send spans to an exporter, in the background, or with `at_once` when each ends; return a function to stop."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
-    named = {"service.version": __version__}
+    attributes = {"service.version": __version__}
     if "OTEL_SERVICE_NAME" not in os.environ:
-        named["service.name"] = "memoranda"
-    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+        attributes["service.name"] = "memoranda"
+    provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
     trace_with(_OpenTelemetry(provider))
 
@@ -75,7 +75,7 @@ def trace_to(exporter: SpanExporter, *, at_once: bool = False) -> Callable[[], N
 
 
 def _nothing() -> None:
-    """There is nothing to end."""
+    """Do nothing: tracing was not started."""
 
 
 def _exporter(name: str, *, is_one_line: bool) -> SpanExporter:
@@ -114,7 +114,7 @@ class _Request:
 
 
 class _OpenTelemetry:
-    """Spans as OpenTelemetry has them."""
+    """A tracer that makes spans of OpenTelemetry."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -127,7 +127,7 @@ class _OpenTelemetry:
         from opentelemetry.trace import get_current_span
 
         if may_begin or get_current_span().is_recording():
-            with self._begun(name):
+            with self._start_span(name):
                 yield
         else:
             yield
@@ -136,31 +136,31 @@ class _OpenTelemetry:
     def request(self, headers: Headers) -> Iterator[_Request]:
         from opentelemetry.trace import SpanKind
 
-        # What cannot be read as W3C has it is as if it were not there.
-        told = {
+        # The propagator ignores headers that do not follow the W3C recommendation.
+        trace_headers = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers
             if name in (b"traceparent", b"tracestate")
         }
         # From a fresh context: a connection may have been opened while another request was worked on.
-        parent = self._propagator.extract(told, context={}) if told else None  # type: ignore[arg-type]
-        with self._begun("request", kind=SpanKind.SERVER, context=parent) as found:
-            yield _Request(found)
+        parent = self._propagator.extract(trace_headers, context={}) if trace_headers else None  # type: ignore[arg-type]
+        with self._start_span("request", kind=SpanKind.SERVER, context=parent) as span:
+            yield _Request(span)
 
     @contextmanager
-    def _begun(self, name: str, **how: Any) -> Iterator[Span]:
+    def _start_span(self, name: str, **options: Any) -> Iterator[Span]:
         from opentelemetry.trace import Status, StatusCode
 
-        # What an error says may quote a memory: its code or its kind stand for it.
+        # The message of an error may quote a memory, so only its code or type is recorded.
         with self._tracer.start_as_current_span(
-            name, record_exception=False, set_status_on_exception=False, **how
-        ) as found:
+            name, record_exception=False, set_status_on_exception=False, **options
+        ) as span:
             try:
-                yield found
+                yield span
             except MemorandaError as error:
-                found.set_attribute("error.type", error.code)
+                span.set_attribute("error.type", error.code)
                 raise
             except Exception as error:
-                found.set_attribute("error.type", type(error).__name__)
-                found.set_status(Status(StatusCode.ERROR))
+                span.set_attribute("error.type", type(error).__name__)
+                span.set_status(Status(StatusCode.ERROR))
                 raise

@@ -118,7 +118,7 @@ def test_spans_of_time_are_read_in_both_ways(run: Command) -> None:
         assert seconds - 10 <= left <= seconds
     wrong = run("token", "mint", "--verbs", "read", "--ttl", "soon")
     assert wrong.code == 1
-    assert "--ttl: 'soon' is not a span of time" in wrong.err
+    assert "--ttl: 'soon' is not a duration" in wrong.err
 
 
 def test_a_token_that_is_none_is_refused_in_one_sentence(run: Command) -> None:
@@ -159,7 +159,7 @@ def test_the_doctor_finds_all_well_and_says_how_to_mend_what_is_not(run: Command
 
 def test_a_damaged_word_index_is_found_by_the_doctor_and_made_anew(run: Command, home: Path) -> None:
     run("remember", "use pnpm, never npm")
-    assert "word index: as the documents say" in run("doctor").out
+    assert "search index: up to date" in run("doctor").out
     with apsw.Connection(str(home / "memoranda.db")) as connection:
         connection.execute("DELETE FROM segment")
     ran = run("doctor")

@@ -40,25 +40,23 @@ def test_the_latest_are_listed_by_place_person_kind_and_time(run: Command, fille
 
 
 def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled: Path) -> None:
-    anyway = " (--no-floor also shows what is too far from the question)"
-    assert run("recall", "pnpm", "--project", "home").err == f"memoranda: nothing in home; 1 in shop{anyway}\n"
-    assert (
-        run("recall", "zebra", "--project", "home").err == f"memoranda: nothing found in home, or elsewhere{anyway}\n"
-    )
-    assert run("recall", "zebra").err == f"memoranda: nothing found{anyway}\n"
+    anyway = "; --no-floor includes weak ones"
+    assert run("recall", "pnpm", "--project", "home").err == f"memoranda: no matches in home; 1 in shop{anyway}\n"
+    assert run("recall", "zebra", "--project", "home").err == f"memoranda: no matches in home, or elsewhere{anyway}\n"
+    assert run("recall", "zebra").err == f"memoranda: no matches{anyway}\n"
     for plainly in ("--no-floor", "--words"):
-        assert run("recall", "zebra", plainly).err == "memoranda: nothing found\n"
+        assert run("recall", "zebra", plainly).err == "memoranda: no matches\n"
     assert (
         run("list", "--project", "garden").err
-        == "memoranda: nothing in garden; 1 in no project, 1 in home, 1 in shop\n"
+        == "memoranda: no matches in garden; 1 in no project, 1 in home, 1 in shop\n"
     )
     asked = run("cal", 'RECALL LIKE "pnpm"')
-    assert "nothing in shared; 1 in shop; ask with --namespace shop" in asked.err
+    assert "no matches in shared; 1 in shop; use --namespace shop" in asked.err
     assert "pnpm" in run("cal", 'RECALL LIKE "pnpm"', "--namespace", "shop").out
 
 
 def test_there_is_nothing_yet(run: Command) -> None:
-    assert run("list").err == "memoranda: nothing is remembered yet\n"
+    assert run("list").err == "memoranda: the store is empty\n"
     assert run("undo").err == "memoranda: nothing was changed yet\n"
 
 
@@ -172,7 +170,7 @@ def test_a_setting_is_written_where_it_is_read_and_taken_out_again(
     assert said["embedder_model"]["value"] == 'say "hi" \\ é'
     assert "s3cret" not in run("config", "set", "embedder_key", "s3cret").out
     monkeypatch.setenv("MEMORANDA_PORT", "7000")
-    assert "MEMORANDA_PORT in the environment wins" in run("config", "set", "port", "9001").err
+    assert "MEMORANDA_PORT in the environment overrides" in run("config", "set", "port", "9001").err
 
 
 @pytest.mark.parametrize(
@@ -184,7 +182,7 @@ def test_a_setting_is_written_where_it_is_read_and_taken_out_again(
         ("secrets", "maybe", "one of warn, redact, off"),
         ("compliance", "gdpr,none", "there is no preset 'none'"),
         ("home", "/tmp", "MEMORANDA_HOME"),
-        ("tls_cert", "a.pem", "go together"),
+        ("tls_cert", "a.pem", "set both, or neither"),
     ],
 )
 def test_a_setting_that_does_not_hold_is_not_written(run: Command, home: Path, name: str, value: str, why: str) -> None:

@@ -15,7 +15,7 @@ from tests.cli.terminal import Terminal
 from tests.standards.cal.published import examples_on_the_card
 
 from memoranda.cli.cal.prompt import HISTORY_FILE
-from memoranda.cli.cal.reader import HISTORY_LIMIT, KeptHistory
+from memoranda.cli.cal.reader import HISTORY_LIMIT, HistoryFile
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language import lexer
@@ -81,7 +81,7 @@ def test_parameters_format_pages_and_help_have_commands(filled: Command, home: P
         opened.enter("\\p who=")
         opened.enter("RECALL beliefs ABOUT $who", "CAL-E008")
         opened.enter("\\h", "# CAL/1")
-        opened.enter("\\x", "there is no command")
+        opened.enter("\\x", "unknown command")
         opened.enter("\\f pdf", "there is no format")
         opened.press("\\q\r")
         assert opened.wait() == 0
@@ -134,7 +134,7 @@ def test_the_history_is_limited_private_and_survives_damage(tmp_path: Path) -> N
     path = tmp_path / HISTORY_FILE
     path.write_bytes(b"".join(dump(f"RECALL {n}") + b"\n" for n in range(HISTORY_LIMIT + 5)) + b"{damaged\n[1]\n")
     path.chmod(0o644)
-    history = KeptHistory(path)
+    history = HistoryFile(path)
     found = list(history.load_history_strings())
     assert (found[0], len(found)) == (f"RECALL {HISTORY_LIMIT + 4}", HISTORY_LIMIT - 2)
     assert len(path.read_bytes().splitlines()) == HISTORY_LIMIT
@@ -146,7 +146,7 @@ def test_the_history_is_limited_private_and_survives_damage(tmp_path: Path) -> N
 
 
 def test_a_history_that_cannot_be_kept_does_not_end_the_prompt(tmp_path: Path) -> None:
-    history = KeptHistory(tmp_path / "missing" / HISTORY_FILE)
+    history = HistoryFile(tmp_path / "missing" / HISTORY_FILE)
     history.store_string("RECALL")
     assert list(history.load_history_strings()) == []
 

@@ -302,7 +302,7 @@ def test_yes_takes_all_that_a_host_offers(run: Command, person: Machine) -> None
     answer = run("connect", "claude-code", "zed", "--no-check", "--yes")
     assert answer.code == 0
     assert "Claude Code: hooks" in answer.out
-    assert "Claude Code: text for its agents" in answer.out
+    assert "Claude Code: instructions for agents" in answer.out
     assert "Zed has no hooks" in run("connect", "zed", "--no-check", "--hooks").err
 
 
@@ -314,7 +314,7 @@ def test_a_person_is_asked_what_else_is_wanted(home: Path, tmp_path: Path) -> No
     with Terminal(command, environment) as terminal:
         terminal.until("Recall when a session begins")
         terminal.press("y\n")
-        terminal.until("Tell agents how to use the memory")
+        terminal.until("Add instructions for using the memory")
         terminal.press("\n")
         assert terminal.wait() == 0
     assert "hook session-start" in (folder / ".claude" / "settings.json").read_text("utf-8")
@@ -341,7 +341,7 @@ def test_a_broken_file_is_never_touched_and_the_others_go_on(run: Command, perso
     assert path.read_bytes() == b'{"mcpServers": {'
     assert "Gemini CLI: connected" in answer.out
     assert run("disconnect", "cursor").code == 1
-    assert "its file cannot be read" in run("connect").out
+    assert "unreadable file" in run("connect").out
     for data in (b"\xff\xfe{\x00}\x00", b'{"mcpServers": 3}', b"[1]"):
         path.write_bytes(data)
         assert run("connect", "cursor", "--no-check").code == 1
@@ -371,9 +371,9 @@ def test_who_is_not_here_or_not_known_is_named(run: Command, person: Machine) ->
     missing = run("connect", "windsurf")
     assert (missing.code, missing.err) == (
         1,
-        "memoranda: Windsurf is not on this machine; for another: memoranda connect windsurf --print\n",
+        "memoranda: Windsurf is not on this machine; to set it up on another: memoranda connect windsurf --print\n",
     )
-    assert "there is no host 'emacs'; there are claude-code" in run("connect", "emacs").err
+    assert "unknown agent program 'emacs'; known are claude-code" in run("connect", "emacs").err
     assert run("connect", "--json").json["hosts"][0] == {
         "name": "claude-code",
         "title": "Claude Code",

@@ -63,7 +63,7 @@ def test_it_shows_each_result_with_its_reason_and_its_inputs_and_writes_nothing(
         ran = filled("consolidate", "--strategy", "insight_generate", *extra)
         assert ran.code == 0
         assert re.fullmatch(
-            r"insight_generate: 1 result in 2 memories\n"
+            r"insight_generate: 1 result from 2 memories\n"
             r"  new: dream-insight_generate-[0-9a-f]{24}\n"
             rf"    {CHAIN}: .*\n"
             r"    why: .*\n"
@@ -72,7 +72,7 @@ def test_it_shows_each_result_with_its_reason_and_its_inputs_and_writes_nothing(
             rf"  run {RUN_ID.pattern}\n",
             ran.out,
         ), ran.out
-        assert ran.err == ("" if extra else "memoranda: nothing was written; write it with --yes\n")
+        assert ran.err == ("" if extra else "memoranda: nothing was written; to write it, add --yes\n")
         assert written(filled) == set()
 
 
@@ -85,10 +85,10 @@ def test_with_yes_it_writes_and_what_it_wrote_can_be_undone_once(filled: Command
     assert listed.out.split("\t")[0] == run_id
     assert filled("consolidate", "runs", "--json").json["runs"][0]["can_be_undone"] is True
     again = filled("consolidate", "--strategy", "insight_generate", "--yes")
-    assert "  as before: " in again.out
-    assert filled("consolidate", "undo", run_id) == Ran(0, "1 taken back, 0 brought again\n", "")
+    assert "  unchanged: " in again.out
+    assert filled("consolidate", "undo", run_id) == Ran(0, "1 removed, 0 restored\n", "")
     assert written(filled) == set()
-    assert filled("consolidate", "runs") == Ran(0, "", "memoranda: nothing was consolidated yet\n")
+    assert filled("consolidate", "runs") == Ran(0, "", "memoranda: no runs yet\n")
     gone = filled("consolidate", "undo", run_id, "--json")
     assert (gone.code, gone.json["error"]["code"]) == (1, "not_found")
 
@@ -112,7 +112,7 @@ def test_a_namespace_can_be_named_whole_or_by_its_scope(filled: Command) -> None
     (name,) = [each["namespace"] for each in ran["runs"]]
     assert name.endswith(":work")
     assert ran["runs"][0]["written"] == 1
-    assert "as before" in filled("consolidate", "--strategy", "synthesize", "--namespace", name).out
+    assert "unchanged" in filled("consolidate", "--strategy", "synthesize", "--namespace", name).out
     nowhere = filled("consolidate", "--strategy", "synthesize", "--namespace", "nowhere")
     assert (nowhere.code, nowhere.out) == (1, "")
 
@@ -128,7 +128,7 @@ def test_limits_are_given_on(filled: Command) -> None:
 @pytest.mark.parametrize(
     ("tokens", "code", "said"),
     [
-        (("--strategy", "sleepwalk"), 1, "unknown strategy 'sleepwalk'; there are synthesize, "),
+        (("--strategy", "sleepwalk"), 1, "unknown strategy 'sleepwalk'; use one of synthesize, "),
         (("--strategy", "vendor:mine"), 1, "unknown strategy"),
         (("--strategy", ","), 1, "none given"),
         (("--strategy", "\x1b[31mred"), 1, "unknown strategy"),
@@ -165,9 +165,9 @@ def test_stored_text_does_not_drive_the_terminal(run: Command) -> None:
 def test_what_somebody_changed_is_said_to_be_left(filled: Command) -> None:
     run_id = filled("consolidate", "--strategy", "reflect", "--yes", "--json").json["runs"][0]["run_id"]
     filled("oams", "store", "dream-reflect-all", "I know better.")
-    assert "  left as it is: dream-reflect-all\n" in filled("consolidate", "--strategy", "reflect", "--yes").out
+    assert "  kept (edited since): dream-reflect-all\n" in filled("consolidate", "--strategy", "reflect", "--yes").out
     ran = filled("consolidate", "undo", run_id)
-    assert (ran.code, ran.out) == (0, "0 taken back, 0 brought again\n")
+    assert (ran.code, ran.out) == (0, "0 removed, 0 restored\n")
     assert "dream-reflect-all" in ran.err
 
 
@@ -181,7 +181,7 @@ def test_at_a_terminal_it_shows_and_asks(filled: Command, home: Path, answer: st
         assert CHAIN in opened.seen
         opened.press(f"{answer}\r")
         assert opened.wait() == code
-        said = "1 written, 0 taken back; run " if code == 0 else "nothing was written"
+        said = "1 written, 0 removed; run " if code == 0 else "nothing was written"
         assert said in opened.seen
     assert len(written(filled)) == (code == 0)
 
@@ -190,7 +190,7 @@ def test_at_a_terminal_nothing_is_asked_when_there_is_nothing_to_write(filled: C
     filled("consolidate", "--strategy", "insight_generate", "--yes")
     with terminal(home, "--strategy", "insight_generate") as opened:
         assert opened.wait() == 0
-        assert "as before" in opened.seen
+        assert "unchanged" in opened.seen
         assert "[y/N]" not in opened.seen
 
 
@@ -208,7 +208,7 @@ def test_a_model_words_the_results_and_is_asked_once(
     assert "from postgres" in ran.out
     ((_, authorization, body),) = endpoint.asked
     assert (authorization, body["model"]) == ("Bearer sesame", "tiny")
-    assert "as before" in filled(*asked, "--yes").out
+    assert "unchanged" in filled(*asked, "--yes").out
     assert len(endpoint.asked) == 1
 
 

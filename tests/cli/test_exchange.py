@@ -267,7 +267,7 @@ def test_import_brings_back_what_was_forgotten_only_when_asked(run: Command, not
     run("export", file)
     run("forget", notes[0], "--reason", "asked")
     ran = run("import", file)
-    assert (ran.code, ran.out) == (0, "0 created, 1 merged, 0 refused, 1 left forgotten, 1 warning\n")
+    assert (ran.code, ran.out) == (0, "0 created, 1 merged, 0 refused, 1 skipped (deleted here), 1 warning\n")
     assert "forgotten here" in ran.err
     assert run("import", file, "--restore", "--json").json["created"] == 1
     assert run("import", file, "--json").json["merged"] == 2
@@ -279,7 +279,7 @@ def test_a_table_is_taken_in_by_the_columns_that_a_person_names(run: Command, tm
     ran = run("import", table, "--map", "text=what,user=who")
     assert (ran.code, ran.out) == (0, "1 created, 0 updated, 0 unchanged, 0 refused\n")
     assert f"{table}: from a table, 1 memory of 1 user" in ran.err
-    assert "without --format" in run("import", table, "--map", "text=what", "--format", "mem0").err
+    assert "leave out --format" in run("import", table, "--map", "text=what", "--format", "mem0").err
     assert "text=NAME" in run("import", table, "--map", "user=who").err
     assert "not piped in" in run("import", "-", "--map", "text=what").err
 
@@ -294,7 +294,7 @@ def test_a_file_is_converted_without_a_store_and_comes_back(
     assert there.json["format"] == "mg"
     back = run("convert", tmp_path / "all.mg", "-")
     assert back.out == (tmp_path / "all.ndjson").read_text(encoding="utf-8")
-    assert f"{len(notes)} converted ({len(notes)} as they are" in back.err
+    assert f"{len(notes)} converted ({len(notes)} unchanged" in back.err
     assert not home.exists()
 
 
@@ -312,7 +312,7 @@ def test_a_conversion_says_what_did_not_go_and_what_has_no_place(
     assert done.code == 1
     assert f"all.ndjson:{len(notes) + 1}: " in done.err
     assert done.out == dry.out.removeprefix("would be: ")
-    assert f"times (of {len(notes)})" in done.out
+    assert f"times ({len(notes)})" in done.out
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_folder_with_something_in_it_is_replaced_only_if_told_and_only_if_it_i
     [
         (("--format", "oams", "x", "--project", "p"), "choose with --namespace"),
         (("--format", "oams", "x.md", "--overwrite"), "--overwrite is for a bundle"),
-        (("x.ndjson", "--namespace", "a:b"), "go with --format oams"),
+        (("x.ndjson", "--namespace", "a:b"), "need --format oams"),
         (("--format", "oams", "x", "--namespace", "a:b:c"), "no colon in its scope"),
         (("x.ump.md/", "--format", "ndjson"), "a folder holds Markdown files"),
     ],
@@ -473,7 +473,7 @@ def test_a_plain_file_is_listed_read_and_recalled_without_a_store(run: Command, 
     file = written(tmp_path / "m.jsonl", values, b"{}\n")
     listed = run("oams", "list", "--file", file, "--namespace", OWN)
     assert [row.split("\t")[0] for row in listed.out.splitlines()] == ["a", "b"]
-    assert "1 of its lines are no memories" in listed.err
+    assert "skipped 1 invalid line" in listed.err
     assert run("oams", "list", "--file", file, "--namespace", "personal", "--tag", "NOON", "--json").json == {
         "memories": [{**values[3], "tags": ["noon"], "metadata": {"memoranda:tags": ["Noon"]}}],
         "next_cursor": None,
@@ -565,7 +565,7 @@ def test_a_memory_is_stored_found_and_forgotten_in_the_default_namespace(run: Co
         gone = run("oams", *tokens)
         assert (gone.code, gone.err.count("\n")) == (1, 1)
     assert run("oams", "list").err == "memoranda: no memories found\n"
-    assert run("oams", "recall", "red").err == "memoranda: nothing found\n"
+    assert run("oams", "recall", "red").err == "memoranda: no matches\n"
     assert run("oams", "list", "--namespace", "never").code == 1
 
 

@@ -92,7 +92,7 @@ def test_signing_wraps_fields_and_tells_when_the_address_changes(run: Command, t
     bare.write_bytes(grains.encode(TEA).blob)
     again = run("oms", "sign", bare, "--out", tmp_path / "x.cose")
     assert again.code == 0
-    assert f"{grains.encode(TEA).address} is {signed['address']} now" in again.err
+    assert f"{grains.encode(TEA).address} is now {signed['address']}" in again.err
     twice = run("oms", "sign", tmp_path / "x.cose")
     assert twice.code == 1
     assert "already signed by" in twice.err
@@ -245,7 +245,7 @@ def test_a_damaged_file_is_refused_whole_and_can_be_recovered(run: Command, tmp_
     cut.write_bytes(data[: len(data) * 2 // 3])
     judged = run("oms", "verify", cut, tmp_path / "a.mg")
     assert judged.code == 1
-    assert re.search(r"cut\.mg: \d of 9 grains are whole", judged.err)
+    assert re.search(r"cut\.mg: \d of 9 grains are intact", judged.err)
     assert "a.mg: 9 grains verified" in judged.out
     saved = run("oms", "verify", cut, "--recover", tmp_path / "saved.mg", "--json")
     assert saved.code == 1

@@ -55,7 +55,7 @@ def test_a_ref_is_distilled_now_and_by_a_schedule(run: Command) -> None:
     assert done["event"]["payload"]["distillation"]["tokensUsed"] <= 400
     assert "nine minutes" in done["entry"]["content"]
     assert run("openwop", "distill", REF, "--budget", "1").code == 1
-    assert "next at" in run("openwop", "distill", REF, "--every", "0 3 * * *").out
+    assert "next run at" in run("openwop", "distill", REF, "--every", "0 3 * * *").out
     assert run("openwop", "schedules", "--json").json["schedules"][0]["memoryRef"] == REF
     assert run("openwop", "distill", REF, "--every", "off").code == 0
     assert run("openwop", "schedules", "--json").json["schedules"] == []

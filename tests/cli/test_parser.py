@@ -16,7 +16,7 @@ from tests.cli.conftest import Command
 
 from memoranda.cli.catalogue import SECTIONS, Entry
 from memoranda.cli.command_line import load_command
-from memoranda.cli.commands import App, Function, WrongUsage
+from memoranda.cli.commands import Function, WrongUsage
 from memoranda.cli.completion_scripts import script_for
 from memoranda.cli.parser import Key, Slot, parse_call, read_slots
 from memoranda.cli.run import Run
@@ -29,13 +29,9 @@ TEXTS = st.sampled_from(["shop", "a b", "- milk", "-", "-3", "--- three", "é", 
 
 
 def commands_of(entry: Entry) -> Iterator[tuple[str, Function]]:
-    command = load_command(entry)
-    if not isinstance(command, App):
-        yield entry.name, command
-        return
-    yield from ((f"{entry.name} {name}", below.function) for name, below in command.commands.items())
-    if command.otherwise is not None:
-        yield entry.name, command.otherwise
+    yield from ((f"{entry.name} {below.name}", load_command(below)) for below in entry.below.values())
+    if entry.target:
+        yield entry.name, load_command(entry)
 
 
 COMMANDS = {

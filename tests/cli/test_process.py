@@ -121,7 +121,7 @@ def test_serving_people_shows_no_secret_and_warns_beyond_loopback(environment: d
     secret = (tmp_path / "home" / "owner.credential").read_text().strip()
     assert secret not in said + warned
     assert f"$(cat {tmp_path / 'home' / 'owner.credential'})" in said
-    assert "not only on this machine" in warned
+    assert "which other machines can reach" in warned
 
 
 def test_an_agent_is_served_over_standard_input_and_output(environment: dict[str, str], tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_no_sign_in_link_is_written_where_it_is_kept(
     with serving(given, *tokens, "--host", "0.0.0.0") as server, server.client() as stranger:
         assert stranger.get(f"{ROOT}/").status_code == 303
     assert "link=" not in server.text
-    assert "not only on this machine" in server.err.read_text()
+    assert "which other machines can reach" in server.err.read_text()
     if form == "json":
         (warning,) = lines_of(server.err.read_text())
         assert warning["level"] == "warning"
@@ -124,7 +124,7 @@ def test_a_person_at_a_terminal_gets_a_link_that_signs_in(environment: dict[str,
         (("--host", "no-such-host.invalid"), {}, "cannot listen on"),
         (("--frob",), {}, "Unknown option"),
         ((), {"MEMORANDA_WORKERS": "x"}, "not a whole number"),
-        ((), {"MEMORANDA_STORE": "mysql://x"}, "not a kind of store"),
+        ((), {"MEMORANDA_STORE": "mysql://x"}, "not a supported database"),
         (("--tls-cert", "/nowhere", "--tls-key", "/nowhere"), {}, "certificate"),
         (("--workers", "2"), {"MEMORANDA_MCP_TOOLS": "frob"}, "frob"),
     ],

@@ -138,9 +138,7 @@ def test_who_serves_an_agent_loads_what_answers_a_query_or_a_question_when_it_is
 
 def test_a_command_is_parsed_without_the_others(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "get", "urn:ump:aa", code=1)
-    assert (
-        unneeded(modules, ("memoranda.cli.help", "memoranda.cli.exchange", "memoranda.cli.serve", "difflib")) == set()
-    )
+    assert unneeded(modules, ("memoranda.cli.help", "memoranda.cli.export", "memoranda.cli.serve", "difflib")) == set()
     assert "memoranda.cli.help" in loaded(tmp_path, "get", "--help")
 
 

@@ -399,7 +399,7 @@ def test_a_port_that_is_taken_and_a_number_that_makes_no_sense_are_said_in_a_sen
     for tokens, said in (
         (("--workers", "0"), "workers must be from 1 to 64"),
         (("--workers", "65"), "workers must be from 1 to 64"),
-        (("--workers", "2", "--store", "sqlite:///:memory:"), "a store in memory is one process's own"),
+        (("--workers", "2", "--store", "sqlite:///:memory:"), "a store in memory cannot be shared"),
         (("--workers", "2", "--host", "no-such-host.invalid"), "cannot listen on"),
     ):
         ran = run("serve", *tokens)

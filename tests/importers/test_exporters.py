@@ -16,7 +16,7 @@ from memoranda.bindings.files import exchange
 from memoranda.bindings.files.exporters import EXPORTERS, Outgoing, unsaid
 from memoranda.bindings.files.importers.importer import Draft, memory_of
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
-from memoranda.cli.exchange import TargetName
+from memoranda.cli.formats import TargetName
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS
 from memoranda.service.report import Report

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from memoranda.cli.doctor import _meaning
+from memoranda.cli.doctor import _check_embeddings
 from memoranda.encoding.json_text import parse
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
@@ -43,7 +43,7 @@ def _changed(table: str, change: str, where: str, what: str, seen: str) -> Fault
 def _orphan(table: str, columns: str, values: str) -> Fault:
     whose = "(SELECT min(tenant_id) FROM version)"
     add = f"INSERT INTO {table} (tenant_id, version_id, {columns}) VALUES ({whose}, 999999, {values})"
-    return Fault(add, f"DELETE FROM {table} WHERE version_id = 999999", "word index", "rows of erased versions")
+    return Fault(add, f"DELETE FROM {table} WHERE version_id = 999999", "search index", "rows of erased versions")
 
 
 FIRST, LAST = "version_id = (SELECT min(version_id) FROM version)", "version_id = (SELECT max(version_id) FROM version)"
@@ -69,13 +69,13 @@ FAULTS = {
     "an audit entry that was changed": _changed("audit", FORGED, "seq = 2", "audit log", "broken at"),
     "an audit entry that is gone": _missing("audit", "seq = 2", "audit log", "broken at"),
     "an audit log that was cut off": _missing("audit", "seq = (SELECT max(seq) FROM audit)", "audit log", "broken at"),
-    "words that are gone": _missing("segment", "true", "word index", "not what the documents say"),
-    "a field that is gone": _missing("facet", FIRST, "word index", "field texts"),
+    "words that are gone": _missing("segment", "true", "search index", "not what the documents say"),
+    "a field that is gone": _missing("facet", FIRST, "search index", "field texts"),
     "a field of nothing": _orphan("facet", "name, value_key", "'kind', '\\x00'"),
     "a number of nothing": _orphan("measure", "name, number", "'n', 1"),
     "a vector of nothing": _orphan("vector", "model_id, context_id, data", "1, 0, '\\x00'"),
-    "a name that is gone": _missing("alias", FIRST, "word index", "names"),
-    "a state that says otherwise": _changed("state", "kind = 'procedural'", FIRST, "word index", "state rows"),
+    "a name that is gone": _missing("alias", FIRST, "search index", "names"),
+    "a state that says otherwise": _changed("state", "kind = 'procedural'", FIRST, "search index", "state rows"),
 }
 
 
@@ -128,6 +128,6 @@ def test_what_waits_for_its_vectors_is_counted(store: tuple[Path, str]) -> None:
     home, address = store
     settings = load_settings(WORDS_ALONE, home=home, store=address)
     with closing(open_service(settings, embedder=LETTERS)) as service:
-        assert _meaning(service).seen == f"everything has its vectors ({LETTERS.model})"
+        assert _check_embeddings(service).seen == f"every version has its vectors ({LETTERS.model})"
         _as_superuser(address, "UPDATE embedding_model SET upto = (SELECT min(version_id) FROM version)")
-        assert _meaning(service).seen.startswith("2 versions to be given vectors")
+        assert _check_embeddings(service).seen.startswith("2 versions without vectors")

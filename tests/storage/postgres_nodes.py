@@ -155,7 +155,7 @@ def test_a_master_key_that_one_machine_makes_is_taken_over_by_all(machines: list
         for engine in engines:
             engine.follow_keys()
             assert _read(engine, *names) == [name.encode() for name in names]
-        kept = [MasterKeyFile(home / MASTER)._read() for home, _ in machines]
+        kept = [MasterKeyFile(home / MASTER)._load() for home, _ in machines]
         assert len(kept[0]) == 1
         assert kept == [kept[0]] * 3
 
@@ -183,7 +183,7 @@ def test_a_key_left_of_a_dead_rotation_gives_way_to_one_of_the_same_number(
     _add(here, "after")
     assert _read(here, "before", "after") == [b"before", b"after"]
     assert _read(there, "before", "after") == [b"before", b"after"]
-    assert MasterKeyFile(home / MASTER)._read() == MasterKeyFile(machines[1][0] / MASTER)._read()
+    assert MasterKeyFile(home / MASTER)._load() == MasterKeyFile(machines[1][0] / MASTER)._load()
 
 
 def test_a_machine_that_was_off_for_two_rotations_is_told_what_it_lacks(

@@ -1,62 +1,54 @@
-"""audit: who did what."""
+"""audit: show, check and prune the audit log."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from memoranda.cli.commands import App, Parameter
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import audit_entries, counted, line, note, table
-from memoranda.cli.words import given, moment
-
-audit = App(
-    name="audit",
-    about="Show who did what with these memories, oldest first; reads are recorded too.",
-)
+from memoranda.cli.values import complete_date, without_none
+from memoranda.model.instant import parse_instant
 
 
-@audit.default
 def show(
     *,
     op: Annotated[tuple[str, ...], Parameter(help="Only this operation, e.g. recall; can be repeated.")] = (),
-    actor: Annotated[str | None, Parameter(help="Only what this actor did.")] = None,
-    target: Annotated[str | None, Parameter(help="Only what concerns this memory.")] = None,
-    project: Annotated[str | None, Parameter(help="Only what concerns this project.")] = None,
-    since: Annotated[str | None, Parameter(help="From then on: a date, or RFC 3339.")] = None,
-    until: Annotated[str | None, Parameter(help="Up to then.")] = None,
-    limit: Annotated[int, Parameter(help="At most so many, the latest; 100 unless said.")] = 100,
+    actor: Annotated[str | None, Parameter(help="Only by this actor.")] = None,
+    target: Annotated[str | None, Parameter(help="Only about this memory.")] = None,
+    project: Annotated[str | None, Parameter(help="Only about this project.")] = None,
+    since: Annotated[str | None, Parameter(help="Only since then: a date, or RFC 3339.")] = None,
+    until: Annotated[str | None, Parameter(help="Only before then: a date, or RFC 3339.")] = None,
+    limit: Annotated[int, Parameter(help="Entries at most, the latest (default 100).")] = 100,
     verify: Annotated[bool, Parameter(help="Check that no entry was changed or is missing.")] = False,
     run: GivenRun,
 ) -> int:
-    """Show who did what with these memories, oldest first; reads are recorded too."""
+    """Show who did what with these memories, oldest first. Reads are recorded too."""
     if verify:
         return _verify(run)
-    asked = given(
+    conditions = without_none(
         op=list(op) or None,
         actor=actor,
         target=target,
         project=project,
-        since=moment(since),
-        until=moment(until),
+        since=complete_date(since),
+        until=complete_date(until),
         limit=limit,
     )
     with run.open() as memoranda:
-        events = memoranda.ump.audit(asked)
+        events = memoranda.ump.audit(conditions)
     columns = ("seq", "when", "operation", "result", "actor", "memories")
-    run.answer({"events": events}, lambda: table(columns, map(_cells, events), when_empty="nothing matches"))
+    run.answer({"events": events}, lambda: table(columns, map(_cells, events), when_empty="no matches"))
     return 0
 
 
-@audit.command
 def prune(
     *,
-    before: Annotated[str, Parameter(help="Up to then: a date, or RFC 3339.")],
+    before: Annotated[str, Parameter(help="Remove entries older than this: a date, or RFC 3339.")],
     run: GivenRun,
 ) -> None:
-    """Take older entries out of the audit log; a signed head stays in their place, so that the rest can be checked."""
-    from memoranda.model.instant import parse_instant
-
-    instant = moment(before)
+    """Remove old entries from the audit log. A signed entry replaces them, so that the others can still be verified."""
+    instant = complete_date(before)
     assert instant is not None
     with run.open() as memoranda:
         count = memoranda.ump.audit_prune(parse_instant(instant))
@@ -64,24 +56,26 @@ def prune(
 
 
 def _cells(event: dict[str, Any]) -> list[object]:
+    """Return the cells of an entry in the table."""
     actor = event.get("actor", {}).get("did", "")
-    # A recall names all its hits; one and a count keep the line readable, and --json has them all.
+    # A recall has many targets; the first and a count keep the line readable, and --json has all.
     targets = list(event.get("targets", ()))
-    shown = "".join(targets[:1]) + (f" +{len(targets) - 1}" if len(targets) > 1 else "")
-    return [event["seq"], event["ts"], event["op"], event.get("result", ""), actor, shown]
+    summary = "".join(targets[:1]) + (f" +{len(targets) - 1}" if len(targets) > 1 else "")
+    return [event["seq"], event["ts"], event["op"], event.get("result", ""), actor, summary]
 
 
 def _verify(run: GivenRun) -> int:
+    """Verify the chain of hashes; return the exit code."""
     with run.open() as memoranda:
         report = memoranda.ump.audit_verify()
-    more = given(broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None)
-    document = {"ok": report.ok, "count": report.count, **more}
+    details = without_none(broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None)
+    document = {"ok": report.ok, "count": report.count, **details}
 
-    def say() -> None:
+    def show_report() -> None:
         if report.ok:
-            line(f"{audit_entries(report)}: none changed and none missing")
+            line(f"{audit_entries(report)}: complete and unchanged")
         else:
-            note(f"the audit chain is broken at entry {report.broken_at}: {report.reason}")
+            note(f"the audit log was changed or is incomplete from entry {report.broken_at}: {report.reason}")
 
-    run.answer(document, say)
+    run.answer(document, show_report)
     return 0 if report.ok else 1

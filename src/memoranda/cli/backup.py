@@ -7,91 +7,96 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from memoranda.backup import back_up
+from memoranda.backup import restore as restore_store
+from memoranda.bindings.files.archive import is_encrypted
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput
 
-PASSPHRASE_VARIABLE = "MEMORANDA_PASSPHRASE"  # noqa: S105 -- where it is, not what it is
+PASSPHRASE_VARIABLE = "MEMORANDA_PASSPHRASE"  # noqa: S105 -- the name of the variable, not its value
 
 
 def backup(
-    target: Annotated[str, Parameter(name="FILE", help="The file to write, readable by you alone.")],
+    target: Annotated[str, Parameter(name="FILE", help="The file to write; only you can read it.")],
     /,
     *,
     passphrase: Annotated[
-        bool, Parameter(help=f"Encrypt it with a passphrase, which is asked for or read from {PASSPHRASE_VARIABLE}.")
+        bool, Parameter(help=f"Encrypt it with a passphrase, from {PASSPHRASE_VARIABLE} or typed at the terminal.")
     ] = False,
     run: GivenRun,
 ) -> None:
-    """Write the whole store to one file: memories, indexes, vectors and all keys; a server may go on meanwhile.
+    """Write the whole store to one file: memories, indexes, vectors and all keys. A server may keep running.
 
-    The file is read again before it gets its name. It holds the operator's key and the keys of encryption: keep it as
-    you keep those, or encrypt it. What is erased later is still in it.
+    The file gets its name only after it was read back and checked. It holds the operator's key and the encryption keys:
+    store it as safely as those, or encrypt it. Memories erased later remain in it.
     """
-    from memoranda.backup import back_up
-
-    secret = _passphrase(twice=True) if passphrase else None
-    with progress_steps("copying", "writing", "checking") as (copying, written, checked):
-        made = back_up(
-            run.settings(), Path(target), passphrase=secret, copying=copying, written=written, checked=checked
+    secret = _read_passphrase(twice=True) if passphrase else None
+    with progress_steps("copying", "writing", "checking") as (copying, writing, checking):
+        result = back_up(
+            run.settings(),
+            Path(target),
+            passphrase=secret,
+            copying=copying,
+            writing_progress=writing,
+            checking=checking,
         )
     document = {
         "target": target,
-        "files": made.files,
-        "bytes": made.bytes,
-        "operator": made.operator,
-        "encrypted": made.encrypted,
+        "files": result.files,
+        "bytes": result.bytes,
+        "operator": result.operator,
+        "encrypted": result.encrypted,
     }
-    how = ", encrypted" if made.encrypted else ""
-    run.answer(document, lambda: line(f"{counted(made.files, 'file')}, {made.bytes} bytes, to {target}{how}"))
+    encrypted = ", encrypted" if result.encrypted else ""
+    run.answer(document, lambda: line(f"{counted(result.files, 'file')}, {result.bytes} bytes, to {target}{encrypted}"))
 
 
 def restore(
-    source: Annotated[str, Parameter(name="FILE", help="A file that `memoranda backup` wrote.")],
+    source: Annotated[str, Parameter(name="FILE", help="A file written by `memoranda backup`.")],
     /,
     *,
-    force: Annotated[bool, Parameter(help="Move the store that is there aside, into a folder beside it.")] = False,
+    force: Annotated[
+        bool, Parameter(help="Move an existing store into a folder inside the data directory first.")
+    ] = False,
     run: GivenRun,
 ) -> None:
-    """Put a store back from a backup, into an empty data directory (--data). Stop a server that uses it first.
+    """Restore a store from a backup into an empty data directory (--data). Stop its server first.
 
-    The whole file is read and compared before anything is changed. A --store on PostgreSQL must be a database without
-    one. A passphrase is asked for, or read from MEMORANDA_PASSPHRASE.
+    The whole file is read and checked before anything is changed. With --store on PostgreSQL, the database must not
+    hold a store. The passphrase is read from MEMORANDA_PASSPHRASE or typed at the terminal.
     """
-    from memoranda.backup import restore as put_back
-    from memoranda.bindings.files.archive import is_encrypted
-
     path = Path(source)
-    secret = _passphrase() if path.is_file() and is_encrypted(path) else None
+    secret = _read_passphrase() if path.is_file() and is_encrypted(path) else None
     with progress("restoring") as done:
-        found = put_back(run.settings(), path, passphrase=secret, force=force, progress=done)
+        result = restore_store(run.settings(), path, passphrase=secret, force=force, progress=done)
     document = {
-        "files": found.files,
-        "operator": found.operator,
-        "made": found.made,
-        "aside": found.aside,
-        "settings": found.settings,
+        "files": result.files,
+        "operator": result.operator,
+        "made": result.created,
+        "aside": result.aside,
+        "settings": result.settings,
     }
-    if found.settings is not None and not run.json:
-        note(f"the settings of the backup name another place for the store; they are in {found.settings}")
-    said = f"{counted(found.files, 'file')} restored, as of {found.made}"
-    aside = f"; what was there is in {found.aside}" if found.aside else ""
-    run.answer(document, lambda: line(said + aside))
+    if result.settings is not None and not run.json:
+        note(f"the settings in the backup name another store, so they were not applied; they are in {result.settings}")
+    summary = f"{counted(result.files, 'file')} restored, as of {result.created}"
+    previous = f"; the previous store is in {result.aside}" if result.aside else ""
+    run.answer(document, lambda: line(summary + previous))
 
 
-def _passphrase(*, twice: bool = False) -> str:
-    """From the environment, from a person at a terminal, or the first line of what is piped in."""
-    if given := os.environ.get(PASSPHRASE_VARIABLE):
-        return given
+def _read_passphrase(*, twice: bool = False) -> str:
+    """Return the passphrase: from the environment, the terminal, or the first line of piped input."""
+    if passphrase := os.environ.get(PASSPHRASE_VARIABLE):
+        return passphrase
     if not sys.stdin.isatty():
-        found = sys.stdin.readline().rstrip("\r\n")
+        passphrase = sys.stdin.readline().rstrip("\r\n")
     else:
         from getpass import getpass
 
-        found = getpass("Passphrase: ", stream=sys.stderr)
-        if twice and found and getpass("Once more: ", stream=sys.stderr) != found:
-            raise InvalidInput("the two passphrases are not the same")
-    if not found:
+        passphrase = getpass("Passphrase: ", stream=sys.stderr)
+        if twice and passphrase and getpass("Repeat the passphrase: ", stream=sys.stderr) != passphrase:
+            raise InvalidInput("the two passphrases differ")
+    if not passphrase:
         raise InvalidInput(f"no passphrase given: type it, pipe it in, or set {PASSPHRASE_VARIABLE}")
-    return found
+    return passphrase

@@ -1,16 +1,20 @@
-"""list, stats and undo: what there is, and what was done last."""
+"""list, stats and undo: browse the store, and undo its last change."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from memoranda.cli.commands import Parameter
-from memoranda.cli.memories import Kind
+from memoranda.cli.inputs import read_duration_ms
+from memoranda.cli.options import Kind
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, one_line, table, when
-from memoranda.cli.words import given, moment, span_ms
+from memoranda.cli.values import complete_date, without_none
 from memoranda.errors import InvalidInput
+from memoranda.model.instant import format_instant
 from memoranda.model.standard import Standard
+from memoranda.standards.ump.requests import ListRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +22,10 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
     from memoranda.standards.ump.shapes import Record
 
-# What a line of a list shows of a memory.
-_LINE_CHARS = 200
+# Characters of a memory's text in a row of the list.
+_TEXT_CHARS = 200
+# Projects named in the message for an empty list.
+_PROJECTS_NAMED = 5
 
 
 def list_memories(
@@ -28,100 +34,100 @@ def list_memories(
     user: Annotated[str | None, Parameter(help="Only about this person.")] = None,
     kind: Annotated[tuple[Kind, ...], Parameter(help="Only of this kind; can be repeated.")] = (),
     tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
-    standard: Annotated[Standard | None, Parameter(help="Only what was written through this standard.")] = None,
+    standard: Annotated[Standard | None, Parameter(help="Only memories written through this standard.")] = None,
     since: Annotated[str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")] = None,
-    limit: Annotated[int, Parameter(help="So many on a page; 20 unless said.")] = 20,
-    page: Annotated[int, Parameter(help="Which page; the first unless said.")] = 1,
-    exact: Annotated[bool, Parameter(help="Show the exact moments.")] = False,
+    limit: Annotated[int, Parameter(help="Results per page (default 20).")] = 20,
+    page: Annotated[int, Parameter(help="The page (default 1).")] = 1,
+    exact: Annotated[bool, Parameter(help="Show exact times.")] = False,
     run: GivenRun,
 ) -> None:
-    """Show the latest memories, last updated first.
+    """List memories, last updated first.
 
     Examples: list --project shop; list --since 7d --kind procedural; list --user ada --limit 5 --page 2
     """
-    from memoranda.standards.ump.requests import ListRequest
-
     if not 1 <= limit <= 1_000 or page < 1:
         raise InvalidInput("--limit must be from 1 to 1000, and --page at least 1")
     with run.open() as memoranda:
-        begins = None if since is None else _since(memoranda, since)
-        asked = given(project=project, user=user, kind=list(kind) or None, tags=list(tag) or None, since=begins)
-        asked |= given(standard=standard)
-        where = {**ListRequest.parse(asked).arguments(), "limit": limit}
+        conditions = without_none(
+            project=project,
+            user=user,
+            kind=list(kind) or None,
+            tags=list(tag) or None,
+            since=None if since is None else _parse_since(memoranda, since),
+            standard=standard,
+        )
+        where = {**ListRequest.parse(conditions).arguments(), "limit": limit}
         records, following = memoranda.ump.list_records(**where)
         for _ in range(page - 1):
-            # From the first on: one that was cut short, because its memories are large, ends where the next begins.
+            # A page of large memories may hold fewer than the limit, so only the cursors tell where a page begins.
             if following is None:
                 records = []
                 break
             records, following = memoranda.ump.list_records(**{**where, "after": following})
         short = memoranda.ump.short_ids([record["id"] for record in records])
         if not records:
-            note(_nothing_listed(memoranda, project))
+            note(_empty_list_message(memoranda, project))
 
-    def say() -> None:
+    def show() -> None:
         rows = [_row(record, short, exact=exact) for record in records]
         if rows:
             table(("id", "when", "kind", "project", "text"), rows, when_empty="")
         if following is not None:
             note(f"there are more: --page {page + 1}")
 
-    run.answer({"records": records, "next_page": None if following is None else page + 1}, say)
+    run.answer({"records": records, "next_page": None if following is None else page + 1}, show)
 
 
-def _since(memoranda: Memoranda, text: str) -> str:
-    """The moment that was so long ago, or the one that was named."""
-    from memoranda.model.instant import format_instant
-
+def _parse_since(memoranda: Memoranda, text: str) -> str:
+    """Return the moment that `--since` names: a date or RFC 3339, or a duration before now such as 7d."""
     if not text[-1:].isalpha() or text.endswith("Z"):
-        return moment(text) or text
-    return format_instant(memoranda.service.context.clock() - span_ms(text, "--since"))
+        return complete_date(text) or text
+    return format_instant(memoranda.service.context.clock() - read_duration_ms(text, "--since"))
 
 
 def _row(record: Record, short: Mapping[str, str], *, exact: bool) -> tuple[str, ...]:
-    import sys
-
     name = short[record["id"]] if sys.stdout.isatty() else record["id"]
     observed = record["time"].get("observed") or record["time"]["created"]
     text = one_line(record["body"]["text"])
-    cut = text if len(text) <= _LINE_CHARS else text[: _LINE_CHARS - 1] + "…"
-    return name, when(observed, exact=exact), record["kind"], record["scope"].get("project", "-"), cut
+    excerpt = text if len(text) <= _TEXT_CHARS else text[: _TEXT_CHARS - 1] + "…"
+    return name, when(observed, exact=exact), record["kind"], record["scope"].get("project", "-"), excerpt
 
 
-def _nothing_listed(memoranda: Memoranda, project: str | None) -> str:
-    found = memoranda.stats()
-    if not found.memories:
-        return "nothing is remembered yet"
-    others = ", ".join(f"{count} in {name or 'no project'}" for name, count in list(found.projects.items())[:5])
-    return f"nothing {f'in {project}' if project else 'like that'}; {others}"
+def _empty_list_message(memoranda: Memoranda, project: str | None) -> str:
+    """Return the message for an empty list, with the projects that do hold memories."""
+    statistics = memoranda.stats()
+    if not statistics.memories:
+        return "the store is empty"
+    projects = list(statistics.projects.items())[:_PROJECTS_NAMED]
+    counts = ", ".join(f"{count} in {name or 'no project'}" for name, count in projects)
+    return f"no matches{f' in {project}' if project else ''}; {counts}"
 
 
 def stats(*, run: GivenRun) -> None:
-    """Show how much is remembered, of what kind and where."""
+    """Count memories by kind and project."""
     with run.open() as memoranda:
-        found, owner = memoranda.stats(), memoranda.owner
+        statistics, owner = memoranda.stats(), memoranda.owner
     document = {
         "owner": owner,
-        "memories": found.memories,
-        "bytes": found.bytes,
-        "kinds": dict(found.kinds),
-        "projects": dict(found.projects),
+        "memories": statistics.memories,
+        "bytes": statistics.bytes,
+        "kinds": dict(statistics.kinds),
+        "projects": dict(statistics.projects),
     }
 
-    def say() -> None:
-        line(
-            f"{counted(found.memories, 'memory', 'memories')} of {owner}, {found.bytes or 0:,} bytes with their history"
-        )
-        for kind, count in found.kinds.items():
-            line(f"  {count:>8,}  {kind}")
-        for project, count in found.projects.items():
-            line(f"  {count:>8,}  in {one_line(project) or 'no project'}")
+    def show() -> None:
+        count, size = counted(statistics.memories, "memory", "memories"), f"{statistics.bytes or 0:,}"
+        line(f"{count} of {owner}, {size} bytes including earlier versions")
+        for kind, number in statistics.kinds.items():
+            line(f"  {number:>8,}  {kind}")
+        for project, number in statistics.projects.items():
+            line(f"  {number:>8,}  in {one_line(project) or 'no project'}")
 
-    run.answer(document, say)
+    run.answer(document, show)
 
 
 def undo(*, run: GivenRun) -> None:
-    """Take back the last change: what was remembered is forgotten, what was revised or forgotten is as before."""
+    """Undo the last change: a new memory is removed, a revised or forgotten one is restored."""
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
-    run.answer({"undone": undone.change, "id": undone.id, "now": undone.now}, lambda: line(undone.said))
+    run.answer({"undone": undone.change, "id": undone.id, "now": undone.now}, lambda: line(f"Undone: {undone.said}"))

@@ -1,159 +1,239 @@
-"""Every command: its name, where it lives and what it is for. Light, because `memoranda --help` reads only this."""
+"""The catalogue of commands: the name of each, the function that runs it, and its line in the overview.
+
+A target such as `memoranda.cli.browse:undo` names a module and a function in it. The catalogue imports none of these
+modules, because `memoranda --help` needs only their names; `command_line.py` imports the module of the command that
+runs, and `help.py` the modules of those it describes.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One command."""
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A command, and the commands below it, such as `add` below `key`."""
 
     name: str
+    # The function as `module:function`; empty if only the commands below it can run.
     target: str
-    summary: str
+    # The line in the overview; for a command below another, help shows the first line of its docstring instead.
+    summary: str = ""
+    # Commands below it, under the headings that help shows.
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def below(self) -> dict[str, Entry]:
+        """The commands below it, by name."""
+        return {entry.name: entry for section in self.sections for entry in section.entries}
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Commands that belong together."""
+    """A heading, and the commands listed under it."""
 
     title: str
     entries: tuple[Entry, ...]
 
 
-def _entries(module: str, *commands: tuple[str, str, str]) -> tuple[Entry, ...]:
-    return tuple(Entry(name, f"memoranda.cli.{module}:{target}", summary) for name, target, summary in commands)
+def _command(name: str, target: str, summary: str) -> Entry:
+    return Entry(name=name, target=f"memoranda.cli.{target}", summary=summary)
 
 
-SECTIONS: tuple[Section, ...] = (
-    Section(
-        "Memories",
-        (
-            *_entries(
-                "memories",
-                ("remember", "remember", "Remember a text."),
-                ("recall", "recall", "Find the best memories for a question."),
-                ("show", "get", "Show one memory."),
-                ("get", "get", "The same as show."),
-                ("revise", "revise", "Write a new version of a memory."),
-                ("edit", "edit", "Change the text of a memory in your editor."),
-                ("forget", "forget", "Forget a memory, or erase it for good."),
-                ("suspicious", "suspicious", "List memories that read as if they gave orders to a model."),
-                ("redact", "redact", "List memories that look like secrets, or take the secret out of one."),
-                ("history", "history", "Show all versions of a memory."),
-                ("feedback", "feedback", "Say what became of a recalled memory."),
-            ),
-            *_entries(
-                "browse",
-                ("list", "list_memories", "Show the latest memories."),
-                ("stats", "stats", "Show how much is remembered, of what kind and where."),
-                ("undo", "undo", "Take back the last change."),
-            ),
-            *_entries("rules", ("rules", "rules", "Show or change what holds for your memory: presets and limits.")),
-            *_entries("cal.command", ("cal", "cal", "Ask in CAL, the query language of memory, or at its prompt.")),
-            *_entries(
-                "consolidate",
-                ("consolidate", "consolidate", "Show what memories come to together, and write it down."),
-            ),
-        ),
-    ),
-    Section(
-        "Agents",
-        (
-            *_entries(
-                "connect",
-                ("connect", "connect", "Add the memory to the agents on this machine: Claude Code, Cursor, Codex …"),
-                ("disconnect", "disconnect", "Take the memory out of them again."),
-            ),
-            *_entries("hook", ("hook", "hook", "What a host runs when a session begins or ends.")),
-            *_entries(
-                "openwop",
-                ("openwop", "openwop", "Agent memory of openwop: entries, distillation, commitments."),
-                ("distill", "distill", "Make an archive of memories within a budget of tokens."),
-                ("commitments", "commitments", "What was promised in memories, and when it is due."),
-                ("proposals", "proposals", "What agents propose to learn: apply it, or refuse it."),
-            ),
-        ),
-    ),
-    Section(
-        "Files",
-        (
-            *_entries(
-                "exchange",
-                ("export", "export", "Write memories to a file or a folder."),
-                ("import", "import_files", "Take memories in from files or folders."),
-                ("verify", "verify", "Check signatures: of the whole store, or of files."),
-            ),
-            *_entries("convert", ("convert", "convert", "Write a file in another form, without a store.")),
-            *_entries("oams.command", ("oams", "oams", "Memories of OAMS: in the store, and in files.")),
-            *_entries("oms.command", ("oms", "oms", "Memory grains (OMS): in the store, and in .mg files.")),
-            *_entries(
-                "backup",
-                ("backup", "backup", "Write the whole store, with its keys, to one file."),
-                ("restore", "restore", "Put a store back from a backup."),
-            ),
-            *_entries(
-                "migrate_store",
-                ("migrate-store", "migrate_store", "Move the whole store from SQLite to PostgreSQL, or back."),
-            ),
-            *_entries("folder", ("sync", "sync", "Keep a folder of Markdown files and the store the same.")),
-        ),
-    ),
-    Section(
-        "Servers",
-        (
-            *_entries(
-                "serve",
-                ("serve", "serve", "Serve the memories over HTTP, with MCP at /mcp and pages at /console/."),
-                ("console", "console", "Print a link that signs a browser in to a running server."),
-            ),
-            *_entries("health", ("health", "health", "Ask a running server whether it and its store answer.")),
-            *_entries("mcp", ("mcp", "mcp", "Serve the memories to one agent over MCP on standard input and output.")),
-        ),
-    ),
-    Section(
-        "Access and care",
-        (
-            *_entries(
-                "access",
-                ("key", "key", "API keys, and the operator's own key."),
-                ("token", "token", "Capability tokens."),
-            ),
-            *_entries(
-                "config", ("config", "config", "Show the settings in force, and where each comes from; set one.")
-            ),
-            *_entries("audit", ("audit", "audit", "Show who did what, and check that nothing is missing.")),
-            *_entries(
-                "doctor",
-                ("doctor", "doctor", "Look for what is wrong and say how to mend it."),
-                ("purge", "purge", "Erase now what is past its retention."),
-                ("reindex", "reindex", "Make the word index anew from the documents."),
-            ),
-            *_entries("models", ("models", "models", "Models that tell what texts mean.")),
-            *_entries("completion", ("completion", "completion", "Print the completion script for a shell.")),
+def _below(title: str, module: str, functions: str) -> Section:
+    """List commands below another: names of functions in one module, or NAME=FUNCTION where the two differ."""
+    entries: list[Entry] = []
+    for word in functions.split():
+        name, _, function = word.partition("=")
+        entries.append(Entry(name=name, target=f"memoranda.cli.{module}:{function or name.replace('-', '_')}"))
+    return Section(title, tuple(entries))
+
+
+_OPENWOP_COMMITMENTS = "commitments=list_commitments cancel snooze"
+
+_MEMORIES = Section(
+    "Memories",
+    (
+        _command("remember", "remember:remember", "Remember a text."),
+        _command("recall", "recall:recall", "Find the best memories for a question."),
+        _command("show", "memories:get", "Show one memory."),
+        _command("get", "memories:get", "Show one memory (same as show)."),
+        _command("revise", "remember:revise", "Write a new version of a memory."),
+        _command("edit", "editor:edit", "Change the text of a memory in your editor."),
+        _command("forget", "memories:forget", "Forget a memory, or erase it permanently."),
+        _command("suspicious", "screening:suspicious", "List memories that look like prompt injection."),
+        _command("redact", "screening:redact", "List likely secrets, or redact them permanently."),
+        _command("history", "memories:history", "Show all versions of a memory."),
+        _command("feedback", "memories:feedback", "Report how a recalled memory was used."),
+        _command("list", "browse:list_memories", "List memories, last updated first."),
+        _command("stats", "browse:stats", "Count memories by kind and project."),
+        _command("undo", "browse:undo", "Undo the last change."),
+        _command("rules", "rules:rules", "Show or change your compliance presets and limits."),
+        _command("cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."),
+        Entry(
+            name="consolidate",
+            target="memoranda.cli.consolidate:dream",
+            summary="Combine related memories: preview the results, then write them.",
+            sections=(_below("Commands", "consolidate", "refuse runs undo"),),
         ),
     ),
 )
 
+_AGENTS = Section(
+    "Agents",
+    (
+        _command("connect", "connect:connect", "Add Memoranda to the agents on this machine: Claude Code, Cursor, …"),
+        _command("disconnect", "connect:disconnect", "Remove Memoranda from them again."),
+        _command("hook", "hook:hook", "Handle a session event; run by agents, not by people."),
+        Entry(
+            name="openwop",
+            target="",
+            summary="Agent memory of openwop: entries, distillation, commitments.",
+            sections=(
+                _below("Entries", "openwop", "put list=list_entries get delete"),
+                _below("Maintenance", "openwop", "compact distill schedules consolidate"),
+                _below("Commitments", "openwop", _OPENWOP_COMMITMENTS),
+            ),
+        ),
+        _command("distill", "openwop:distill", "Summarise entries of openwop within a token budget."),
+        Entry(
+            name="commitments",
+            target="memoranda.cli.openwop:list_commitments",
+            summary="List, postpone or cancel commitments found in memories.",
+            sections=(_below("Commands", "openwop", "cancel snooze"),),
+        ),
+        Entry(
+            name="proposals",
+            target="",
+            summary="Review what agents propose to learn: apply or reject it.",
+            sections=(
+                _below(
+                    "Commands",
+                    "proposals",
+                    "list=list_proposals show synthesise revise apply approve reject archive",
+                ),
+            ),
+        ),
+    ),
+)
+
+_FILES = Section(
+    "Files",
+    (
+        _command("export", "export:export", "Write memories to a file or a folder."),
+        _command("import", "importing:import_files", "Read memories from files or folders into the store."),
+        _command("verify", "verify:verify", "Check signatures of the whole store, or of files."),
+        _command("convert", "convert:convert", "Convert a file to another format, without a store."),
+        Entry(
+            name="oams",
+            target="",
+            summary="Memories of OAMS, in the store and in files.",
+            sections=(
+                _below("In the store, or in a JSONL file", "oams.verbs", "recall list=list_memories get namespaces"),
+                _below("In the store", "oams.verbs", "store forget"),
+                _below("In files, without a store", "oams.files", "validate"),
+            ),
+        ),
+        Entry(
+            name="oms",
+            target="",
+            summary="Memory grains (OMS), in the store and in .mg files.",
+            sections=(
+                Section(
+                    "In files, without a store",
+                    (
+                        *_below("", "oms.files", "inspect verify pack unpack").entries,
+                        *_below("", "oms.signing", "sign disclose").entries,
+                    ),
+                ),
+                Section(
+                    "In the store",
+                    (
+                        *_below("", "oms.adding", "put").entries,
+                        *_below("", "oms.store", "get find").entries,
+                        *_below("", "oms.adding", "supersede").entries,
+                        *_below("", "oms.store", "verification hold erase erase-user consent rotate-key").entries,
+                    ),
+                ),
+            ),
+        ),
+        _command("backup", "backup:backup", "Write the whole store, with its keys, to one file."),
+        _command("restore", "backup:restore", "Restore a store from a backup."),
+        _command("migrate-store", "migrate_store:migrate_store", "Copy the store from SQLite to PostgreSQL, or back."),
+        _command("sync", "folder:sync", "Keep a folder of Markdown files in step with the store."),
+    ),
+)
+
+_SERVERS = Section(
+    "Servers",
+    (
+        _command("serve", "serve:serve", "Serve memories over HTTP, with MCP at /mcp and a console at /console/."),
+        _command("console", "console:console", "Print a link that signs a browser in to a running server."),
+        _command("health", "health:health", "Check that a running server and its store answer."),
+        _command("mcp", "mcp:mcp", "Serve memories to one agent over MCP on standard input and output."),
+    ),
+)
+
+_ADMINISTRATION = Section(
+    "Access and administration",
+    (
+        Entry(
+            name="key",
+            target="",
+            summary="API keys, and the operator's own key.",
+            sections=(_below("Commands", "access", "show add list=list_keys revoke program"),),
+        ),
+        Entry(
+            name="token",
+            target="",
+            summary="Capability tokens.",
+            sections=(_below("Commands", "access", "mint inspect revoke=revoke_token"),),
+        ),
+        Entry(
+            name="config",
+            target="memoranda.cli.config:show",
+            summary="Show the settings in force and their origin, or change one.",
+            sections=(_below("Commands", "config", "set=set_one unset"),),
+        ),
+        Entry(
+            name="audit",
+            target="memoranda.cli.audit:show",
+            summary="Show who did what, and check that the record is complete.",
+            sections=(_below("Commands", "audit", "prune"),),
+        ),
+        _command("doctor", "doctor:doctor", "Look for problems and say how to fix them."),
+        _command("purge", "maintenance:purge", "Erase memories past their retention period now."),
+        _command("reindex", "maintenance:reindex", "Rebuild the search index from the documents."),
+        Entry(
+            name="models",
+            target="memoranda.cli.models:show",
+            summary="Embedding models for semantic search.",
+            sections=(_below("Commands", "models", "add embed drop"),),
+        ),
+        _command("completion", "completion:completion", "Print the completion script for a shell."),
+    ),
+)
+
+SECTIONS: tuple[Section, ...] = (_MEMORIES, _AGENTS, _FILES, _SERVERS, _ADMINISTRATION)
+
 OPTIONS: tuple[tuple[str, str], ...] = (
-    ("--data DIR", "the data directory (MEMORANDA_HOME; by default ~/.memoranda)"),
+    ("--data DIR", "the data directory (MEMORANDA_HOME; default: ~/.memoranda)"),
     (
         "--store URL",
-        "the store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE; by default memoranda.db in --data)",
+        "the store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE; default: memoranda.db in --data)",
     ),
-    ("--owner NAME", "whose memory it is (MEMORANDA_OWNER; by default the operator's DID)"),
+    ("--owner NAME", "the owner of the memories (MEMORANDA_OWNER; default: the operator's DID)"),
     ("--json", "answer in JSON on standard output, and write nothing else there"),
-    ("--help, -h", "show this, or the help of a command"),
+    ("--help, -h", "show this help, or the help of a command"),
     ("--version", "show the version"),
 )
 
 
 def overview() -> str:
-    """The help of `memoranda` itself."""
+    """Return the help of `memoranda` itself."""
     lines = ["Usage: memoranda COMMAND [OPTIONS]", "", "The memory of AI agents, kept by the people it belongs to."]
     for section in SECTIONS:
         lines += ["", f"{section.title}:"]
-        lines += [f"  {entry.name:<12}  {entry.summary}" for entry in section.entries]
+        lines += [f"  {entry.name:<13}  {entry.summary}" for entry in section.entries]
     lines += ["", "Options, before or after the command:"]
-    lines += [f"  {flag:<12}  {meaning}" for flag, meaning in OPTIONS]
-    lines += ["", "More about a command: memoranda COMMAND --help"]
+    lines += [f"  {flag:<13}  {meaning}" for flag, meaning in OPTIONS]
+    lines += ["", "Help for one command: memoranda COMMAND --help"]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """From the tokens of a command line to the command that runs.
 
-Options of every command (`--data`, `--store`, `--owner`, `--json`) may stand before or behind its name. The catalogue
-names every command and the module that has it, so that only the module of the one that runs is loaded.
+The options of every command (`--data`, `--store`, `--owner`, `--json`) may stand before or after its name. The
+catalogue names the module of each command, so that only the module of the command that runs is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS, Entry, overview
-from memoranda.cli.commands import App, Function, WrongUsage
+from memoranda.cli.commands import Function, WrongUsage
 from memoranda.cli.parser import is_option, parse_call, unknown
 from memoranda.cli.run import Run
 from memoranda.cli.show import note
@@ -28,7 +28,7 @@ def run_command(tokens: Sequence[str]) -> object:
     """Run the command that the tokens name. Raises WrongUsage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     wants_help = not _HELP.isdisjoint(tokens[:end])
-    run, words = _shared_options([word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help)
+    run, words = _read_shared_options([word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help)
     if wants_help:
         words = [word for word in words if not is_option(word)]
     if not words and end == len(tokens):
@@ -37,8 +37,9 @@ def run_command(tokens: Sequence[str]) -> object:
     if words == ["--version"]:
         print(__version__)
         return None
-    function, path, arguments = _find_command([*words, *tokens[end:]])
-    if wants_help or function is None:
+    entry, path, arguments = _find_command([*words, *tokens[end:]])
+    if wants_help or not entry.target:
+        # Reads the docstrings and parameters of commands: nothing that a command needs to run.
         from memoranda.cli.help import help_of
 
         print(help_of(path), end="")
@@ -48,49 +49,51 @@ def run_command(tokens: Sequence[str]) -> object:
 
         set_up_early()
     try:
-        call = parse_call(function, arguments, run)
+        call = parse_call(load_command(entry), arguments, run)
     except WrongUsage as error:
         raise WrongUsage(str(error), " ".join(path)) from None
     return _run(call)
 
 
 def _run(call: Callable[[], object]) -> object:
+    """Run a command, and report likely secrets in what it wrote."""
+    # Loads logging, which help does without.
     from memoranda.service.core.noticing import noticing
 
-    with noticing() as noticed:
+    with noticing() as secrets:
         result = call()
-    if noticed.kinds:
-        note(str(noticed))
+    if secrets.kinds:
+        note(str(secrets))
     return result
 
 
-def _find_command(words: Sequence[str]) -> tuple[Function | None, list[str], Sequence[str]]:
-    """Return a command, the words that name it and the rest; None for one that only has others below it."""
+def _find_command(words: Sequence[str]) -> tuple[Entry, list[str], Sequence[str]]:
+    """Return the entry of a command, the words that name it, and the words behind those. Raises WrongUsage."""
     entries = {entry.name: entry for section in SECTIONS for entry in section.entries}
     entry = entries.get(words[0])
     if entry is None:
         kind = "option" if is_option(words[0]) else "command"
         raise WrongUsage(unknown(kind, words[0], entries))
-    command = load_command(entry)
-    if not isinstance(command, App):
-        return command, [entry.name], words[1:]
-    below = command.commands.get(words[1]) if len(words) > 1 else None
+    below = entry.below.get(words[1]) if len(words) > 1 else None
     if below is not None:
-        return below.function, [entry.name, words[1]], words[2:]
-    if command.otherwise is None and len(words) > 1:
-        raise WrongUsage(unknown("command", words[1], command.commands), entry.name)
-    return command.otherwise, [entry.name], words[1:]
+        return below, [entry.name, below.name], words[2:]
+    if not entry.target and len(words) > 1:
+        raise WrongUsage(unknown("command", words[1], entry.below), entry.name)
+    return entry, [entry.name], words[1:]
 
 
-def load_command(entry: Entry) -> Function | App:
-    """Return the command that an entry of the catalogue names."""
+def load_command(entry: Entry) -> Function:
+    """Import the function that runs a command."""
     module, _, name = entry.target.partition(":")
-    command: Function | App = getattr(import_module(module), name)
-    return command
+    function: Function = getattr(import_module(module), name)
+    return function
 
 
-def _shared_options(tokens: Sequence[str], *, is_lenient: bool = False) -> tuple[Run, list[str]]:
-    """Return the options that every command has, and the tokens without them. `is_lenient`: a value may be missing."""
+def _read_shared_options(tokens: Sequence[str], *, is_lenient: bool = False) -> tuple[Run, list[str]]:
+    """Return the options of every command, and the tokens that are none of them. Raises WrongUsage.
+
+    `is_lenient`: a value may be missing.
+    """
     values: dict[str, str] = {}
     words: list[str] = []
     is_json, remaining = False, iter(tokens)

@@ -1,21 +1,20 @@
-"""Declarations of commands: parameters, the commands below a command, and the headings under which help lists them.
+"""Declarations that a command makes about its parameters, and the error for a wrong command line.
 
-`parser.py` reads them for one command line, `help.py` for help, the reference page and completion.
+`parser.py` reads the declarations to parse a command line, `help.py` to write help, the reference page and completion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, get_args
 
 import msgspec
 
 Function = Callable[..., Any]
-F = TypeVar("F", bound=Function)
 
 
 class WrongUsage(Exception):
-    """The command line says something that `command`, or none, understands. The message says what."""
+    """A mistake in the command line, found while parsing `command`, or before any command was recognised."""
 
     def __init__(self, message: str, command: str = "") -> None:
         super().__init__(message)
@@ -23,7 +22,7 @@ class WrongUsage(Exception):
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and help of a parameter, beside its type. A class of options has none: each field has its own."""
+    """The names and the help of a parameter; its type is the annotation. Each field of a class of options has one."""
 
     name: str | tuple[str, ...] = ()
     help: str = ""
@@ -38,46 +37,3 @@ def type_and_parameter(annotation: Any) -> tuple[Any, Parameter]:
     metadata = getattr(annotation, "__metadata__", ())
     kind = get_args(annotation)[0] if metadata else annotation
     return kind, next((item for item in metadata if isinstance(item, Parameter)), Parameter())
-
-
-class Group(msgspec.Struct, frozen=True):
-    """A heading under which commands are listed."""
-
-    title: str
-    sort_key: int = 0
-
-
-class Command(msgspec.Struct, frozen=True):
-    """One command below another."""
-
-    function: Function
-    group: Group | None = None
-
-
-class App:
-    """A command with commands below it."""
-
-    def __init__(self, *, name: str, about: str) -> None:
-        self.name = name
-        self.about = about
-        self.commands: dict[str, Command] = {}
-        # The command that runs where none of those is named.
-        self.otherwise: Function | None = None
-
-    @overload
-    def command(self, function: F, *, name: str | None = None, group: Group | None = None) -> F: ...
-    @overload
-    def command(self, *, name: str | None = None, group: Group | None = None) -> Callable[[F], F]: ...
-    def command(self, function: Any = None, *, name: str | None = None, group: Group | None = None) -> Any:
-        """Add a command: a decorator, with or without arguments."""
-
-        def add(command: Function) -> Function:
-            self.commands[name or command.__name__.replace("_", "-")] = Command(command, group)
-            return command
-
-        return add if function is None else add(function)
-
-    def default(self, function: F) -> F:
-        """Set what runs without the name of a command below: a decorator."""
-        self.otherwise = function
-        return function

@@ -1,10 +1,11 @@
-"""completion: the script that lets a shell complete commands, options and the values that are listed."""
+"""completion: print the script that lets a shell complete commands, options and listed values."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from memoranda.cli.commands import Parameter
+from memoranda.cli.completion_scripts import script_for
 from memoranda.cli.run import GivenRun
 
 Shell = Literal["bash", "zsh", "fish", "powershell"]
@@ -20,7 +21,5 @@ def completion(
 
     For bash: memoranda completion bash > ~/.local/share/bash-completion/completions/memoranda
     """
-    from memoranda.cli.completion_scripts import script_for
-
     script = script_for(shell)
     run.answer({"script": script}, lambda: print(script))

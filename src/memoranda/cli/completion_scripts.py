@@ -1,4 +1,4 @@
-"""Completion scripts for shells, made from the declarations of the commands."""
+"""Completion scripts for shells, generated from the help pages of the commands."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from memoranda.cli.help import Page, first_line, pages
 
 _SHARED: Final = tuple(flag.split()[0].rstrip(",") for flag, _ in OPTIONS)
 
-# The words before the cursor decide: behind the name of a command its options and commands, behind an option whose
-# values are listed those, and files wherever nothing else is known.
+# Behind the name of a command, its options and the commands below it are completed; behind an option with listed
+# values, those values; anywhere else, file names.
 _BASH: Final = """\
 _memoranda() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" path="" word
@@ -72,19 +72,22 @@ def script_for(shell: str) -> str:
 
 
 def _paths(all_pages: list[Page], *, depth: int) -> list[str]:
+    """Return the names of commands of one depth: 1 for `key`, 2 for `key add`."""
     return [" ".join(page.path) for page in all_pages if len(page.path) == depth]
 
 
 def _words(all_pages: list[Page]) -> Iterator[tuple[str, list[str]]]:
-    """Yield what may stand behind each command, and behind none."""
+    """Yield each command, first the empty one, with the words that may follow it."""
     yield "", [*_paths(all_pages, depth=1), *_SHARED]
     for page in all_pages:
         options = [name for slot in page.options for name in (*slot.options, slot.negative) if name]
         choices = [choice for slot in page.arguments for choice in slot.choices]
-        yield " ".join(page.path), [*page.commands, *choices, *options, *_SHARED]
+        commands = [entry.name for section in page.sections for entry in section.entries]
+        yield " ".join(page.path), [*commands, *choices, *options, *_SHARED]
 
 
 def _bash_values(all_pages: list[Page]) -> Iterator[str]:
+    """Yield a case of the script for each option with listed values."""
     for page in all_pages:
         for slot in page.options:
             for name in slot.options if slot.choices else ():
@@ -93,6 +96,7 @@ def _bash_values(all_pages: list[Page]) -> Iterator[str]:
 
 
 def _fish_lines(all_pages: list[Page]) -> Iterator[str]:
+    """Yield a `complete` line for each command and each option."""
     for page in all_pages:
         *parents, name = page.path
         if parents:
@@ -103,7 +107,8 @@ def _fish_lines(all_pages: list[Page]) -> Iterator[str]:
             yield f"complete -c memoranda -n __fish_use_subcommand -a {name} -d {_quoted(_summary(page))}"
             condition = f"__fish_seen_subcommand_from {name}"
         for slot in page.options:
-            values = f" -x -a {_quoted(' '.join(slot.choices))}" if slot.choices else "" if slot.is_flag else " -r"
+            needs_value = "" if slot.is_flag else " -r"
+            values = f" -x -a {_quoted(' '.join(slot.choices))}" if slot.choices else needs_value
             for option in filter(None, (*slot.options, slot.negative)):
                 flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
                 yield f"complete -c memoranda -n {_quoted(condition)} {flag}{values} -d {_quoted(slot.help)}"

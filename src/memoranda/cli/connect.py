@@ -1,23 +1,27 @@
-"""connect, disconnect: the memory in the configuration of the agents on this machine."""
+"""connect and disconnect: add Memoranda to the configuration of agents on this machine, or remove it.
+
+An agent program, such as Claude Code or Cursor, is called a host. `hosts.plan` computes the edits of its files; this
+module shows them, applies them and reports the result.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, note, table
+from memoranda.cli.show import counted, is_confirmed, line, note, table
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
+from memoranda.hosts.check import tools_of
+from memoranda.hosts.plan import Edit, State, look, plan_connect, plan_disconnect, snippet
+from memoranda.hosts.table import HOSTS, Host, Machine, Server
+from memoranda.settings import SETTINGS_FILE, Settings, origins
 
-if TYPE_CHECKING:
-    from memoranda.hosts.plan import Edit, State
-    from memoranda.hosts.table import Host, Machine, Server
-
-Name = Annotated[str, Parameter(name="HOST", help="Which; all are shown if none is named.")]
-All = Annotated[bool, Parameter(name="--all", help="All that are on this machine.")]
+Name = Annotated[str, Parameter(name="HOST", help="An agent program; without one, all are listed.")]
+All = Annotated[bool, Parameter(name="--all", help="All agent programs on this machine.")]
 DryRun = Annotated[bool, Parameter(help="Show what would change, and change nothing.")]
 
 
@@ -26,51 +30,49 @@ def connect(
     all_: All = False,
     rules: Annotated[
         bool,
-        Parameter(help="Also tell its agents how to use the memory, in the host's own text for that (CLAUDE.md …)."),
+        Parameter(help="Also add instructions for using the memory to the file that its agents read (CLAUDE.md …)."),
     ] = False,
     hooks: Annotated[
         bool,
         Parameter(
-            help="Also let it tell the memory when a session begins and ends: what is known is shown to the agent, "
-            "and what was asked is remembered."
+            help="Also run hooks when a session begins and ends: the agent is shown related memories, and prompts are "
+            "remembered."
         ),
     ] = False,
-    yes: Annotated[bool, Parameter(help="All that a host offers, the text and the hooks, and no questions.")] = False,
+    yes: Annotated[bool, Parameter(help="Add instructions and hooks wherever possible, without asking.")] = False,
     dry_run: DryRun = False,
-    print_: Annotated[bool, Parameter(name="--print", help="Print what to paste, and change nothing.")] = False,
-    no_check: Annotated[bool, Parameter(help="Do not start the server first to see that it answers.")] = False,
+    print_: Annotated[
+        bool, Parameter(name="--print", help="Print the configuration to paste, and change nothing.")
+    ] = False,
+    no_check: Annotated[bool, Parameter(help="Do not check first that the server starts.")] = False,
     run: GivenRun,
 ) -> int | None:
-    """Add the memory to agents on this machine, or show which there are.
+    """Add Memoranda to agent programs on this machine; without HOST, list them.
 
-    The change is shown, and what the file said before is kept beside it. Nothing else in the file is touched.
+    The change is shown, and a copy of the file as it was is kept next to it. The rest of the file stays unchanged.
     """
-    from memoranda.hosts.check import tools_of
-    from memoranda.hosts.plan import plan_connect
-    from memoranda.hosts.table import Machine
-
-    machine, server = Machine.this(), _server(run)
+    machine, server = Machine.this(), _server_command(run)
     if print_:
-        _print(_chosen(names, all_, machine, missing_too=True), machine, server, run)
+        _print_snippets(_find_hosts(names, all_, machine, include_missing=True), machine, server, run)
         return None
     if not names and not all_:
-        _show(machine, run)
+        _list_hosts(machine, run)
         return None
-    chosen = _chosen(names, all_, machine)
+    hosts = _find_hosts(names, all_, machine)
     if not (hooks or rules or yes or dry_run or run.json):
-        hooks, rules = _asked(chosen)
+        hooks, rules = _ask_for_extras(hosts)
     hooks, rules = hooks or yes, rules or yes
-    edits, refused = _plan(chosen, lambda host: plan_connect(host, machine, server, rules=rules, hooks=hooks))
+    edits, problems = _plan(hosts, lambda host: plan_connect(host, machine, server, rules=rules, hooks=hooks))
     tools: tuple[str, ...] = ()
-    if any(each.is_change for each in edits) and not dry_run and not no_check:
+    if any(edit.is_change for edit in edits) and not dry_run and not no_check:
         tools = tools_of(server)
         note(f"the server answers, with {counted(len(tools), 'tool')}")
-    for host in chosen:
+    for host in hosts:
         if rules and not yes and not host.rules:
-            note(f"{host.title} has no file of rules for every project; paste the text from docs/howto/connect.md")
+            note(f"{host.title} has no instructions file for all projects; paste the text from docs/howto/connect.md")
         if hooks and not yes and host.hooks is None:
-            note(f"{host.title} has no hooks for the beginning and the end of a session")
-    code = _do(edits, refused, dry_run=dry_run, run=run, words=("connected", "was connected already"))
+            note(f"{host.title} has no hooks for the start and the end of a session")
+    code = _apply(edits, problems, dry_run=dry_run, run=run, words=("connected", "was already connected"))
     for edit in edits:
         if edit.what == "hooks" and edit.is_change and edit.host.hooks is not None and edit.host.hooks.note:
             note(edit.host.hooks.note)
@@ -78,50 +80,41 @@ def connect(
 
 
 def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun) -> int | None:
-    """Take the memory out of agents on this machine, or show which there are. Their files are as they were before."""
-    from memoranda.hosts.plan import plan_disconnect
-    from memoranda.hosts.table import Machine
-
+    """Remove Memoranda from agent programs on this machine; without HOST, list them. Nothing else in a file changes."""
     machine = Machine.this()
     if not names and not all_:
-        _show(machine, run)
+        _list_hosts(machine, run)
         return None
-    chosen = _chosen(names, all_, machine, missing_too=True)
-    edits, refused = _plan(chosen, lambda host: plan_disconnect(host, machine))
-    return _do(edits, refused, dry_run=dry_run, run=run, words=("disconnected", "was not connected"))
+    hosts = _find_hosts(names, all_, machine, include_missing=True)
+    edits, problems = _plan(hosts, lambda host: plan_disconnect(host, machine))
+    return _apply(edits, problems, dry_run=dry_run, run=run, words=("disconnected", "was not connected"))
 
 
-def _asked(hosts: Sequence[Host]) -> tuple[bool, bool]:
-    """Whether hooks and rules are wanted, too; a person at a terminal is asked, where a host has them."""
+def _ask_for_extras(hosts: Sequence[Host]) -> tuple[bool, bool]:
+    """Ask a person at a terminal about hooks and rules, if any host supports them; return the two answers."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False, False
-    with_hooks = ", ".join(each.title for each in hosts if each.hooks is not None)
-    with_rules = ", ".join(each.title for each in hosts if each.rules)
-    return (
-        bool(with_hooks) and _agreed(f"Recall when a session begins, and remember when it ends ({with_hooks})?"),
-        bool(with_rules) and _agreed(f"Tell agents how to use the memory, in a text that they read ({with_rules})?"),
-    )
+    with_hooks = ", ".join(host.title for host in hosts if host.hooks is not None)
+    with_rules = ", ".join(host.title for host in hosts if host.rules)
+    hooks_question = f"Recall when a session begins, and remember when it ends ({with_hooks})?"
+    rules_question = f"Add instructions for using the memory to the file that agents read ({with_rules})?"
+    hooks = bool(with_hooks) and is_confirmed(hooks_question)
+    return hooks, bool(with_rules) and is_confirmed(rules_question)
 
 
-def _agreed(question: str) -> bool:
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _server(run: GivenRun) -> Server:
-    """How a host is to start the memory: from anywhere, with no shell around it, and over the same store."""
-    from memoranda.hosts.table import Server
-    from memoranda.settings import SETTINGS_FILE, Settings, origins
-
+def _server_command(run: GivenRun) -> Server:
+    """Return the command with which a host starts Memoranda: from any folder, without a shell, on the same store."""
     settings = run.settings()
-    started = Path(sys.argv[0])
-    beside = Path(sys.executable).with_name(started.name if started.stem == "memoranda" else "memoranda")
-    program = started if started.stem == "memoranda" and started.is_file() else beside
+    # The program that runs now, or the one installed next to this Python.
+    program = Path(sys.argv[0])
+    if program.stem != "memoranda" or not program.is_file():
+        name = program.name if program.stem == "memoranda" else "memoranda"
+        program = Path(sys.executable).with_name(name)
     command = [str(program.absolute())] if program.is_file() else [sys.executable, "-m", "memoranda"]
     args = [*command[1:], "mcp"]
     if settings.home != Settings().home:
         args += ["--data", str(settings.home.absolute())]
-    # What the file in the data directory says, the server reads there; the host knows nothing of this shell.
+    # The server reads memoranda.toml in the data directory, but it does not inherit the environment of this shell.
     inherited = origins(settings.home)
     for name, typed, value in (("store", run.store, settings.store), ("owner", run.owner, settings.owner)):
         if typed is not None or (value and inherited.get(name, SETTINGS_FILE) != SETTINGS_FILE):
@@ -129,48 +122,52 @@ def _server(run: GivenRun) -> Server:
     return Server(command[0], tuple(args))
 
 
-def _chosen(names: Sequence[str], all_: bool, machine: Machine, *, missing_too: bool = False) -> list[Host]:
-    """Return the hosts of these names; a program that may be installed in two places has two of one name."""
-    from memoranda.hosts.table import HOSTS
+def _find_hosts(names: Sequence[str], all_: bool, machine: Machine, *, include_missing: bool = False) -> list[Host]:
+    """Return the hosts of these names; a program that can be installed in two places is two hosts of one name.
 
+    Raises InvalidInput for an unknown name, NotFound for a host that is not installed.
+    """
     if all_:
         return [host for host in HOSTS if host.is_here(machine)]
     if not names:
         return list(HOSTS)
-    chosen: list[Host] = []
+    found_hosts: list[Host] = []
     for name in dict.fromkeys(names):
         hosts = [host for host in HOSTS if host.name == name]
         if not hosts:
-            names_here = ", ".join(dict.fromkeys(host.name for host in HOSTS))
-            raise InvalidInput(f"there is no host {name!r}; there are {names_here}")
-        present = hosts if missing_too else [host for host in hosts if host.is_here(machine)]
+            known_names = ", ".join(dict.fromkeys(host.name for host in HOSTS))
+            raise InvalidInput(f"unknown agent program {name!r}; known are {known_names}")
+        present = hosts if include_missing else [host for host in hosts if host.is_here(machine)]
         if not present:
-            raise NotFound(f"{hosts[0].title} is not on this machine; for another: memoranda connect {name} --print")
-        chosen += present
-    return chosen
+            raise NotFound(
+                f"{hosts[0].title} is not on this machine; to set it up on another: memoranda connect {name} --print"
+            )
+        found_hosts += present
+    return found_hosts
 
 
-def _plan(hosts: Sequence[Host], planned: Callable[[Host], list[Edit]]) -> tuple[list[Edit], dict[str, str]]:
-    """What would change, and what is refused about which host: the others go on."""
+def _plan(hosts: Sequence[Host], plan_host: Callable[[Host], list[Edit]]) -> tuple[list[Edit], dict[str, str]]:
+    """Return the edits of all hosts, and the problems by host name. A problem does not stop the other hosts."""
     edits: list[Edit] = []
-    refused: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for host in hosts:
         try:
-            edits += planned(host)
+            edits += plan_host(host)
         except MemorandaError as error:
-            _refuse(refused, host, str(error))
-    return edits, refused
+            _add_problem(problems, host, str(error))
+    return edits, problems
 
 
-def _refuse(refused: dict[str, str], host: Host, message: str) -> None:
-    """Add a message to those of a host: its name may stand for two installations."""
-    refused[host.name] = "; ".join(filter(None, (refused.get(host.name), message)))
+def _add_problem(problems: dict[str, str], host: Host, message: str) -> None:
+    """Add a problem of a host, whose name may stand for two installations."""
+    problems[host.name] = "; ".join(filter(None, (problems.get(host.name), message)))
 
 
-def _do(
-    edits: Sequence[Edit], refused: dict[str, str], *, dry_run: bool, run: GivenRun, words: tuple[str, str]
+def _apply(
+    edits: Sequence[Edit], problems: dict[str, str], *, dry_run: bool, run: GivenRun, words: tuple[str, str]
 ) -> int | None:
-    done: list[dict[str, Any]] = []
+    """Apply the edits and report them; return the exit code. `words` say that an entry changed, or that it did not."""
+    changes: list[dict[str, Any]] = []
     for edit in edits:
         if edit.what != "server" and not edit.is_change:
             continue
@@ -180,69 +177,70 @@ def _do(
             try:
                 edit.apply()
             except (MemorandaError, OSError) as error:
-                _refuse(refused, edit.host, str(error))
+                _add_problem(problems, edit.host, str(error))
                 continue
-        kept = edit.backup if edit.backup.exists() else None
-        done.append({**_about(edit), "diff": edit.diff(), "backup": None if kept is None else str(kept)})
+        backup = str(edit.backup) if edit.backup.exists() else None
+        changes.append({**_document(edit), "diff": edit.diff(), "backup": backup})
         if not run.json:
-            said = {"rules": "text for its agents", "hooks": "hooks"}.get(edit.what) or words[not edit.is_change]
-            line(f"{edit.host.title}: {f'would be {said}' if dry_run and edit.is_change else said} ({edit.path})")
-    for message in refused.values():
+            extras = {"rules": "instructions for agents", "hooks": "hooks"}
+            outcome = extras.get(edit.what) or words[not edit.is_change]
+            would_be = "would be " if dry_run and edit.is_change else ""
+            line(f"{edit.host.title}: {would_be}{outcome} ({edit.path})")
+    for message in problems.values():
         note(message)
     if run.json:
-        run.answer({"changes": done, "refused": refused}, lambda: None)
-    return 1 if refused else None
+        run.answer({"changes": changes, "refused": problems}, lambda: None)
+    return 1 if problems else None
 
 
-def _about(edit: Edit) -> dict[str, Any]:
+def _document(edit: Edit) -> dict[str, Any]:
     return {"host": edit.host.name, "what": edit.what, "file": str(edit.path), "changed": edit.is_change}
 
 
-def _show(machine: Machine, run: GivenRun) -> None:
-    from memoranda.hosts.plan import look
-    from memoranda.hosts.table import HOSTS
-
-    found = [look(host, machine) for host in HOSTS]
-    rows = [(each.host.name, each.host.title, _state(each), each.path) for each in found]
+def _list_hosts(machine: Machine, run: GivenRun) -> None:
+    """List all hosts, installed or not, with the state of each."""
+    states = [look(host, machine) for host in HOSTS]
+    rows = [(state.host.name, state.host.title, _describe(state), state.path) for state in states]
     document = [
         {
-            "name": each.host.name,
-            "title": each.host.title,
-            "here": each.is_here,
-            "connected": each.entry is not None,
-            "file": str(each.path),
-            "problem": each.problem or None,
+            "name": state.host.name,
+            "title": state.host.title,
+            "here": state.is_here,
+            "connected": state.entry is not None,
+            "file": str(state.path),
+            "problem": state.problem or None,
         }
-        for each in found
+        for state in states
     ]
 
-    def say() -> None:
+    def show() -> None:
         table(("host", "name", "state", "file"), rows, when_empty="")
-        ready = dict.fromkeys(
-            state.host.name for state in found if state.is_here and state.entry is None and not state.problem
-        )
+        ready = {
+            state.host.name: state.host.title
+            for state in states
+            if state.is_here and state.entry is None and not state.problem
+        }
         if ready:
-            note(f"to add the memory: memoranda connect {' '.join(ready)}")
+            note(f"to connect {', '.join(ready.values())}: memoranda connect {' '.join(ready)}")
 
-    run.answer({"hosts": document}, say)
+    run.answer({"hosts": document}, show)
 
 
-def _state(state: State) -> str:
+def _describe(state: State) -> str:
     if state.problem:
-        return "its file cannot be read"
+        return "unreadable file"
     if state.entry is not None:
         return "connected"
-    return "not connected" if state.is_here else "not here"
+    return "not connected" if state.is_here else "not installed"
 
 
-def _print(hosts: Sequence[Host], machine: Machine, server: Server, run: GivenRun) -> None:
-    from memoranda.hosts.plan import snippet
+def _print_snippets(hosts: Sequence[Host], machine: Machine, server: Server, run: GivenRun) -> None:
+    """Print the configuration to paste for each host."""
+    snippets = [(host, str(host.configuration(machine)), snippet(host, server)) for host in hosts]
 
-    found = [(each, str(each.configuration(machine)), snippet(each, server)) for each in hosts]
-
-    def say() -> None:
-        for host, path, text in found:
+    def show() -> None:
+        for host, path, text in snippets:
             line(f"{host.title}: {path}", "bold")
             line(text)
 
-    run.answer({"hosts": [{"name": host.name, "file": path, "text": text} for host, path, text in found]}, say)
+    run.answer({"hosts": [{"name": host.name, "file": path, "text": text} for host, path, text in snippets]}, show)

@@ -1,47 +1,49 @@
-"""consolidate: what many memories come to, shown first, with its reasons, and undone by its run id."""
+"""consolidate: combine related memories. Results are previewed with their reasons, and a run can be undone by its id.
+
+A run covers one strategy. `dream` makes the runs as a preview first; only after the person confirms, or with --yes, are
+they made again and written.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from memoranda.cli.commands import App, Parameter
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import PLACE_NAMES, GivenRun
-from memoranda.cli.show import counted, line, note, one_line, progress, table
-from memoranda.cli.words import names
+from memoranda.cli.show import counted, is_confirmed, line, note, one_line, progress, table
+from memoranda.cli.values import split_names
+from memoranda.consolidation.strategies.dream import Dream, Options
 from memoranda.errors import InvalidInput
+from memoranda.service.consolidation.results import mark_of
+from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.consolidation.strategies.dream import Dream, Options
     from memoranda.consolidation.text.note import Note
     from memoranda.consolidation.writer import ModelWriter
     from memoranda.service.consolidation.dreams import DreamRun, Output
 
-ALL = "all"
-MODEL_KEY = "MEMORANDA_MODEL_KEY"
-_WHAT = {
+ALL: Final = "all"
+MODEL_KEY: Final = "MEMORANDA_MODEL_KEY"
+# The state of a result, as the preview shows it.
+_RESULT_WORDS: Final = {
     "created": "new",
     "updated": "changed",
-    "unchanged": "as before",
-    "kept": "left as it is",
-    "refused": "refused before",
+    "unchanged": "unchanged",
+    "kept": "kept (edited since)",
+    "refused": "rejected before",
 }
-_INPUTS_SHOWN = 5
-
-consolidate = App(
-    name="consolidate",
-    about=(
-        "Show what the memories of a namespace come to together, and write it down once you agree.\n\n"
-        "Every result is a memory of its own that names the memories it rests on; those are never changed. Without "
-        "--yes nothing is written unless you say so at the terminal. What a run wrote can be undone."
-    ),
-)
+# Source memories shown for each result.
+_INPUTS_SHOWN: Final = 5
+NamespaceName = Annotated[
+    str | None,
+    Parameter(name=PLACE_NAMES, help="The namespace, or your own namespace of this scope (default: your default)."),
+]
 
 
-@consolidate.default
 def dream(
     *,
     strategy: Annotated[
@@ -51,72 +53,74 @@ def dream(
             "associate, validate, evolve, forecast, reflect; or vendor:statements, what people stated in conversations."
         ),
     ],
-    namespace: Annotated[
-        str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
-    ] = None,
+    namespace: NamespaceName = None,
     dry_run: Annotated[bool, Parameter(help="Only show what would be written.")] = False,
-    yes: Annotated[bool, Parameter(help="Write it without asking.")] = False,
-    only: Annotated[tuple[str, ...], Parameter(help="Write only the result under this key; can be repeated.")] = (),
-    limit: Annotated[int, Parameter(help="At most so many results of a strategy; 50 unless said.")] = 50,
-    budget: Annotated[int, Parameter(help="At most so many tokens in a compressed text; 400 unless said.")] = 400,
+    yes: Annotated[bool, Parameter(help="Write without asking for confirmation.")] = False,
+    only: Annotated[tuple[str, ...], Parameter(help="Write only the result with this key; can be repeated.")] = (),
+    limit: Annotated[int, Parameter(help="Results per strategy at most (default 50).")] = 50,
+    budget: Annotated[int, Parameter(help="Tokens of a compressed text at most (default 400).")] = 400,
     model: Annotated[
         str | None,
         Parameter(
-            help="Let a language model word the results: an OpenAI-compatible URL; its key is in " + MODEL_KEY + "."
+            help="Let a language model phrase the results: an OpenAI-compatible URL; its key is in " + MODEL_KEY + "."
         ),
     ] = None,
-    model_name: Annotated[str | None, Parameter(help="Which model; goes with --model.")] = None,
+    model_name: Annotated[str | None, Parameter(help="The name of the model; goes with --model.")] = None,
     run: GivenRun,
 ) -> int:
-    """Show what the memories of a namespace come to together, and write it down once you agree."""
-    from memoranda.consolidation.strategies.dream import Options
+    """Combine related memories of a namespace: preview the results, then write them.
 
+    Each result is a new memory that names the memories it was derived from; those never change. Nothing is written
+    without --yes or your agreement at the terminal. A run can be undone.
+    """
     if dry_run and yes:
         raise InvalidInput("--dry-run writes nothing and --yes writes: give one of them")
-    strategies, options = _strategies(strategy), Options(limit=limit, budget_tokens=budget)
-    writer = _writer(model, model_name)
+    strategies, options = _parse_strategies(strategy), Options(limit=limit, budget_tokens=budget)
+    writer = _make_writer(model, model_name)
     with run.open() as memoranda:
-        passes = _Passes(memoranda, namespace, strategies, options, writer, only)
-        runs = passes.made(is_dry=not yes)
-        asks = not (dry_run or yes or run.json) and sys.stdin.isatty() and _would_write(runs)
+        planned = _PlannedRuns(memoranda, namespace, strategies, options, writer, only)
+        runs = planned.execute(is_dry=not yes)
+        asks = not (dry_run or yes or run.json) and sys.stdin.isatty() and _has_changes(runs)
         if asks:
-            _show(runs)
-            if not _agreed(runs):
+            _show_runs(runs)
+            if not _is_confirmed(runs):
                 note("nothing was written")
                 return 1
-            runs = passes.made(is_dry=False)
+            runs = planned.execute(is_dry=False)
     if writer is not None and writer.problem:
         note(f"the model's wording was not used: {writer.problem}")
-    document = {"runs": [each.document() for each in runs]}
-    run.answer(document, lambda: _tell(runs) if asks else _show(runs))
-    if not run.json and not (dry_run or yes or asks) and _would_write(runs):
-        note("nothing was written; write it with --yes")
+    document = {"runs": [dream_run.document() for dream_run in runs]}
+    run.answer(document, lambda: _show_counts(runs) if asks else _show_runs(runs))
+    if not run.json and not (dry_run or yes or asks) and _has_changes(runs):
+        note("nothing was written; to write it, add --yes")
     return 0
 
 
-def _strategies(text: str) -> tuple[str, ...]:
-    from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
+def _parse_strategies(text: str) -> tuple[str, ...]:
+    """Return the strategies that `--strategy` names, each once. Raises InvalidInput."""
+    strategies = STRATEGIES if text.strip() == ALL else split_names(text)
+    supported = (*STRATEGIES, STATEMENTS)
+    unknown = [name for name in strategies if name not in supported]
+    if unknown or not strategies:
+        problem = f"unknown strategy {one_line(unknown[0])!r}" if unknown else "none given"
+        raise InvalidInput(f"--strategy: {problem}; use one of {', '.join(supported)}, or all")
+    return tuple(dict.fromkeys(strategies))
 
-    asked = STRATEGIES if text.strip() == ALL else names(text)
-    unknown = next((each for each in asked if each not in (*STRATEGIES, STATEMENTS)), None)
-    if unknown is not None or not asked:
-        wrong = "none given" if unknown is None else f"unknown strategy {one_line(unknown)!r}"
-        raise InvalidInput(f"--strategy: {wrong}; there are {', '.join((*STRATEGIES, STATEMENTS))}, and all")
-    return tuple(dict.fromkeys(asked))
 
-
-def _writer(url: str | None, model: str | None) -> _Once | None:
+def _make_writer(url: str | None, model: str | None) -> _CachedWriter | None:
+    """Return a writer that lets a language model phrase results; None without --model."""
     if url is None and model is None:
         return None
     if url is None or model is None:
         raise InvalidInput("--model and --model-name: give both, or neither")
+    # Loads an HTTP client.
     from memoranda.consolidation.writer import ModelWriter
 
-    return _Once(ModelWriter(url=url, model=model, api_key=os.environ.get(MODEL_KEY, "")))
+    return _CachedWriter(ModelWriter(url=url, model=model, api_key=os.environ.get(MODEL_KEY, "")))
 
 
-class _Once:
-    """A writer that is asked once for each wording: what is written is what was shown."""
+class _CachedWriter:
+    """A writer that asks the model once for each text, so that the written wording is the previewed one."""
 
     def __init__(self, writer: ModelWriter) -> None:
         self._writer = writer
@@ -124,17 +128,19 @@ class _Once:
 
     @property
     def problem(self) -> str:
+        """The reason why the model's wording was not used; empty if there is none."""
         return self._writer.problem
 
     def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
+        """Return the model's wording of a result; None to keep ours."""
         key = (strategy, dream.text)
         if key not in self._answers:
             self._answers[key] = self._writer.rewrite(strategy, dream, notes)
         return self._answers[key]
 
 
-class _Passes:
-    """One pass for each strategy."""
+class _PlannedRuns:
+    """Runs of several strategies over one namespace, which can be previewed and then written."""
 
     def __init__(
         self,
@@ -142,76 +148,84 @@ class _Passes:
         namespace: str | None,
         strategies: Sequence[str],
         options: Options,
-        writer: _Once | None,
+        writer: _CachedWriter | None,
         only: Sequence[str],
     ) -> None:
         self._memoranda = memoranda
-        self._place = memoranda.oams.namespace(namespace)
+        self._namespace = memoranda.oams.namespace(namespace)
         self._strategies = strategies
         self._options = options
         self._writer = writer
         self._only = frozenset(only) or None
 
-    def made(self, *, is_dry: bool) -> list[DreamRun]:
+    def execute(self, *, is_dry: bool) -> list[DreamRun]:
+        """Run each strategy once; a dry run writes nothing."""
         runs: list[DreamRun] = []
         with progress("consolidating", total=len(self._strategies)) as done:
             for strategy in self._strategies:
-                made = self._memoranda.oams.verbs.consolidate(
-                    self._place, strategy, is_dry=is_dry, options=self._options, writer=self._writer, only=self._only
+                dream_run = self._memoranda.oams.verbs.consolidate(
+                    self._namespace,
+                    strategy,
+                    is_dry=is_dry,
+                    options=self._options,
+                    writer=self._writer,
+                    only=self._only,
                 )
-                runs.append(made)
+                runs.append(dream_run)
                 done(len(runs))
         return runs
 
 
-def _would_write(runs: Sequence[DreamRun]) -> bool:
-    return any(each.written or each.taken_back for each in runs)
+def _has_changes(runs: Sequence[DreamRun]) -> bool:
+    return any(run.written or run.taken_back for run in runs)
 
 
-def _agreed(runs: Sequence[DreamRun]) -> bool:
-    count = sum(each.written for each in runs)
-    gone = sum(len(each.taken_back) for each in runs)
-    what = [f"write {counted(count, 'memory', 'memories')}"] if count else []
-    what += [f"take back {gone}"] if gone else []
-    print(f"{' and '.join(what).capitalize()}? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _is_confirmed(runs: Sequence[DreamRun]) -> bool:
+    """Ask the person at the terminal before anything is written or removed."""
+    new = sum(run.written for run in runs)
+    removed = sum(len(run.taken_back) for run in runs)
+    actions = [f"write {counted(new, 'memory', 'memories')}"] if new else []
+    if removed:
+        actions.append(f"remove {counted(removed, 'outdated result')}")
+    return is_confirmed(f"{' and '.join(actions).capitalize()}?")
 
 
-# --- what is shown -------------------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------------------
 
 
-def _show(runs: Sequence[DreamRun]) -> None:
-    for number, each in enumerate(runs):
+def _show_runs(runs: Sequence[DreamRun]) -> None:
+    for number, run in enumerate(runs):
         if number:
             line("")
-        _show_run(each)
+        _show_run(run)
 
 
 def _show_run(run: DreamRun) -> None:
-    line(f"{run.strategy}: {_sums(run)}", "bold")
+    line(f"{run.strategy}: {_summary(run)}", "bold")
     for output in run.outputs:
         _show_output(output)
     for key in run.taken_back:
-        line(f"  {'would take back' if run.is_dry else 'taken back'}: {one_line(key)}")
+        line(f"  {'would remove' if run.is_dry else 'removed'} (no longer follows): {one_line(key)}")
     for reason in run.left_out:
         note(f"{run.strategy}: a result was left out: {one_line(reason)}")
     if run.written or run.taken_back:
         line(f"  run {run.run_id}", "dim")
 
 
-def _sums(run: DreamRun) -> str:
-    read = counted(run.inputs, "memory", "memories")
-    found = counted(len(run.outputs), "result") if run.outputs else "nothing found"
-    return f"{found} in {read}" + (f" ({run.stayed} not read: their consent keeps them)" if run.stayed else "")
+def _summary(run: DreamRun) -> str:
+    """Return the number of results, and of the memories they were sought in."""
+    memories = counted(run.inputs, "memory", "memories")
+    results = counted(len(run.outputs), "result") if run.outputs else "no results"
+    skipped = f" ({run.stayed} skipped: their consent forbids it)" if run.stayed else ""
+    return f"{results} from {memories}{skipped}"
 
 
 def _show_output(output: Output) -> None:
-    from memoranda.service.consolidation.results import mark_of
-
+    """Print a result with its reason and the memories that it was derived from."""
     metadata, mark = output.memory["metadata"], mark_of(output.memory)
-    line(f"  {_WHAT[output.result]}: {one_line(output.memory['key'])}")
-    for each in output.memory["value"].split("\n"):
-        line(f"    {each}")
+    line(f"  {_RESULT_WORDS[output.result]}: {one_line(output.memory['key'])}")
+    for text_line in output.memory["value"].split("\n"):
+        line(f"    {text_line}")
     line(f"    why: {one_line(str(mark.get('why', '')))}", "dim")
     for key, text in output.inputs[:_INPUTS_SHOWN]:
         line(f"    from {one_line(key)}: {one_line(text)}", "dim")
@@ -220,64 +234,59 @@ def _show_output(output: Output) -> None:
         line(f"    and from {total - _INPUTS_SHOWN} more", "dim")
 
 
-def _tell(runs: Sequence[DreamRun]) -> None:
-    """After it was shown and agreed to."""
-    for each in runs:
-        if each.written or each.taken_back:
-            line(f"{each.strategy}: {each.written} written, {len(each.taken_back)} taken back; run {each.run_id}")
+def _show_counts(runs: Sequence[DreamRun]) -> None:
+    """Print only the counts, for a person who has just confirmed the preview."""
+    for run in runs:
+        if run.written or run.taken_back:
+            line(f"{run.strategy}: {run.written} written, {len(run.taken_back)} removed; run {run.run_id}")
 
 
 # --- runs and undo -------------------------------------------------------------------------------------------
 
 
-@consolidate.command
 def refuse(
     *keys: Annotated[str, Parameter(name="KEY", help="The key of a result.")],
-    strategy: Annotated[str, Parameter(help="The strategy that comes to it.")],
-    namespace: Annotated[
-        str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
-    ] = None,
+    strategy: Annotated[str, Parameter(help="The strategy that produced it.")],
+    namespace: NamespaceName = None,
     run: GivenRun,
 ) -> None:
-    """Do not suggest a result again while it says the same; --only writes it all the same."""
+    """Reject results: they are not suggested again unless their text changes. --only still writes them."""
     if not keys:
-        raise InvalidInput("KEY: name at least one")
+        raise InvalidInput("KEY: give at least one key")
     with run.open() as memoranda:
         memoranda.oams.verbs.refuse(memoranda.oams.namespace(namespace), strategy, keys)
-    run.answer({"refused": list(keys)}, lambda: line(f"{counted(len(keys), 'result')} refused"))
+    run.answer({"refused": list(keys)}, lambda: line(f"{counted(len(keys), 'result')} rejected"))
 
 
-@consolidate.command
 def runs(*, run: GivenRun) -> None:
-    """List what was consolidated and can be undone, the last first."""
+    """List the runs that can be undone, latest first."""
     with run.open() as memoranda:
-        found = memoranda.oams.verbs.dream_runs()
-    columns = ("run", "when", "strategy", "namespace", "new", "changed", "taken back", "")
+        documents = memoranda.oams.verbs.dream_runs()
+    columns = ("run", "when", "strategy", "namespace", "new", "changed", "removed", "")
     rows = [
         (
-            each["run_id"],
-            each["at"],
-            each["strategy"],
-            each["namespace"],
-            *(len(each[name]) for name in ("created", "updated", "taken_back")),
-            "" if each["can_be_undone"] else "undo the later one first",
+            document["run_id"],
+            document["at"],
+            document["strategy"],
+            document["namespace"],
+            *(len(document[name]) for name in ("created", "updated", "taken_back")),
+            "" if document["can_be_undone"] else "undo the later run first",
         )
-        for each in found
+        for document in documents
     ]
-    run.answer({"runs": found}, lambda: table(columns, rows, when_empty="nothing was consolidated yet"))
+    run.answer({"runs": documents}, lambda: table(columns, rows, when_empty="no runs yet"))
 
 
-@consolidate.command
 def undo(
     run_id: Annotated[str, Parameter(name="RUN", help="The id of the run.")],
     /,
     *,
     run: GivenRun,
 ) -> None:
-    """Take back what a run wrote, and bring again what it took back. What somebody changed since is left."""
+    """Undo a run: remove what it wrote and restore what it removed. Memories edited since are kept."""
     with run.open() as memoranda:
         undone = memoranda.oams.verbs.undo(run_id)
-    said = f"{len(undone.taken_back)} taken back, {len(undone.brought_again)} brought again"
-    run.answer(undone.document(), lambda: line(said))
+    summary = f"{len(undone.taken_back)} removed, {len(undone.brought_again)} restored"
+    run.answer(undone.document(), lambda: line(summary))
     if undone.left and not run.json:
-        note(f"left, because somebody changed, held or forgot something: {', '.join(map(one_line, undone.left))}")
+        note(f"kept, because they were edited, put on hold or forgotten since: {', '.join(map(one_line, undone.left))}")

@@ -1,15 +1,18 @@
-"""convert."""
+"""convert: convert a file to another format, without a store."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from memoranda.bindings.files.convert import convert_file
+from memoranda.bindings.files.exchange import form_of
 from memoranda.cli.commands import Parameter
-from memoranda.cli.exchange import FormatName, Surveys, SystemName, TargetName, system_of
+from memoranda.cli.formats import FormatName, SystemName, TargetName, is_folder
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, note_report, progress
+from memoranda.cli.sources import COLUMNS_HELP, SurveyLog, importer_of
 from memoranda.errors import InvalidInput
+from memoranda.opening import system_clock
 
 if TYPE_CHECKING:
     from memoranda.bindings.files.convert import Converted
@@ -20,43 +23,37 @@ def convert(
     target: Annotated[str, Parameter(name="OUT", help="The file, a folder ending in /, or - for standard output.")],
     /,
     *,
-    given: Annotated[
+    source_format: Annotated[
         Literal[FormatName, SystemName] | None,
-        Parameter(name="--from", help="The format or the system of IN, if it does not tell it."),
+        Parameter(name="--from", help="The format or the system of IN (default: detected)."),
     ] = None,
-    wanted: Annotated[
+    target_format: Annotated[
         Literal[FormatName, TargetName] | None,
-        Parameter(name="--to", help="The format or the system of OUT, if its name does not tell it."),
+        Parameter(name="--to", help="The format or the system of OUT (default: from its name)."),
     ] = None,
-    columns: Annotated[
-        str | None, Parameter(name="--map", help="The columns of a table: text=NAME,user=NAME,created=NAME and so on.")
-    ] = None,
+    columns: Annotated[str | None, Parameter(name="--map", help=COLUMNS_HELP)] = None,
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
-    overwrite: Annotated[bool, Parameter(help="Replace the bundle of OAMS that is there already.")] = False,
-    dry_run: Annotated[bool, Parameter(help="Say what would come of it, and write nothing.")] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace an existing bundle of OAMS.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Show what would be converted, and write nothing.")] = False,
     run: GivenRun,
 ) -> int:
-    """Write what a file holds in another form. No store is opened, and nothing but OUT is written.
+    """Convert a file to another format. No store is opened, and only OUT is written.
 
-    Between records (.ndjson, .ump.json, .ump.md), grains (.mg) and OAMS nothing is lost: what is not of the form of OUT
-    is shown in its words, with the original inside, and comes back as it was. Files of other systems are read, too,
-    and written as `export` does. Signatures are carried along and not checked. What cannot be written is said with its
-    place, and the exit code is 1; if that is all, nothing is written. --owner says whose memories are that do not.
+    Nothing is lost between records (.ndjson, .ump.json, .ump.md), grains (.mg) and OAMS: each converted memory carries
+    its original document, and converting back restores it. Files of other systems can be read, and written as by
+    `export`. Signatures are carried over without being checked. Each memory that cannot be converted is reported with
+    its file and line, and the exit code is 1; if none can be converted, nothing is written. --owner names the owner of
+    memories that have none.
     """
-    from memoranda.bindings.files.convert import convert_file
-    from memoranda.bindings.files.exchange import form_of
-    from memoranda.opening import system_clock
-
-    to_folder = target.endswith("/") or (target != "-" and Path(target).is_dir())
-    shape = wanted or form_of(target)
-    _check(shape, to_folder=to_folder, compress=compress, overwrite=overwrite)
-    settings, surveys = run.settings(), Surveys(is_quiet=run.json)
+    shape = target_format or form_of(target)
+    _check_options(shape, to_folder=is_folder(target), compress=compress, overwrite=overwrite)
+    settings, surveys = run.settings(), SurveyLog(is_quiet=run.json)
     with progress("converting") as done:
         converted = convert_file(
             source,
             target,
             shape,
-            known=system_of(given, columns),
+            known=importer_of(source_format, columns),
             owner=settings.owner or None,
             ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
             exported_at=system_clock(),
@@ -68,21 +65,24 @@ def convert(
             expect=done.expect,
         )
     document = {"target": target, "format": shape, **_document(converted), **surveys.document()}
+    if dry_run:
+        document["dry_run"] = True
     if not run.json or target == "-":
         note_report(converted.report)
-    said = _said(converted, dry_run=dry_run)
+    summary = _summary(converted, dry_run=dry_run)
     if target == "-":
-        note(said)
+        note(summary)
     else:
-        run.answer({**document, **({"dry_run": True} if dry_run else {})}, lambda: line(said))
+        run.answer(document, lambda: line(summary))
     return 1 if converted.report.refused else 0
 
 
-def _check(shape: str, *, to_folder: bool, compress: bool, overwrite: bool) -> None:
+def _check_options(shape: str, *, to_folder: bool, compress: bool, overwrite: bool) -> None:
+    """Raise InvalidInput if an option does not fit the format of OUT."""
     if compress and shape != "mg":
         raise InvalidInput("--compress is for .mg files")
     if overwrite and shape != "oams":
-        raise InvalidInput("--overwrite is for a bundle of OAMS; a file is replaced anyway")
+        raise InvalidInput("--overwrite is for a bundle of OAMS; a file is always replaced")
     if to_folder and shape not in ("markdown", "oams"):
         raise InvalidInput("a folder holds Markdown files, or a bundle of OAMS; give the name of a file")
 
@@ -95,17 +95,16 @@ def _document(converted: Converted) -> dict[str, object]:
         "carried": converted.carried,
         "unsaid": dict(sorted(converted.unsaid.items())),
         "refused": report.refused,
-        "refusals": [each.document() for each in report.refusals],
+        "refusals": [refusal.document() for refusal in report.refusals],
         "warnings": report.warnings,
     }
 
 
-def _said(converted: Converted, *, dry_run: bool) -> str:
-    report = converted.report
-    how = f"{converted.unchanged} as they are, {converted.carried} in other words"
-    said = f"{'would be: ' if dry_run else ''}{converted.written} converted ({how}), {report.refused} refused"
+def _summary(converted: Converted, *, dry_run: bool) -> str:
+    """Return the counts of a conversion in one line, with the fields that the target format cannot hold."""
+    counts = f"{converted.written} converted ({converted.unchanged} unchanged, {converted.carried} mapped)"
+    text = f"{'would be: ' if dry_run else ''}{counts}, {converted.report.refused} refused"
     if converted.unsaid:
-        said += "; no place there for: " + ", ".join(
-            f"{part} (of {count})" for part, count in sorted(converted.unsaid.items())
-        )
-    return said
+        losses = ", ".join(f"{part} ({count})" for part, count in sorted(converted.unsaid.items()))
+        text += f"; the target cannot hold: {losses}"
+    return text

@@ -1,6 +1,4 @@
-"""doctor looks for what is wrong and says how to mend it, and changes nothing; purge erases what is past its end;
-reindex makes the word index anew.
-"""
+"""doctor: look for problems with the store and say how to fix them, without changing anything."""
 
 from __future__ import annotations
 
@@ -13,229 +11,196 @@ from typing import TYPE_CHECKING
 
 from memoranda import __version__
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import line
+from memoranda.cli.show import audit_entries, counted, line
 from memoranda.errors import MemorandaError
+from memoranda.keys import OPERATOR_KEY_FILE
+from memoranda.model.instant import format_instant
+from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem, open_service
 from memoranda.settings import Settings
+from memoranda.storage.heads import losses_path
 
 if TYPE_CHECKING:
     from memoranda.service.service import Service
 
-# Below this the database could not even rewrite its own log.
-_FREE_BYTES_LEAST = 64 * 1_048_576
+# Bytes free on the disk: with less, SQLite could not write its log back into the database.
+_FREE_BYTES_NEEDED = 64 * 1_048_576
+# Problems of one kind that are shown; `memoranda verify` shows all.
+_PROBLEMS_SHOWN = 3
+_RESTORE = "restore the data directory from a backup, or export what is still readable and import it into a new one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at; `mend` says what to do if it is not well."""
+    """The result of one check; `mend` says how to fix a problem."""
 
-    what: str
+    subject: str
     ok: bool
     seen: str
     mend: str = ""
 
 
 def doctor(*, run: GivenRun) -> int:
-    """Look at the data directory, the keys, the database and the audit log; say what is wrong and how to mend it."""
+    """Check the data directory, the keys, the database and the audit log; say how to fix each problem."""
     settings = run.settings()
     findings = list(_findings(settings))
-    well = all(each.ok for each in findings)
+    is_ok = all(finding.ok for finding in findings)
     document = {
-        "ok": well,
+        "ok": is_ok,
         "version": __version__,
         "findings": [
-            {"what": each.what, "ok": each.ok, "seen": each.seen, **({"mend": each.mend} if each.mend else {})}
-            for each in findings
+            {
+                "what": finding.subject,
+                "ok": finding.ok,
+                "seen": finding.seen,
+                **({"mend": finding.mend} if finding.mend else {}),
+            }
+            for finding in findings
         ],
     }
 
-    def say() -> None:
-        for each in findings:
-            line(f"{'ok   ' if each.ok else 'WRONG'}  {each.what}: {each.seen}", "" if each.ok else "bold red")
-            if each.mend:
-                line(f"       to mend it: {each.mend}")
+    def show() -> None:
+        for finding in findings:
+            verdict, style = ("ok   ", "") if finding.ok else ("WRONG", "bold red")
+            line(f"{verdict}  {finding.subject}: {finding.seen}", style)
+            if finding.mend:
+                line(f"       to fix it: {finding.mend}")
 
-    run.answer(document, say)
-    return 0 if well else 1
-
-
-def purge(*, run: GivenRun) -> int:
-    """Erase now what is past its retention, of every owner of the store; a server does it by itself, on time."""
-    from memoranda.cli.show import counted
-    from memoranda.opening import open_service
-
-    service = open_service(run.settings())
-    try:
-        count = service.purge()
-    finally:
-        service.close()
-    run.answer({"erased": count}, lambda: line(f"{counted(count, 'version')} past its end erased"))
-    return 0
-
-
-def reindex(*, run: GivenRun) -> int:
-    """Make the word index of every owner anew from the documents: what recall finds by.
-
-    Searches go on meanwhile, and so may everything else. An interrupted run is begun again from the start.
-    """
-    from memoranda.cli.show import counted, progress
-    from memoranda.opening import open_service
-
-    service = open_service(run.settings())
-    try:
-        with progress("indexing") as done:
-            count = service.reindex(progress=done)
-    finally:
-        service.close()
-    run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
-    return 0
+    run.answer(document, show)
+    return 0 if is_ok else 1
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
-    from memoranda.keys import OPERATOR_KEY_FILE
-    from memoranda.opening import OWNER_CREDENTIAL_FILE
-
-    yield Finding(what="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
+    yield Finding(subject="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
     if not settings.home.is_dir():
-        yield Finding(what="data directory", ok=True, seen=f"{settings.home} does not exist yet; first use creates it")
+        yield Finding(
+            subject="data directory", ok=True, seen=f"{settings.home} does not exist yet; first use creates it"
+        )
         return
-    yield _private(settings.home, "data directory", 0o700)
-    yield _space(settings.home)
-    yield from (
-        _private(path, path.name, 0o600)
-        for path in (settings.home / OPERATOR_KEY_FILE, settings.home / OWNER_CREDENTIAL_FILE, settings.database_path)
-        if path is not None and path.exists()
-    )
-    yield from _store(settings)
+    yield _check_private(settings.home, "data directory", 0o700)
+    yield _check_disk(settings.home)
+    files = (settings.home / OPERATOR_KEY_FILE, settings.home / OWNER_CREDENTIAL_FILE, settings.database_path)
+    yield from (_check_private(path, path.name, 0o600) for path in files if path is not None and path.exists())
+    yield from _check_store(settings)
 
 
-def _meaning(service: Service) -> Finding:
-    """Look for vectors that are missing, and for what keeps them from being made."""
+def _check_embeddings(service: Service) -> Finding:
+    """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
     if not service.context.meaning.is_on:
-        seen = "memories are found by their words alone (memoranda models add brings a model)"
-        return Finding(what="meaning", ok=True, seen=seen)
-    from memoranda.cli.show import counted
-    from memoranda.model.instant import format_instant
-
+        seen = "keyword search only; to add a model: memoranda models add"
+        return Finding(subject="semantic search", ok=True, seen=seen)
     queue, model = service.embedding, service.context.meaning.model
     count, aside, failure = queue.waiting(), queue.aside(), queue.failure()
     if failure is not None:
+        since, last = format_instant(failure.since), format_instant(failure.tried)
         return Finding(
-            what="meaning",
+            subject="semantic search",
             ok=False,
-            seen=f"{counted(count, 'version')} without vectors, as embedding has failed since "
-            f"{format_instant(failure.since)} (last {format_instant(failure.tried)}): {failure.error} ({model})",
-            mend="set right what the message names, then run 'memoranda models embed'",
+            seen=f"embedding has failed since {since} (last {last}), {counted(count, 'version')} without vectors: "
+            f"{failure.error} ({model})",
+            mend="correct what the message names, then run 'memoranda models embed'",
         )
     if aside:
         return Finding(
-            what="meaning",
+            subject="semantic search",
             ok=False,
-            seen=f"{counted(aside, 'version')} could not be embedded and found by words alone ({model})",
-            mend="run 'memoranda models embed', which tries again; the log of the server names the errors",
+            seen=f"{counted(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
+            mend="run 'memoranda models embed', which tries again; the server's log names the errors",
         )
-    waiting = f"{counted(count, 'version')} to be given vectors by a server or 'memoranda models embed'"
-    seen = waiting if count else "everything has its vectors"
-    return Finding(what="meaning", ok=True, seen=f"{seen} ({model})")
+    waiting = f"{counted(count, 'version')} without vectors; a server or 'memoranda models embed' makes them"
+    seen = waiting if count else "every version has its vectors"
+    return Finding(subject="semantic search", ok=True, seen=f"{seen} ({model})")
 
 
-def _clear(service: Service) -> Iterator[Finding]:
-    """Vectors that PostgreSQL keeps in clear."""
-    found = service.context.engine.vectors.in_clear()
-    if found is None or not (found.is_wanted or found.copies):
+def _check_clear_vectors(service: Service) -> Iterator[Finding]:
+    """Report unencrypted vectors on PostgreSQL, which only pgvector needs."""
+    vectors = service.context.engine.vectors.in_clear()
+    if vectors is None or not (vectors.is_wanted or vectors.copies):
         return
-    what, seen = "vectors in clear", f"{found.copies} of {found.vectors} for pgvector {found.version}"
-    if not found.is_wanted:
+    subject = "unencrypted vectors"
+    seen = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
+    if not vectors.is_wanted:
         mend = "start a server, which removes them, or set vector_search to pgvector"
-        yield Finding(what=what, ok=False, seen=f"{seen}, though vector_search is process", mend=mend)
-    elif found.orphans:
+        yield Finding(subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend)
+    elif vectors.orphans:
         mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
-        yield Finding(what=what, ok=False, seen=f"{found.orphans} are of what is not there any more", mend=mend)
+        yield Finding(subject=subject, ok=False, seen=f"{vectors.orphans} belong to deleted memories", mend=mend)
     else:
-        yield Finding(what=what, ok=True, seen=seen)
+        yield Finding(subject=subject, ok=True, seen=seen)
 
 
-def _private(path: Path, what: str, mode: int) -> Finding:
-    found = path.stat().st_mode & 0o777
-    if found & 0o077:
+def _check_private(path: Path, subject: str, mode: int) -> Finding:
+    """Check that only its owner can open a file; `mode` is the mode that fixes it."""
+    current = path.stat().st_mode & 0o777
+    if current & 0o077:
         mend = f"chmod {mode:o} {path}"
-        return Finding(what=what, ok=False, seen=f"{path} is open to others (mode {found:o})", mend=mend)
-    return Finding(what=what, ok=True, seen=f"{path} is yours alone (mode {found:o})")
+        return Finding(subject=subject, ok=False, seen=f"other users can open {path} (mode {current:o})", mend=mend)
+    return Finding(subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})")
 
 
-def _space(home: Path) -> Finding:
+def _check_disk(home: Path) -> Finding:
     free = shutil.disk_usage(home).free
     seen = f"{free // 1_048_576} MiB free"
-    if free < _FREE_BYTES_LEAST:
-        return Finding(what="disk", ok=False, seen=seen, mend="make room on this disk before writing more")
-    return Finding(what="disk", ok=True, seen=seen)
+    if free < _FREE_BYTES_NEEDED:
+        return Finding(subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more")
+    return Finding(subject="disk", ok=True, seen=seen)
 
 
-def _credential(service: Service, settings: Settings) -> Finding:
-    """Check the key with which the owner signs in."""
-    from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem
-
+def _check_credential(service: Service, settings: Settings) -> Finding:
+    """Check the API key with which the owner signs in."""
     path = settings.home / OWNER_CREDENTIAL_FILE
     if problem := credential_problem(service, path):
         mend = "run 'memoranda console' or 'memoranda serve', which make a new key"
-        return Finding(what="owner's key", ok=False, seen=f"the key in {path} is not valid: {problem}", mend=mend)
+        return Finding(subject="owner's key", ok=False, seen=f"the key in {path} is not valid: {problem}", mend=mend)
     seen = f"the key in {path} is valid" if path.exists() else "none yet; the first 'memoranda serve' makes it"
-    return Finding(what="owner's key", ok=True, seen=seen)
+    return Finding(subject="owner's key", ok=True, seen=seen)
 
 
-def _mend_losses(settings: Settings) -> str:
-    from memoranda.storage.heads import losses_path
-
+def _losses_remedy(settings: Settings) -> str:
     assert settings.database_path is not None
     return (
-        "the database lost the end of its log: import what is missing from an export, or restore a backup that is "
-        f"newer; then delete {losses_path(settings.database_path)}"
+        "the database lost its latest changes: import them from an export, or restore a newer backup; "
+        f"then delete {losses_path(settings.database_path)}"
     )
 
 
-def _store(settings: Settings) -> Iterator[Finding]:
-    from memoranda.cli.show import audit_entries, counted
-    from memoranda.opening import open_service
-
-    restore = "restore the data directory from a backup, or export what still reads and import it into a new one"
+def _check_store(settings: Settings) -> Iterator[Finding]:
+    """Open the store and check everything in it."""
     try:
         service = open_service(settings, checks_queries=True)
     except MemorandaError as error:
-        yield Finding(what="store", ok=False, seen=str(error), mend=restore if error.code == "corrupt" else "")
+        yield Finding(subject="store", ok=False, seen=str(error), mend=_RESTORE if error.code == "corrupt" else "")
         return
     try:
-        credential = _credential(service, settings)
+        credential = _check_credential(service, settings)
         report = service.verify_store()
         due = service.due()
-        meaning = [_meaning(service), *_clear(service)]
+        vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
-        yield Finding(what="store", ok=False, seen=str(error), mend=restore)
+        yield Finding(subject="store", ok=False, seen=str(error), mend=_RESTORE)
         return
     finally:
         service.close()
-    yield Finding(what="operator", ok=True, seen=service.operator_did)
+    yield Finding(subject="operator", ok=True, seen=service.operator_did)
     yield credential
-    damage = "; ".join(report.database[:3])
-    yield Finding(what="database", ok=not damage, seen=damage or "sound", mend=restore if damage else "")
-    lost = "; ".join(each.words for each in report.losses[:3])
+    damage = "; ".join(report.database[:_PROBLEMS_SHOWN])
+    yield Finding(subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else "")
+    losses = "; ".join(loss.words for loss in report.losses[:_PROBLEMS_SHOWN])
+    remedy = _losses_remedy(settings) if losses else ""
+    yield Finding(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
+    outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])
+    remedy = "run 'memoranda reindex'" if outdated else ""
+    yield Finding(subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy)
+    invalid = len(report.unverified)
+    valid = f"{report.records - invalid} of {report.records} records of {counted(report.owners, 'owner')} verify"
+    remedy = "run 'memoranda verify' to list the others, and restore them from an export" if invalid else ""
+    yield Finding(subject="signatures", ok=not invalid, seen=valid, mend=remedy)
+    overdue = f"{counted(due, 'version')} overdue; the next purge erases them" if due else "nothing overdue"
+    yield Finding(subject="retention", ok=True, seen=overdue)
+    yield from vectors
+    audit = report.audit
     yield Finding(
-        what="log", ok=not lost, seen=lost or "nothing is missing", mend=_mend_losses(settings) if lost else ""
-    )
-    index = "; ".join(report.index[:3])
-    mend = "run 'memoranda reindex'" if index else ""
-    yield Finding(what="word index", ok=not index, seen=index or "as the documents say", mend=mend)
-    bad = len(report.unverified)
-    yield Finding(
-        what="signatures",
-        ok=not bad,
-        seen=f"{report.records - bad} of {report.records} records of {counted(report.owners, 'owner')} verify",
-        mend="run 'memoranda verify' to see which do not, and restore those from an export" if bad else "",
-    )
-    yield Finding(what="retention", ok=True, seen=f"{due} past their end, to be erased" if due else "kept on time")
-    yield from meaning
-    chain = report.audit
-    yield Finding(
-        what="audit log",
-        ok=chain.ok,
-        seen=audit_entries(chain) if chain.ok else f"broken at entry {chain.broken_at}: {chain.reason}",
-        mend="" if chain.ok else "someone changed the database by other means; compare it with a backup",
+        subject="audit log",
+        ok=audit.ok,
+        seen=audit_entries(audit) if audit.ok else f"broken at entry {audit.broken_at}: {audit.reason}",
+        mend="" if audit.ok else "another program changed the database; compare it with a backup",
     )

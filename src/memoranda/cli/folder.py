@@ -1,4 +1,4 @@
-"""sync: a folder of Markdown files and the store, kept the same."""
+"""sync: keep a folder of Markdown files and the store in step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from memoranda.bindings.files.sync import STATES_FOLDER, FolderSync
 from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun, print_json
+from memoranda.cli.json_output import print_json
+from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput
 
@@ -19,34 +21,32 @@ def sync(
     folder: Annotated[Path, Parameter(name="DIR", help="The folder; it is created if it does not exist.")],
     /,
     *,
-    watch: Annotated[bool, Parameter(help="Go on until interrupted, whenever a file or a memory changes.")] = False,
+    watch: Annotated[bool, Parameter(help="Keep running, and synchronise after every change, until Ctrl-C.")] = False,
     project: Annotated[str | None, Parameter(help="Only memories of this project.")] = None,
     form: Annotated[
         Literal["notes", "records"],
-        Parameter(help="Notes as people write them (.md), or whole signed records (.ump.md)."),
+        Parameter(help="Notes as people write them (.md), or complete signed records (.ump.md)."),
     ] = "notes",
-    dry_run: Annotated[bool, Parameter(help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Show what would be done, and change nothing.")] = False,
     run: GivenRun,
 ) -> int:
-    """Keep a folder of Markdown notes and the store the same, in both directions; an Obsidian vault, for example.
+    """Keep a folder of Markdown notes, such as an Obsidian vault, in step with the store, in both directions.
 
-    Edit a note to revise a memory, write one to remember, delete one to forget. Folders in it count, hidden ones and
-    files that are not Markdown do not.
+    Edit a note to revise a memory, write a note to remember, delete a note to forget. Subfolders are included; hidden
+    folders and files other than Markdown are ignored.
     """
-    from memoranda.bindings.files import sync as files
-
     if watch and dry_run:
-        raise InvalidInput("--watch and --dry-run do not go together")
+        raise InvalidInput("--watch and --dry-run exclude each other")
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
-    states = run.settings().home / files.STATES_FOLDER
+    states = run.settings().home / STATES_FOLDER
     with run.open() as memoranda:
         if not watch:
             service, access = memoranda.service, memoranda.access
-            sync = files.FolderSync(service, access, folder, states=states, project=project, form=form)
-            report = sync.run(dry_run=dry_run)
+            report = FolderSync(service, access, folder, states=states, project=project, form=form).run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
+        # Loads watchfiles, which only --watch needs.
         from memoranda.bindings.files import watch as watching
 
         memoranda.service.start_background()
@@ -64,22 +64,23 @@ def sync(
                 on_report=lambda report: _show(report, run, quiet=True),
             )
         except KeyboardInterrupt:
-            # This is how watching ends, not how it fails.
+            # The normal end of watching.
             return 0
     return 0
 
 
 def _show(report: SyncReport, run: GivenRun, *, dry_run: bool = False, quiet: bool = False) -> None:
+    """Print the steps of a run; with `quiet`, nothing for a run without steps."""
     if quiet and not report.steps:
         return
     if run.json:
         print_json({"ok": report.ok, "dry_run": dry_run, "steps": [step.document() for step in report.steps]})
         return
     for step in report.steps:
-        said = f"{step.name}: {step.detail}" if step.detail else step.name
+        text = f"{step.name}: {step.detail}" if step.detail else step.name
         if step.did in ("refused", "conflict"):
-            note(f"{step.did}: {said}")
+            note(f"{step.did}: {text}")
         else:
-            line(f"{'would be ' if dry_run else ''}{step.did:<10}  {said}")
+            line(f"{'would be ' if dry_run else ''}{step.did:<10}  {text}")
     if not report.steps:
         line("nothing to do")

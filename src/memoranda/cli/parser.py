@@ -11,8 +11,8 @@ them from tokens. Help, the reference page and completion scripts (`help.py`) re
     memoranda remember -- --dash                everything behind `--` is an argument
 
 A text may begin with a hyphen ("- buy milk", "-" for standard input), while a mistyped option must not become a text:
-a token that does not look like an option is a text. Nothing here loads more than a command needs anyway, because most
-command lines take less time than a parsing library takes to load.
+a token that does not look like an option is a text. There is no parsing library, because loading one takes longer than
+most commands take to run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memoranda.cli.commands import Function, Parameter, WrongUsage, type_and_par
 from memoranda.cli.run import Run
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
-# Characters of an integer that people type: more are a mistake, and take long to read.
+# At most 18 digits: a longer number is a mistake, and takes long to parse.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,3})?")
 # A parameter, and the field of it where the parameter is a class of options.
@@ -41,7 +41,7 @@ Key = tuple[str, str | None]
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that a command takes, or one value after the other."""
+    """One value that a command takes, or a list of values of one option or argument."""
 
     key: Key
     # The names of the option, the usual one first; none for an argument.
@@ -59,6 +59,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_flag(self) -> bool:
+        """True for an option without a value."""
         return self.kind is bool
 
     @property
@@ -78,7 +79,7 @@ def is_option(token: str) -> bool:
 
 
 def parse_call(function: Function, tokens: Sequence[str], run: Run) -> Callable[[], object]:
-    """Return the call of a command that the tokens behind its name ask for. Raises WrongUsage."""
+    """Return the call of a command with the arguments and options in the tokens behind its name. Raises WrongUsage."""
     declared = signature(function, eval_str=True).parameters
     values = _fill(_slots_of(declared), tokens)
     return _bind(function, declared, values, run)
@@ -94,6 +95,7 @@ def _slots_of(declared: Mapping[str, Declared]) -> list[Slot]:
 
 
 def _slots_of_parameter(declared: Declared) -> list[Slot]:
+    """Return the slots of a parameter: one, or one for each field of a class of options."""
     kind, parameter = type_and_parameter(declared.annotation)
     if not parameter.is_typed:
         return []
@@ -103,15 +105,15 @@ def _slots_of_parameter(declared: Declared) -> list[Slot]:
             _slot((declared.name, field.name), *type_and_parameter(hints[field.name]), has_option=True)
             for field in fields(kind)
         ]
-    is_rest = declared.kind is Declared.VAR_POSITIONAL
+    is_variadic = declared.kind is Declared.VAR_POSITIONAL
     return [
         _slot(
             (declared.name, None),
-            GenericAlias(tuple, (kind, ...)) if is_rest else kind,
+            GenericAlias(tuple, (kind, ...)) if is_variadic else kind,
             parameter,
-            has_option=declared.kind is not Declared.POSITIONAL_ONLY and not is_rest,
+            has_option=declared.kind is not Declared.POSITIONAL_ONLY and not is_variadic,
             is_positional=declared.kind is not Declared.KEYWORD_ONLY,
-            is_required=declared.default is Declared.empty and not is_rest,
+            is_required=declared.default is Declared.empty and not is_variadic,
         )
     ]
 
@@ -130,14 +132,14 @@ def _slot(
     is_repeatable = get_origin(kind) is tuple
     if is_repeatable:
         kind, _ = get_args(kind)
-    stated = (parameter.name,) if isinstance(parameter.name, str) else parameter.name
+    names = (parameter.name,) if isinstance(parameter.name, str) else parameter.name
     bare = (key[1] or key[0]).strip("_").replace("_", "-")
-    options = (stated or (f"--{bare}",)) if has_option else ()
+    options = (names or (f"--{bare}",)) if has_option else ()
     return Slot(
         key=key,
         options=options,
         negative=parameter.negative,
-        placeholder=stated[0] if stated and not options else bare.upper(),
+        placeholder=names[0] if names and not options else bare.upper(),
         help=parameter.help,
         kind=kind,
         is_repeatable=is_repeatable,
@@ -196,6 +198,7 @@ def _fill_arguments(slots: Sequence[Slot], arguments: Sequence[str], values: dic
 
 
 def _read_value(slot: Slot, name: str, text: str | None, *, is_attached: bool) -> object:
+    """Return the value of an option; `is_attached` if it stood behind `=`. Raises WrongUsage."""
     if text is None or (is_option(text) and not is_attached):
         raise WrongUsage(f"{name} needs a value.")
     return _convert(slot, name, text)
@@ -224,7 +227,8 @@ def _convert(slot: Slot, name: str, text: str) -> object:
 
 
 def unknown(kind: str, name: str, names: Collection[str]) -> str:
-    """Return the message for a name that there is not, with the nearest one that there is."""
+    """Return the message for an unknown name, with the most similar known name."""
+    # Only errors need it.
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, names, n=1)
@@ -235,6 +239,7 @@ def unknown(kind: str, name: str, names: Collection[str]) -> str:
 def _bind(
     function: Function, declared: Mapping[str, Declared], values: Mapping[Key, Any], run: Run
 ) -> Callable[[], object]:
+    """Return the call of a function with the values by its parameters, and with the run."""
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
     for name, parameter in declared.items():

@@ -1,21 +1,22 @@
-"""The command-line reference, docs/reference/cli.md, from the commands themselves.
+"""The command-line reference, docs/reference/cli.md, generated from the commands.
 
     python -m memoranda.cli.reference > docs/reference/cli.md
 
-A test compares the two.
+A test compares the page with the output.
 """
 
 from __future__ import annotations
 
 from memoranda.cli.catalogue import OPTIONS
-from memoranda.cli.help import Page, argument_text, first_line, grouped, help_text, option_text, pages
+from memoranda.cli.command_line import load_command
+from memoranda.cli.help import Page, argument_text, first_line, help_text, option_text, pages
 
 _HEAD = """\
 # The command line
 
 <!-- Written by `python -m memoranda.cli.reference`; edit the commands instead. -->
 
-Every command is one call of the library. These options can stand before or after the command:
+Each command calls the library once. These options can stand before or after the command:
 
 {options}
 
@@ -25,10 +26,10 @@ Every command is one call of the library. These options can stand before or afte
 | 1 | refused, not found, or not verified |
 | 2 | wrong usage |
 | 130 | interrupted |
-| 141 | the reader of the output closed it |
+| 141 | output pipe closed |
 
-An error is one sentence on standard error; one in a query has its place and a suggestion below it. With `--json` it
-is also `{{"error": {{"code": …, "message": …}}}}` on standard output.
+An error is one sentence on standard error; an error in a query also shows its line and column and a suggestion. With
+`--json`, standard output also has `{{"error": {{"code": …, "message": …}}}}`.
 """
 
 
@@ -42,8 +43,9 @@ def _part(page: Page) -> str:
     """Return the part about one command, in Markdown."""
     lines = [f"{'##' if len(page.path) == 1 else '###'} memoranda {' '.join(page.path)}", ""]
     lines += ["```console", page.usage, "```", "", page.about, ""]
-    for title, commands in grouped(page.commands):
-        lines += [f"**{title}**:", "", *(f"* `{name}`: {first_line(below)}" for name, below in commands), ""]
+    for section in page.sections:
+        rows = [f"* `{entry.name}`: {first_line(load_command(entry))}" for entry in section.entries]
+        lines += [f"**{section.title}**:", "", *rows, ""]
     for title, slots, name_of in (("Arguments", page.arguments, argument_text), ("Options", page.options, option_text)):
         if slots:
             lines += [f"**{title}**:", "", *(f"* `{name_of(slot)}`: {help_text(slot)}" for slot in slots), ""]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said for every command, before or after its name."""
+    """The options of every command, as typed before or after its name."""
 
     data: Path | None = None
     store: str | None = None
@@ -25,13 +25,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     json: bool = False
 
     def settings(self, **overrides: Any) -> Settings:
-        """The settings of this run; the command line wins over the environment."""
+        """Return the settings of this run; the command line wins over the environment."""
         home = self.data.expanduser() if self.data is not None else None
         return load_settings(home=home, store=self.store, owner=self.owner, **overrides)
 
     @contextmanager
     def open(self) -> Iterator[Memoranda]:
-        """The store, with everything past its retention forgotten."""
+        """Open the store, and erase memories past their retention period before anything is read."""
+        # Help and commands without a store do without these, which take most of the start.
         from memoranda.app import PATIENCE_SECONDS, Memoranda
         from memoranda.opening import open_service
 
@@ -41,24 +42,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             service.purge()
             yield memoranda
 
-    def answer(self, document: object, say: Callable[[], None]) -> None:
-        """The result: as JSON if that was asked for, else in words."""
+    def answer(self, document: object, show: Callable[[], None]) -> None:
+        """Print the result: the document with --json, otherwise text by calling `show`."""
         if self.json:
+            from memoranda.cli.json_output import print_json
+
             print_json(document)
         else:
-            say()
+            show()
 
 
-def print_json(document: object) -> None:
-    """One JSON value on standard output, as UTF-8 whatever the terminal speaks; nothing in it that one would obey."""
-    from memoranda.bindings.files.folder import standard_output
-    from memoranda.encoding.json_text import dump
-
-    with standard_output() as file:
-        file.write(dump(document) + b"\n")
-
-
-# A place in a memory has one common word, whatever its standard calls it.
+# Each standard has its own word for where a memory belongs; these options work for all of them.
 PLACE_NAMES = ("--namespace", "--project")
-# How a command takes its run: it is given by the parser, not typed by a person.
+# The parameter of a command that receives its run; the parser passes it, nobody types it.
 GivenRun = Annotated[Run, Parameter(is_typed=False)]

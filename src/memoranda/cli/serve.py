@@ -1,7 +1,12 @@
-"""serve: the HTTP server, with MCP at /mcp."""
+"""serve: the HTTP server, with MCP at /mcp and the console at /console/.
+
+One server process runs in this one. With several workers, this process binds the port and forks them; each inherits the
+socket. MCP and the console are loaded at the first request for them.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import ipaddress
 import shlex
@@ -11,11 +16,25 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.visit import ROOT as CONSOLE
+from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.server import base_url, create_server, listen
+from memoranda.bindings.http.workers import Workers, check_workers
+from memoranda.bindings.mcp.late import PATH as MCP_PATH
+from memoranda.bindings.mcp.late import LateEndpoint
 from memoranda.cli.commands import Parameter
-from memoranda.cli.health import server_url
+from memoranda.cli.console_link import console_link
+from memoranda.cli.json_output import print_json
 from memoranda.cli.logs import set_up
-from memoranda.cli.run import GivenRun, print_json
+from memoranda.cli.run import GivenRun
+from memoranda.cli.server_address import server_url
 from memoranda.cli.show import note
+from memoranda.cli.supervisor import tell
+from memoranda.errors import InvalidInput
+from memoranda.opening import OWNER_CREDENTIAL_FILE, open_service, owner_credential
+from memoranda.stores import settle_vectors
+from memoranda.telemetry import start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,39 +47,39 @@ if TYPE_CHECKING:
     from memoranda.service.service import Service
     from memoranda.settings import Settings
 
-# Below this the pieces are many, and asking the system for each would cost.
-LARGE_PIECE_BYTES = 262_144
+# Bytes from which an allocation is mapped on its own; smaller ones are too many to ask the system for each.
+LARGE_ALLOCATION_BYTES = 262_144
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 def serve(
     *,
-    host: Annotated[str | None, Parameter(help="The address to listen on; 127.0.0.1 unless said.")] = None,
-    port: Annotated[int | None, Parameter(help="The port; 8420 unless said, and 0 takes a free one.")] = None,
+    host: Annotated[str | None, Parameter(help="The address to listen on (default: 127.0.0.1).")] = None,
+    port: Annotated[int | None, Parameter(help="The port (default: 8420); 0 picks a free one.")] = None,
     ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
-    allow_host: Annotated[tuple[str, ...], Parameter(help="A further Host name to answer to; repeatable.")] = (),
-    allow_origin: Annotated[tuple[str, ...], Parameter(help="A web origin that may call; repeatable.")] = (),
-    trusted_proxy: Annotated[
-        tuple[str, ...], Parameter(help="The address of a proxy that is believed when it says who calls; repeatable.")
+    allow_host: Annotated[tuple[str, ...], Parameter(help="Another Host name to answer to; can be repeated.")] = (),
+    allow_origin: Annotated[
+        tuple[str, ...], Parameter(help="A web origin whose pages may call; can be repeated.")
     ] = (),
-    tls_cert: Annotated[str | None, Parameter(help="Serve https with the certificate in this file.")] = None,
-    tls_key: Annotated[str | None, Parameter(help="The file with the certificate's key.")] = None,
+    trusted_proxy: Annotated[
+        tuple[str, ...], Parameter(help="The address of a proxy whose X-Forwarded-For is trusted; can be repeated.")
+    ] = (),
+    tls_cert: Annotated[str | None, Parameter(help="Serve https with this certificate chain (PEM).")] = None,
+    tls_key: Annotated[str | None, Parameter(help="The private key of the certificate (PEM).")] = None,
     allow_owner: Annotated[
-        tuple[str, ...], Parameter(help="The DID of an owner whose own tokens are taken; repeatable.")
+        tuple[str, ...], Parameter(help="The DID of an owner whose self-signed tokens are accepted; can be repeated.")
     ] = (),
     open_registration: Annotated[
-        bool, Parameter(help="Let in anyone who signs a token for himself, as a new owner.")
+        bool, Parameter(help="Allow self-registration: anyone with a self-signed token becomes an owner.")
     ] = False,
-    oauth: Annotated[bool, Parameter(help="Let a person with a key let programs in at /mcp (OAuth 2.1).")] = False,
-    seams: Annotated[bool, Parameter(help="Also serve what conformance suites of openwop ask for.")] = False,
-    log_level: Annotated[LogLevel | None, Parameter(help="How much is logged to standard error.")] = None,
-    workers: Annotated[int | None, Parameter(help="Server processes that share the port; 1 unless said.")] = None,
+    oauth: Annotated[bool, Parameter(help="Let people with a key grant programs access to /mcp (OAuth 2.1).")] = False,
+    seams: Annotated[bool, Parameter(help="Also serve the test routes of openwop's conformance suites.")] = False,
+    log_level: Annotated[LogLevel | None, Parameter(help="The log level on standard error.")] = None,
+    workers: Annotated[int | None, Parameter(help="Server processes that share the port (default: 1).")] = None,
     run: GivenRun,
 ) -> None:
-    """Serve the memories over HTTP, with MCP at /mcp, until interrupted."""
-    from memoranda.stores import settle_vectors
-
+    """Serve memories over HTTP, with MCP at /mcp, until interrupted."""
     settings = run.settings(
         host=host,
         port=port,
@@ -78,11 +97,14 @@ def serve(
     )
     set_up(settings.log_level, form=settings.log_format, requests=settings.log_requests == "on")
     if not _is_loopback(settings.host) and not settings.tls_cert:
-        _warn(settings.host)
+        _warn_unencrypted(settings.host)
     if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
-        note("anyone can become an owner, and may keep and write without limit: set MEMORANDA_MAX_BYTES and the like")
+        note(
+            "anyone can become an owner and write without limit: set MEMORANDA_MAX_BYTES and "
+            "MEMORANDA_WRITES_PER_MINUTE"
+        )
     if settle_vectors(settings):
-        note("the vectors that this database had in clear, for pgvector, are removed: vector_search is process")
+        note("vector_search is process, so the unencrypted vectors for pgvector were removed from the database")
     if settings.workers == 1:
         _serve(settings, seams=seams, on_ready=lambda url, link: _announce(url, settings, link, as_json=run.json))
     else:
@@ -92,25 +114,17 @@ def serve(
 def _serve(
     settings: Settings, *, seams: bool, on_ready: Callable[[str, str], None], lifeline: int | None = None
 ) -> None:
-    """One server process."""
-    from memoranda.bindings.console.late import LateConsole
-    from memoranda.bindings.console.visit import ROOT as CONSOLE
-    from memoranda.bindings.http.app import create_app
-    from memoranda.bindings.http.server import create_server
-    from memoranda.bindings.mcp.late import LateEndpoint
-    from memoranda.opening import open_service, owner_credential
-    from memoranda.telemetry import start
-
+    """Run one server process. `lifeline` is a pipe that closes when the parent of this worker ends."""
     is_alone = settings.workers == 1
     service = open_service(settings, checks_queries=True)
     stop_tracing = start(is_one_line=settings.log_format == "json")
     try:
         credential = owner_credential(service, settings, note)
         link = _link_for_terminal(service, credential) if is_alone else ""
-        mcp = LateEndpoint(lambda: _mcp(service, settings))
+        mcp = LateEndpoint(lambda: _mcp_endpoint(service, settings))
         if settings.mcp_tools:
-            # What is wrong with these is said at once.
-            _offer(settings)
+            # Raises InvalidInput for unknown tools now, not at the first request.
+            _mcp_offer(settings)
         app = create_app(
             service,
             host=settings.host,
@@ -118,12 +132,12 @@ def _serve(
             allowed_origins=settings.allowed_origins,
             rate_limit=settings.rate_limit,
             max_body_bytes=settings.max_body_bytes,
-            seams=_seams() if seams else None,
+            seams=_conformance_seams() if seams else None,
             extra_routes=mcp.routes,
             on_stop=[mcp.stop_streams],
             folders={CONSOLE: lambda threads: LateConsole(service, threads).routes},
             metrics_readers=cast("Readers", settings.metrics),
-            **_oauth(service, settings, mcp.running),
+            **_oauth_options(service, settings, mcp.running),
         )
         server = create_server(
             app,
@@ -144,69 +158,62 @@ def _serve(
         stop_tracing()
 
 
-def _mcp(service: Service, settings: Settings) -> McpEndpoint:
+def _mcp_endpoint(service: Service, settings: Settings) -> McpEndpoint:
     from memoranda.bindings.mcp.http import McpEndpoint
 
     return McpEndpoint(
         service,
         max_body_bytes=settings.max_body_bytes,
         has_sessions=settings.workers == 1,
-        offer=_offer(settings),
+        offer=_mcp_offer(settings),
     )
 
 
-def _offer(settings: Settings) -> Offer:
+def _mcp_offer(settings: Settings) -> Offer:
     from memoranda.bindings.mcp.offer import Offer
 
     return Offer().with_query(settings.mcp_offer)
 
 
-def _oauth(service: Service, settings: Settings, running: Callable[[], Any]) -> dict[str, Any]:
-    """What the application is told about programs that can be let in, and everything that runs with it."""
+def _oauth_options(service: Service, settings: Settings, running: Callable[[], Any]) -> dict[str, Any]:
+    """Return the options of the application for OAuth, and the tasks that run as long as it does."""
     if settings.oauth == "off":
         return {"lifespans": [running]}
     from memoranda.bindings.http.oauth import OAuth
-    from memoranda.bindings.mcp.late import PATH
 
     oauth = OAuth(service, cast("Registration", settings.oauth))
-    return {"public_routes": oauth.routes, "protected": PATH, "lifespans": [running, oauth.running]}
+    return {"public_routes": oauth.routes, "protected": MCP_PATH, "lifespans": [running, oauth.running]}
 
 
 def _settle_memory() -> None:
-    """Look no more at what was made to start, which stays, and give back to the system what is free.
+    """Let the garbage collector skip the objects made at the start, and glibc return large free blocks to the system.
 
-    By itself glibc keeps pieces as large as the largest that was freed, in as many heaps as there are threads: after a
-    few large answers that is several times what is used. Elsewhere that is not ours to say.
+    By default glibc raises the size from which it maps blocks to the largest block that was freed, and keeps smaller
+    ones in a heap for each thread. After a few large answers, the process would hold several times what it uses.
     """
-    import ctypes
-
     gc.collect()
     gc.freeze()
     with suppress(OSError, AttributeError):
-        # M_MMAP_THRESHOLD: from this size on, each piece is the system's own.
-        ctypes.CDLL("libc.so.6").mallopt(-3, LARGE_PIECE_BYTES)
+        # -3 is M_MMAP_THRESHOLD.
+        ctypes.CDLL("libc.so.6").mallopt(-3, LARGE_ALLOCATION_BYTES)
 
 
 def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
-    """Several server processes; this one binds the port, and starts and ends the others."""
-    from memoranda.bindings.http import app  # noqa: F401 -- what the workers need is loaded once, before they part
-    from memoranda.bindings.http.server import base_url, listen
-    from memoranda.bindings.http.workers import Workers, check_workers
+    """Run several server processes; this one binds the port, and starts and stops the others."""
+    # Loaded before the workers are forked, so that they share its memory.
     from memoranda.bindings.mcp import http  # noqa: F401
-    from memoranda.errors import InvalidInput
-    from memoranda.opening import open_service, owner_credential
 
     check_workers(settings.workers)
     if settings.database_path is None and settings.address is None:
-        raise InvalidInput("workers: a store in memory is one process's own")
-    # Made before there are several who would make them.
+        raise InvalidInput("workers: a store in memory cannot be shared by several processes; use one worker or a file")
+    # Creates missing keys and tables once, before several workers would.
     with closing(open_service(settings, checks_queries=True)) as service:
         link = _link_for_terminal(service, owner_credential(service, settings, note))
     with listen(settings.host, settings.port, is_shared=True) as listener:
         shared = replace(settings, port=listener.getsockname()[1])
 
-        def work(lifeline: int, tell: Callable[[], None]) -> None:
-            _serve(shared, seams=seams, on_ready=lambda *_: tell(), lifeline=lifeline)
+        def work(lifeline: int, report_ready: Callable[[], None]) -> None:
+            _serve(shared, seams=seams, on_ready=lambda *_: report_ready(), lifeline=lifeline)
 
         Workers(
             shared.workers,
@@ -216,24 +223,20 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 
 
 def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
-    """Say where the server is and how to sign in. `link` signs a browser in; it is empty unless a person sees this."""
-    from memoranda.bindings.console.visit import ROOT
-    from memoranda.cli.supervisor import tell
-    from memoranda.opening import OWNER_CREDENTIAL_FILE
-
+    """Print where the server is and how to sign in. `link` signs a browser in; it is empty unless a person sees it."""
     tell(f"READY=1\nSTATUS=Serving at {url}")
     credential = settings.home / OWNER_CREDENTIAL_FILE
     if as_json or settings.log_format == "json":
-        places = {"url": url, "mcp": f"{url}/mcp", "credential": str(credential)}
-        print_json({**places, "console": f"{url}{link or ROOT + '/'}"})
+        addresses = {"url": url, "mcp": f"{url}/mcp", "credential": str(credential)}
+        print_json({**addresses, "console": f"{url}{link or CONSOLE + '/'}"})
         return
     bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(credential))})"'
     print(f"Memoranda serves at {url} (MCP at {url}/mcp). Stop it with Ctrl-C.")
     if link:
-        print(f"See it in a browser (this link is good once, for ten minutes): {url}{link}")
+        print(f"Open it in a browser (the link works once, within ten minutes): {url}{link}")
     else:
-        reached = server_url(replace(settings, port=int(url.rpartition(":")[2])))
-        print(f"See it in a browser: {reached}{ROOT}/ (a link that signs you in: memoranda console --url {reached})")
+        local_url = server_url(replace(settings, port=int(url.rpartition(":")[2])))
+        print(f"Open it in a browser: {local_url}{CONSOLE}/ (to sign in: memoranda console --url {local_url})")
     print(f"Sign in with the key in {credential}, which only you can read. For example:")
     print(f"  curl -H {bearer} \\")
     print(f"    -H 'Content-Type: application/json' -d '{{\"query\": \"hello\"}}' {url}/ump/recall")
@@ -241,38 +244,8 @@ def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None
 
 
 def _link_for_terminal(service: Service, credential: Path) -> str:
-    """Return a path that signs a browser in, if standard output is a terminal; logs are kept, so they get none."""
+    """Return a path that signs a browser in if standard output is a terminal; a log must not contain it."""
     return console_link(service, credential) if sys.stdout.isatty() else ""
-
-
-def console_link(service: Service, credential: Path) -> str:
-    """Return a path that signs a browser in, once, with the rights of the key in a file."""
-    from memoranda.bindings.console.visit import ROOT
-
-    key = credential.read_text(encoding="utf-8").strip()
-    return f"{ROOT}/enter?link={service.sessions.link(key)}"
-
-
-def console(
-    *,
-    url: Annotated[
-        str | None, Parameter(help="Where the server is; by default where `memoranda serve` listens.")
-    ] = None,
-    browser: Annotated[bool, Parameter(name="--open", help="Open it in the browser.")] = False,
-    run: GivenRun,
-) -> None:
-    """Print a link to the console of a running server that signs a browser in, once."""
-    from memoranda.opening import owner_credential
-
-    settings = run.settings()
-    with run.open() as memoranda:
-        link = console_link(memoranda.service, owner_credential(memoranda.service, settings, note))
-    address = f"{(url or server_url(settings)).rstrip('/')}{link}"
-    run.answer({"console": address}, lambda: print(address))
-    if browser:
-        import webbrowser
-
-        webbrowser.open(address)
 
 
 def _is_loopback(host: str) -> bool:
@@ -282,14 +255,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _warn(host: str) -> None:
+def _warn_unencrypted(host: str) -> None:
     note(
-        f"listening on {host}, not only on this machine: whoever reaches that address over the network and holds a "
-        "key or token can use the memories, and nothing is encrypted; put TLS in front of it"
+        f"listening on {host}, which other machines can reach: anyone there with a key or token can use the memories, "
+        "and the connection is not encrypted; set tls_cert and tls_key, or put a TLS proxy in front"
     )
 
 
-def _seams() -> Seams:
+def _conformance_seams() -> Seams:
     from memoranda.conformance.openwop import SEAMS
 
     return SEAMS

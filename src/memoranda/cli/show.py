@@ -1,15 +1,20 @@
-"""What a person sees: plain lines in a pipe, colours, tables and progress bars on a terminal."""
+"""Output for people: plain lines in a pipe; colours, tables and progress bars on a terminal.
+
+Rich is imported only when it draws, because most commands write to a pipe or print one line.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoranda.encoding.terminal import UNSAFE
+from memoranda.model.instant import parse_instant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,22 +25,22 @@ if TYPE_CHECKING:
     from memoranda.standards.ump.audit import ChainReport
 
 _SPACES = re.compile(r"\s+")
-_BREAKS = frozenset("\r\n\u2028\u2029")
+_LINE_BREAKS = frozenset("\r\n\u2028\u2029")
 
 
 def safe(text: str) -> str:
-    """The text with what a terminal would obey made visible; line feeds and tabs stay."""
+    """Escape the characters that a terminal would obey; line feeds and tabs stay."""
     return UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The text on one line."""
-    joined = _SPACES.sub(lambda found: found[0] if _BREAKS.isdisjoint(found[0]) else " ", text)
+    """Put a text on one line, safe for a terminal."""
+    joined = _SPACES.sub(lambda match: match[0] if _LINE_BREAKS.isdisjoint(match[0]) else " ", text)
     return safe(joined.replace("\t", " ").strip())
 
 
 def line(text: str, style: str = "") -> None:
-    """One line for a person; the style shows only on a terminal."""
+    """Print a line for a person; the style shows only on a terminal."""
     if sys.stdout.isatty():
         from rich.text import Text
 
@@ -45,15 +50,21 @@ def line(text: str, style: str = "") -> None:
 
 
 def note(text: str, *, is_failure: bool = False) -> None:
-    """Print something beside the answer on standard error; where the log is JSON, as a line of the log."""
+    """Print a remark or an error on standard error; if the log is JSON, write it as a line of the log."""
     from memoranda.cli.logs import log_note
 
     if not log_note(text, "error" if is_failure else "warning"):
         print(f"memoranda: {safe(text)}", file=sys.stderr, flush=True)
 
 
+def is_confirmed(question: str) -> bool:
+    """Ask the person at the terminal, on standard error; anything but y or yes means no."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empty: str) -> None:
-    """Rows under headings; in a pipe, fields separated by tabs and no headings."""
+    """Print rows under headings; in a pipe, fields separated by tabs and no headings."""
     cells = [[one_line(str(cell)) for cell in row] for row in rows]
     if not cells:
         note(when_empty)
@@ -61,21 +72,21 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
         from rich.table import Table
         from rich.text import Text
 
-        shown = Table(box=None, pad_edge=False, header_style="bold")
-        for place, column in enumerate(columns):
-            # What is named or dated is read in one piece; the text at the end takes what room there is.
-            is_last = place == len(columns) - 1
-            shown.add_column(column, overflow="fold" if is_last else "ignore", no_wrap=not is_last)
+        drawing = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns[:-1]:
+            # Ids and dates stay in one piece; the text in the last column takes the remaining width.
+            drawing.add_column(column, overflow="ignore", no_wrap=True)
+        drawing.add_column(columns[-1], overflow="fold")
         for row in cells:
-            shown.add_row(*map(Text, row))
-        _console().print(shown)
+            drawing.add_row(*map(Text, row))
+        _console().print(drawing)
     else:
         for row in cells:
             print("\t".join(row))
 
 
 def record_block(record: Mapping[str, Any], *, head: str = "", short: Mapping[str, str] | None = None) -> None:
-    """One record: a line about it, its text, its id, which on a terminal may be a short one."""
+    """Print a record: a line about it, its text, its id. `short` maps ids to short ids for a terminal."""
     scope, lifecycle = record["scope"], record.get("lifecycle", {})
     about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
     if sys.stdout.isatty():
@@ -83,17 +94,18 @@ def record_block(record: Mapping[str, Any], *, head: str = "", short: Mapping[st
     if lifecycle.get("status", "active") != "active":
         about.append(lifecycle["status"])
     line("  ".join(one_line(part) for part in about if part), "bold")
-    for each in record["body"]["text"].split("\n"):
-        line(f"  {each}")
+    for text_line in record["body"]["text"].split("\n"):
+        line(f"  {text_line}")
     line(f"  {short[record['id']] if short and sys.stdout.isatty() else record['id']}", "dim")
 
 
-def shown_id(memoranda: Memoranda, name: str) -> str:
-    """An id for a person: short on a terminal, whole in a pipe."""
+def displayed_id(memoranda: Memoranda, name: str) -> str:
+    """Return an id as people see it: short on a terminal, complete in a pipe."""
     return memoranda.ump.short_ids([name])[name] if sys.stdout.isatty() else name
 
 
-_SPANS = (
+# Units of time with their seconds, the largest first. A year and a month have their Gregorian average.
+_TIME_UNITS = (
     ("year", 31_556_952),
     ("month", 2_629_746),
     ("week", 604_800),
@@ -104,43 +116,39 @@ _SPANS = (
 
 
 def when(instant: str, *, exact: bool = False) -> str:
-    """Return a moment for a person: how long ago it was or how long it is until then; exact in a pipe or on request."""
+    """Return a moment as people see it: "3 days ago" on a terminal, exact in a pipe or on request."""
     if exact or not sys.stdout.isatty():
         return instant
-    import time
-
-    from memoranda.model.instant import parse_instant
-
     seconds = time.time() - parse_instant(instant) / 1_000
-    for name, size in _SPANS:
+    for name, size in _TIME_UNITS:
         if abs(seconds) >= size:
             number = counted(int(abs(seconds) // size), name)
             return f"{number} ago" if seconds > 0 else f"in {number}"
     return "just now"
 
 
-def nothing_found(project: str | None, elsewhere: Mapping[str, int]) -> str:
-    """What is said when a question found nothing: also where else there is something."""
+def no_matches(project: str | None, elsewhere: Mapping[str, int]) -> str:
+    """Return the message for a search without results; `elsewhere` counts matches in other projects."""
     if project is None:
-        return "nothing found"
-    others = ", ".join(f"{count} in {name or 'no project'}" for name, count in elsewhere.items())
-    return f"nothing in {project}; {others}" if others else f"nothing found in {project}, or elsewhere"
+        return "no matches"
+    counts = ", ".join(f"{count} in {name or 'no project'}" for name, count in elsewhere.items())
+    return f"no matches in {project}; {counts}" if counts else f"no matches in {project}, or elsewhere"
 
 
 def note_report(report: Report) -> None:
-    """What an exchange refused, and what it found odd, each with its place."""
+    """Print the warnings of an import or export, and what it refused, each with its file and line."""
     for warning in report.warnings:
         note(f"warning: {warning}")
     if (more := report.warned - len(report.warnings)) > 0:
         note(f"and {more} more warnings")
-    for each in report.refusals:
-        note(f"{each.where or each.id}: {each.message}")
+    for refusal in report.refusals:
+        note(f"{refusal.where or refusal.id}: {refusal.message}")
     if (more := report.refused - len(report.refusals)) > 0:
         note(f"and {more} more like these")
 
 
 class Bar:
-    """A bar of a step: called with how much is done; without a terminal nothing is shown."""
+    """A progress bar: call it with the number of items done. Without a terminal it draws nothing."""
 
     def __init__(self, bars: Progress | None = None, task: TaskID | None = None) -> None:
         self._bars, self._task = bars, task
@@ -150,14 +158,14 @@ class Bar:
             self._bars.update(self._task, completed=done)
 
     def expect(self, total: int) -> None:
-        """Say how much there is in all."""
+        """Set the number of items in all."""
         if self._bars is not None and self._task is not None:
             self._bars.update(self._task, total=total)
 
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Bar]:
-    """A bar on standard error if that is a terminal."""
+    """Show a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield Bar()
         return
@@ -167,7 +175,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Bar]:
 
 @contextmanager
 def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
-    """The same for steps that follow one another: a bar each, which appears when its step begins."""
+    """Show a progress bar for each of several steps; a bar appears when its step begins."""
     if not sys.stderr.isatty():
         yield tuple(lambda _: None for _ in titles)
         return
@@ -181,25 +189,24 @@ def _advance(bar: Progress, task: TaskID, done: int) -> None:
 
 
 def _bars() -> Progress:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=_console(is_error=True), transient=True)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """ "1 record", "2 records"."""
+    """Return a number with its noun, such as "1 record" or "2 records"."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def audit_entries(report: ChainReport) -> str:
-    """How many entries an audit log has, and how many it had before it was pruned."""
+    """Return the number of audit entries, and of those that were pruned before them."""
     pruned = f", {report.pruned} before them were pruned" if report.pruned else ""
     return counted(report.count, "audit entry", "audit entries") + pruned
 
 
-def _console() -> Console:
+def _console(*, is_error: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, markup=False)
+    return Console(highlight=False, markup=False, stderr=is_error)

@@ -14,7 +14,7 @@ from tests.embedders import LETTERS, WORDS_ALONE, by_letters
 
 from memoranda import Memoranda, __version__
 from memoranda.bindings.http.metrics import _of_store
-from memoranda.cli.doctor import _meaning
+from memoranda.cli.doctor import _check_embeddings
 from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
 from memoranda.model.instant import parse_instant
@@ -196,7 +196,7 @@ def test_an_embedder_that_fails_is_told_with_the_time_since_when(tmp_path: Path)
             found = scraped(client)
             assert of(found, "memoranda_embedding_failing_since_seconds") == pytest.approx(since)
             assert of(found, "memoranda_embedding_aside") == 0
-        looked = _meaning(server.service)
+        looked = _check_embeddings(server.service)
         assert not looked.ok
         assert "1 version without vectors, as embedding has failed since 20" in looked.seen
         assert "RuntimeError (broken)" in looked.seen
@@ -219,7 +219,7 @@ def test_a_version_that_cannot_be_embedded_is_counted(tmp_path: Path) -> None:
             pass
         numbers = {family: value for family, _, value in _of_store(service)}
         assert (numbers[EMBEDDING_BACKLOG], numbers[EMBEDDING_ASIDE], numbers[EMBEDDING_FAILING]) == (0, 1, 0)
-        looked = _meaning(service)
+        looked = _check_embeddings(service)
         assert (looked.ok, looked.seen.startswith("1 version could not be embedded")) == (False, True)
         assert "models embed" in looked.mend
 

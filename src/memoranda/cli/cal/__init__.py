@@ -1,1 +1,1 @@
-"""memoranda cal."""
+"""The command `memoranda cal`, its prompt and its output."""

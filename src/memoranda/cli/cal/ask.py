@@ -1,113 +1,117 @@
-"""Asking a query on behalf of the person at the terminal: what changes memories is shown and approved first."""
+"""Run a query for the person at the terminal. A query that changes memories is shown and confirmed first."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.cal.show import show, show_effects, show_error, show_warnings, write_text
+from memoranda.cli.cal.show import show, show_effects, show_error
 from memoranda.cli.commands import Parameter
-from memoranda.cli.run import PLACE_NAMES, Run, print_json
-from memoranda.cli.show import note, one_line
+from memoranda.cli.run import PLACE_NAMES, Run
+from memoranda.cli.show import is_confirmed, note, one_line
+from memoranda.encoding.json_text import parse as parse_json
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
+from memoranda.service.cal.elsewhere import elsewhere
+from memoranda.standards.cal.language.check import error_document
+from memoranda.standards.cal.language.lexer import IDENTIFIER
+from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.syntax import tier_of
+from memoranda.standards.cal.problem import error_envelope
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
 
-# A query as it was typed, or as it lies in a file.
-Given = str | bytes
+# A typed query, or the content of a file.
+Query = str | bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOptions:
-    """What is said beside the query."""
+    """Options of a query."""
 
     param: Annotated[
         tuple[str, ...],
-        Parameter(name="--param", help="A value for a parameter, NAME=VALUE: JSON, or else text; can be repeated."),
+        Parameter(name="--param", help="A parameter, NAME=VALUE; a value that is not JSON is text. Can be repeated."),
     ] = ()
-    namespace: Annotated[
-        str | None, Parameter(name=PLACE_NAMES, help="The namespace asked; the project, or shared.")
+    namespace: Annotated[str | None, Parameter(name=PLACE_NAMES, help="The namespace to query (default: shared).")] = (
+        None
+    )
+    user: Annotated[
+        str | None, Parameter(help="The user that MY stands for and that adds grains (default: the owner).")
     ] = None
-    user: Annotated[str | None, Parameter(help="Who MY means, and who adds; the owner unless said.")] = None
-    cursor: Annotated[str | None, Parameter(help="The next page, as the page before it said.")] = None
-    strict: Annotated[bool, Parameter(help="By the letter of the specification.")] = False
-    yes: Annotated[bool, Parameter(help="Approve ADD, SUPERSEDE or REVERT without being asked.")] = False
+    cursor: Annotated[str | None, Parameter(help="The cursor that the previous page printed.")] = None
+    strict: Annotated[bool, Parameter(help="Accept only what the specification allows.")] = False
+    yes: Annotated[bool, Parameter(help="Run ADD, SUPERSEDE or REVERT without confirmation.")] = False
 
     def params(self) -> dict[str, object]:
-        """The parameters by name."""
-        found: dict[str, object] = {}
-        for each in self.param:
-            name, value = parameter(each, "--param")
-            if name in found:
+        """Return the parameters by name. Raises QueryError for a name that occurs twice."""
+        params: dict[str, object] = {}
+        for text in self.param:
+            name, value = parse_parameter(text, "--param")
+            if name in params:
                 raise QueryError(f"${name} is given twice.", cal_code="CAL-E009", suggestion="Give each once.")
-            found[name] = value
-        return found
+            params[name] = value
+        return params
 
-    def whose(self) -> dict[str, Any]:
+    def scope(self) -> dict[str, Any]:
+        """Return the namespace and the user of the query, as keywords of the library."""
         return {"namespace": self.namespace, "user": self.user}
 
 
-def parameter(text: str, option: str) -> tuple[str, object]:
-    """NAME=VALUE; a value that is JSON is what it says, any other is text."""
-    from memoranda.encoding.json_text import parse
-    from memoranda.standards.cal.language.lexer import IDENTIFIER
-
+def parse_parameter(text: str, option: str) -> tuple[str, object]:
+    """Parse NAME=VALUE; a value that is not JSON is text. Raises InvalidInput."""
     name, equals, value = text.partition("=")
     name = name.strip().removeprefix("$")
     if not equals or not IDENTIFIER.fullmatch(name):
         raise InvalidInput(f"{option}: write NAME=VALUE, where NAME is a word")
     try:
-        return name, parse(value)
+        return name, parse_json(value)
     except MemorandaError:
         return name, value
 
 
 def ask(
-    memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]
+    memoranda: Memoranda, run: Run, query: Query, options: QueryOptions, params: Mapping[str, object]
 ) -> dict[str, Any] | None:
-    """Ask, and show the answer or what is wrong. None if there is no answer."""
+    """Run a query and print the answer, or the error; return None if there is no answer."""
     try:
-        envelope = _envelope(memoranda, query, asked, params)
+        envelope = _run_query(memoranda, query, options, params)
     except QueryError as error:
         refuse(run, query, error)
         return None
     if envelope is not None:
         run.answer(envelope, lambda: show(envelope))
-        _hint(memoranda, query, envelope, asked, params)
+        _suggest_namespaces(memoranda, query, envelope, options, params)
     return envelope
 
 
-def _hint(
+def _suggest_namespaces(
     memoranda: Memoranda,
-    query: Given,
+    query: Query,
     envelope: Mapping[str, Any],
-    asked: QueryOptions,
+    options: QueryOptions,
     params: Mapping[str, object],
 ) -> None:
-    """Say where else there is something, to who found nothing and named no place."""
-    from memoranda.service.cal.elsewhere import elsewhere
-
-    others = elsewhere(
-        memoranda.service.context, memoranda.access, query, envelope, params=params, namespace=asked.namespace
+    """Name the namespaces with matches, after a query without a namespace or a result."""
+    matches = elsewhere(
+        memoranda.service.context, memoranda.access, query, envelope, params=params, namespace=options.namespace
     )
-    if others:
-        named = ", ".join(f"{count} in {one_line(place)}" for place, count in others.items())
-        note(f"nothing in shared; {named}; ask with --namespace {one_line(next(iter(others)))}")
+    if matches:
+        counts = ", ".join(f"{count} in {one_line(namespace)}" for namespace, count in matches.items())
+        note(f"no matches in shared; {counts}; use --namespace {one_line(next(iter(matches)))}")
 
 
-def _envelope(
-    memoranda: Memoranda, query: Given, asked: QueryOptions, params: Mapping[str, object]
+def _run_query(
+    memoranda: Memoranda, query: Query, options: QueryOptions, params: Mapping[str, object]
 ) -> dict[str, Any] | None:
+    """Return the response envelope; None if the person does not confirm a change. Raises QueryError."""
     cal = memoranda.cal
-    if not asked.yes and _can_ask() and _changes(query, strict=asked.strict):
-        prepared = cal.prepare(query, params=params, strict=asked.strict, **asked.whose())
+    if not options.yes and _is_terminal() and _changes_memories(query, strict=options.strict):
+        prepared = cal.prepare(query, params=params, strict=options.strict, **options.scope())
         show_effects(prepared["side_effects"])
-        print("Do this? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not is_confirmed("Run this?"):
             note("nothing was changed")
             return None
         return cal.execute(prepared["token"])
@@ -115,71 +119,39 @@ def _envelope(
         return cal.run(
             query,
             params=params,
-            cursor=asked.cursor,
-            approve=asked.yes,
-            strict=asked.strict,
-            **asked.whose(),
+            cursor=options.cursor,
+            approve=options.yes,
+            strict=options.strict,
+            **options.scope(),
         )
     except QueryError as error:
         if error.reason == "not_prepared":
-            error.suggestion = "Say --yes to approve it, or run it at a terminal to be asked."
+            error.suggestion = "Add --yes to confirm it, or run it at a terminal."
         raise
 
 
-def _can_ask() -> bool:
+def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _changes(query: Given, *, strict: bool) -> bool:
-    from memoranda.standards.cal.language.parser import parse
-    from memoranda.standards.cal.language.syntax import tier_of
-
+def _changes_memories(query: Query, *, strict: bool) -> bool:
     try:
         return tier_of(parse(query, strict=strict).statement) > 0
     except QueryError:
-        # Whoever runs it says what is wrong.
+        # Running the query raises the same error, and reports it.
         return False
 
 
-def refuse(run: Run, query: Given, error: QueryError) -> None:
-    """Say what is wrong: to a person on standard error, and with --json to a program on standard output too."""
-    from memoranda.standards.cal.language.check import error_document
-    from memoranda.standards.cal.problem import error_envelope
-
+def refuse(run: Run, query: Query, error: QueryError) -> None:
+    """Print an error on standard error, and with --json as an envelope on standard output too."""
     envelope = error_envelope(error)
     if run.json:
-        print_json(envelope)
+        run.answer(envelope, lambda: None)
     document = error_document(error)
     document["suggestion"] = envelope["error"]["suggestion"]
     show_error(text_of(query), document, is_placed=error.end > 0)
 
 
-def text_of(query: Given) -> str:
-    """A query to be shown."""
+def text_of(query: Query) -> str:
+    """Return a query as text for an error message."""
     return query.decode("utf-8", "replace") if isinstance(query, bytes) else query
-
-
-def stream(memoranda: Memoranda, run: Run, query: Given, asked: QueryOptions, params: Mapping[str, object]) -> int:
-    """An ASSEMBLE as it happens: events as NDJSON, or the text in its chunks."""
-    from memoranda.bindings.files.folder import standard_output
-    from memoranda.standards.cal.assembly.stream import encode_ndjson
-
-    code, last = 0, "\n"
-    with closing(memoranda.cal.stream(query, params=params, strict=asked.strict, **asked.whose())) as events:
-        for event in events:
-            kind = event["type"]
-            if kind == "error" and event["fatal"]:
-                code = 1
-            if run.json:
-                with standard_output() as file:
-                    file.write(encode_ndjson(event))
-            elif kind == "chunk":
-                write_text(event["content"], end="")
-                last = event["content"][-1:]
-            elif kind == "error":
-                note(f"{event['code']}: {event['message']} {event['suggestion'] or ''}".rstrip())
-            elif kind == "assembly_completed":
-                show_warnings(event["summary"]["warnings"])
-    if last != "\n":
-        write_text("\n", end="")
-    return code

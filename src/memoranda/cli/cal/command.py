@@ -1,4 +1,4 @@
-"""cal: ask the memory in its query language, in one statement or at a prompt."""
+"""cal: run one query in CAL, the query language, or open its prompt."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from memoranda.cli.cal.ask import Given, QueryOptions, ask, refuse, stream, text_of
+from memoranda.cli.cal.ask import Query, QueryOptions, ask, refuse, text_of
 from memoranda.cli.cal.show import show_error, write_text
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun, Run
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge
+from memoranda.service.cal.cal import Cal
+from memoranda.standards.cal.grammar import prompt_card
 
-# Far more than a query may have, so that its own limit is what refuses it; far less than would hurt.
+# Bytes of a query that are read: far more than a query may have, whose own limit then gives the exact error.
 MAX_BYTES = 1_048_576
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-NOTHING_ASKED = QueryOptions()
+NO_OPTIONS = QueryOptions()
 NO_QUERY = "no query given: write it after the command, or pipe it in"
 
 
@@ -27,105 +29,105 @@ def cal(
     file: Annotated[
         str | None, Parameter(name=("--file", "-f"), help="Read the query from a file; - for standard input.")
     ] = None,
-    asked: QueryOptions = NOTHING_ASKED,
-    check: Annotated[bool, Parameter(help="Only say whether it is a query. Exit code 1 if not.")] = False,
+    options: QueryOptions = NO_OPTIONS,
+    check: Annotated[bool, Parameter(help="Only check the syntax. Exit code 1 if it is wrong.")] = False,
     streamed: Annotated[
-        bool, Parameter(name="--stream", help="Show an ASSEMBLE as it happens; with --json, one event a line.")
+        bool, Parameter(name="--stream", help="Print an ASSEMBLE while it runs; with --json, one event a line.")
     ] = False,
-    card: Annotated[bool, Parameter(help="Print what a model must know to write queries.")] = False,
+    card: Annotated[bool, Parameter(help="Print a summary of the language, for a model that writes queries.")] = False,
     remove_template: Annotated[
-        str | None, Parameter(help="Take away a template that DEFINE TEMPLATE kept, by its name.")
+        str | None, Parameter(help="Remove the template of this name, which DEFINE TEMPLATE stored.")
     ] = None,
-    no_history: Annotated[bool, Parameter(help="At the prompt, keep nothing of what is typed.")] = False,
+    no_history: Annotated[bool, Parameter(help="At the prompt, store no history of queries.")] = False,
     run: GivenRun,
 ) -> int:
-    """Ask in CAL, the query language of memory. Without a query, at a terminal: a prompt.
+    """Run a query in CAL, the query language. Without a query, at a terminal, open a prompt.
 
-    What the query formats is printed as it is. ADD, SUPERSEDE and REVERT are shown and approved first, or need --yes.
+    Formatted results are printed unchanged. ADD, SUPERSEDE and REVERT need confirmation at the terminal, or --yes.
     """
     if card:
         return _card(run)
     if remove_template is not None:
-        return _remove_template(run, asked, remove_template)
-    given = _query(query, file)
-    if given is None and not (check or streamed):
-        return _prompt(run, asked, keeps_history=not no_history)
-    if given is None:
+        return _remove_template(run, options, remove_template)
+    text = _read_query(query, file)
+    if text is None and not (check or streamed):
+        return _prompt(run, options, keeps_history=not no_history)
+    if text is None:
         raise InvalidInput(NO_QUERY)
-    if streamed and (check or asked.cursor is not None):
-        raise InvalidInput("--stream goes with neither --check nor --cursor")
+    if streamed and (check or options.cursor is not None):
+        raise InvalidInput("--stream excludes --check and --cursor")
     try:
-        params = asked.params()
+        params = options.params()
     except QueryError as error:
-        refuse(run, given, error)
+        refuse(run, text, error)
         return 1
     if check:
-        return _check(run, given, params or None, strict=asked.strict)
+        return _check(run, text, params or None, strict=options.strict)
     with run.open() as memoranda:
         if streamed:
-            return stream(memoranda, run, given, asked, params)
-        envelope = ask(memoranda, run, given, asked, params)
+            from memoranda.cli.cal.streaming import stream
+
+            return stream(memoranda, run, text, options, params)
+        envelope = ask(memoranda, run, text, options, params)
     if envelope is None:
         return 1
     if envelope.get("next_cursor") and not run.json:
-        note(f"there are more; see them with --cursor {envelope['next_cursor']}")
+        note(f"there are more; continue with --cursor {envelope['next_cursor']}")
     return 1 if any("error" in slot for slot in envelope.get("batch", {}).values()) else 0
 
 
-def _query(query: str | None, file: str | None) -> Given | None:
-    """The query; None if there is none and somebody sits at the terminal."""
+def _read_query(query: str | None, file: str | None) -> Query | None:
+    """Return the query: typed, from a file, or from standard input; None if there is none, at a terminal."""
     if query is not None and file is not None:
         raise InvalidInput("give the query itself or --file, not both")
     if query not in (None, "-"):
         return query
     if file not in (None, "-"):
         assert file is not None
-        with Path(file).open("rb") as opened:
-            return _limited(opened.read(MAX_BYTES + 1), file)
+        with Path(file).open("rb") as stream:
+            return _check_size(stream.read(MAX_BYTES + 1), file)
     if query is None and file is None and sys.stdin.isatty():
         return None
-    return _limited(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
+    return _check_size(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
 
 
-def _limited(data: bytes, source: str) -> bytes:
+def _check_size(data: bytes, source: str) -> bytes:
+    """Return a query without its byte order mark. Raises TooLarge."""
     if len(data) > MAX_BYTES:
-        raise TooLarge(f"{source}: this is far too long for a query")
+        raise TooLarge(f"{source}: too long for a query")
     return data.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _check(run: Run, given: Given, params: dict[str, object] | None, *, strict: bool) -> int:
-    from memoranda.service.cal.cal import Cal
-
-    result = Cal.check(given, params=params, strict=strict)
+def _check(run: Run, query: Query, params: dict[str, object] | None, *, strict: bool) -> int:
+    result = Cal.check(query, params=params, strict=strict)
     error = result["error"]
     if error is None:
         run.answer(result, lambda: line("valid"))
         return 0
-    # Of what is wrong with the whole, the place is the beginning; there, only an unexpected word has one.
+    # An error about the whole query is reported at its beginning, where only an unexpected word (E002) has a position.
     is_placed = (error["line"], error["column"]) != (1, 1) or error["code"] == "CAL-E002"
-    run.answer(result, lambda: show_error(text_of(given), error, is_placed=is_placed))
+    run.answer(result, lambda: show_error(text_of(query), error, is_placed=is_placed))
     return 1
 
 
 def _card(run: Run) -> int:
-    from memoranda.standards.cal.grammar import prompt_card
-
     run.answer({"card": prompt_card()}, lambda: write_text(prompt_card()))
     return 0
 
 
-def _remove_template(run: Run, asked: QueryOptions, name: str) -> int:
+def _remove_template(run: Run, options: QueryOptions, name: str) -> int:
     with run.open() as memoranda:
-        if not memoranda.cal.remove_template(name, namespace=asked.namespace):
+        if not memoranda.cal.remove_template(name, namespace=options.namespace):
             raise NotFound(f"there is no template {name!r} in this namespace")
     run.answer({"removed": name}, lambda: line(f"template {name} removed"))
     return 0
 
 
-def _prompt(run: Run, asked: QueryOptions, *, keeps_history: bool) -> int:
+def _prompt(run: Run, options: QueryOptions, *, keeps_history: bool) -> int:
     if run.json or not sys.stdout.isatty():
         raise InvalidInput(NO_QUERY)
+    # Loads prompt_toolkit.
     from memoranda.cli.cal.prompt import prompt
 
-    prompt(run, asked, keeps_history=keeps_history)
+    prompt(run, options, keeps_history=keeps_history)
     return 0

@@ -17,27 +17,28 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import MemorandaError
 from memoranda.standards.cal.limits import QUERY_BYTES
 
-# Queries that are kept; each is at most as long as a query may be.
+# Queries in the history file; each has at most QUERY_BYTES.
 HISTORY_LIMIT = 1_000
 
 Complete = Callable[[str], tuple[str, Iterable[str]]]
 
 
-def reader(history: Path | None, complete: Complete, is_whole: Callable[[str], bool]) -> Callable[[], str]:
-    """A function that reads one input. Raises KeyboardInterrupt for Ctrl+C and EOFError for Ctrl+D."""
+def make_reader(history: Path | None, complete: Complete, is_complete: Callable[[str], bool]) -> Callable[[], str]:
+    """Return a function that reads one input. It raises KeyboardInterrupt for Ctrl+C and EOFError for Ctrl+D."""
     session: PromptSession[str] = PromptSession(
         "cal> ",
         multiline=True,
         prompt_continuation="...> ",
-        history=InMemoryHistory() if history is None else KeptHistory(history),
-        completer=_Words(complete),
+        history=InMemoryHistory() if history is None else HistoryFile(history),
+        completer=_QueryCompleter(complete),
         complete_while_typing=False,
-        key_bindings=_keys(is_whole),
+        key_bindings=_key_bindings(is_complete),
     )
     return session.prompt
 
 
-def _keys(is_whole: Callable[[str], bool]) -> KeyBindings:
+def _key_bindings(is_complete: Callable[[str], bool]) -> KeyBindings:
+    """Return the keys: Enter accepts a completion, runs a complete query, or begins a new line."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -45,7 +46,7 @@ def _keys(is_whole: Callable[[str], bool]) -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif is_whole(buffer.text):
+        elif is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.newline(copy_margin=False)
@@ -57,20 +58,22 @@ def _keys(is_whole: Callable[[str], bool]) -> KeyBindings:
     return keys
 
 
-class _Words(Completer):
+class _QueryCompleter(Completer):
+    """Completions by a function of the text before the cursor."""
+
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
-        word, found = self._complete(document.text_before_cursor)
-        for each in found:
-            yield Completion(each, start_position=-len(word))
+        word, completions = self._complete(document.text_before_cursor)
+        for completion in completions:
+            yield Completion(completion, start_position=-len(word))
 
 
-class KeptHistory(History):
-    """One JSON string a line, for its owner alone: queries may hold personal words.
+class HistoryFile(History):
+    """A history file: one JSON string a line, readable by its owner alone, because queries may be personal.
 
-    What cannot be kept is not worth losing the prompt for.
+    A file that cannot be read or written is ignored, so that the prompt keeps working.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,16 +81,17 @@ class KeptHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """Return the queries, newest first."""
         with suppress(OSError):
             lines = self._path.read_bytes().splitlines()
             if len(lines) > HISTORY_LIMIT:
                 lines = lines[-HISTORY_LIMIT:]
                 self._shorten(lines)
-            return [text for each in reversed(lines) if (text := _text(each)) is not None]
+            return [text for item in reversed(lines) if (text := _parse_line(item)) is not None]
         return []
 
     def store_string(self, string: str) -> None:
+        """Append a query to the file."""
         if not string.strip() or len(string) > QUERY_BYTES:
             return
         with suppress(OSError, MemorandaError):
@@ -98,19 +102,20 @@ class KeptHistory(History):
         self._write(draft, os.O_TRUNC, b"\n".join(lines) + b"\n")
         draft.replace(self._path)
 
-    def _write(self, path: Path, how: int, data: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+    def _write(self, path: Path, flag: int, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
         try:
-            # It may have been there before, for others to read.
+            # An older file may be readable by others.
             path.chmod(0o600)
             os.write(descriptor, data)
         finally:
             os.close(descriptor)
 
 
-def _text(line: bytes) -> str | None:
+def _parse_line(line: bytes) -> str | None:
+    """Return the query in a line of the file; None if the line is damaged."""
     try:
-        found = parse(line)
+        query = parse(line)
     except MemorandaError:
         return None
-    return found if isinstance(found, str) else None
+    return query if isinstance(query, str) else None

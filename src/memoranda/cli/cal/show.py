@@ -1,4 +1,4 @@
-"""Answers of the query language for a person: text as it was formatted, else one line for each thing found."""
+"""Output of the query language for people: formatted text unchanged, otherwise one line for each result."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memoranda.cli.show import line, note, one_line, safe, table
+from memoranda.model.instant import format_instant
+from memoranda.opening import system_clock
+from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.printing.formats import Element, recall_text
+from memoranda.standards.cal.printing.plain import dump_json, plain_value
+from memoranda.standards.cal.printing.yaml_text import yaml_text
 
 if TYPE_CHECKING:
     from memoranda.standards.cal.language.check import ErrorDocument
 
 Document = Mapping[str, Any]
 
-# Enough for any store, and a query takes it as it is.
+# Characters of a hash on a terminal: enough to be unique in any store, and queries accept the prefix.
 SHORT_HASH_CHARS = len("sha256:") + 12
-# Of a long line, so much is shown on either side of what is wrong with it.
+# Characters of a long line shown on either side of an error.
 AROUND_CHARS = 60
-_ASIDES = ("score_breakdown", "explanation", "provenance")
+_DETAILS = ("score_breakdown", "explanation", "provenance")
 
 
 def show(envelope: Document) -> None:
-    """The answer on standard output, what goes with it on standard error."""
+    """Print the answer on standard output; contradictions and warnings on standard error."""
     if (text := _formatted(envelope)) is not None:
         write_text(text)
     else:
@@ -32,13 +38,13 @@ def show(envelope: Document) -> None:
 
 
 def show_warnings(warnings: Any) -> None:
-    """On standard error."""
+    """Print warnings on standard error."""
     for warning in warnings:
         note(f"{warning['code']}: {warning['message']}")
 
 
 def write_text(text: str, end: str = "\n") -> None:
-    """Exactly this text to a pipe or a file; to a terminal what it would obey is made visible."""
+    """Write a text unchanged to a pipe or a file; for a terminal, escape control characters."""
     if end and text.endswith(end):
         end = ""
     sys.stdout.flush()
@@ -50,15 +56,16 @@ def write_text(text: str, end: str = "\n") -> None:
 
 
 def _formatted(envelope: Document) -> str | None:
+    """Return the text that the query formatted, if it did."""
     if (context := envelope.get("formatted_context")) is not None:
         return str(context["text"])
     return envelope.get("formatted")
 
 
 def _show_plain(envelope: Document) -> None:
-    for name, show_it in _SHOWN.items():
+    for name, show_part in _PARTS.items():
         if name in envelope:
-            show_it(envelope)
+            show_part(envelope)
             return
     line(_tree({name: value for name, value in envelope.items() if name not in ("_cal", "warnings")}))
 
@@ -69,68 +76,60 @@ def _show_plain(envelope: Document) -> None:
 def _results(envelope: Document) -> None:
     results = envelope["results"]
     if not results:
-        note("nothing found")
+        note("no matches")
     elif "fields" in results[0]:
         columns = list(dict.fromkeys(name for row in results for name in row["fields"]))
         rows = [[*(_cell(row["fields"].get(name)) for name in columns), _hash(row)] for row in results]
-        table((*columns, "hash"), rows, when_empty="nothing found")
+        table((*columns, "hash"), rows, when_empty="no matches")
     else:
         for result in results:
             _show_grain(result)
 
 
 def _show_grain(result: Document) -> None:
-    line(f"{_said(result['grain'], result['content_address'])}  {_hash(result)}")
-    for name in _ASIDES:
+    line(f"{_summary(result['grain'], result['content_address'])}  {_hash(result)}")
+    for name in _DETAILS:
         if name in result:
             line(f"    {name}: {_cell(result[name])}", "dim")
 
 
-def _said(grain: Document, address: str) -> str:
-    """A grain in one line, as `AS text` writes it."""
-    from memoranda.opening import system_clock
-    from memoranda.standards.cal.item import Item
-    from memoranda.standards.cal.printing.formats import Element, recall_text
-
+def _summary(grain: Document, address: str) -> str:
+    """Return a grain in one line, as `AS text` writes it."""
     item = Item(address=address, grain_type=str(grain["type"]), fields=grain)
     return one_line(recall_text("text", [Element(item=item)], system_clock()))
 
 
 def _hash(result: Document) -> str:
-    """A prefix for people, which queries take too; the whole for programs."""
-    whole = f"sha256:{result['content_address']}"
-    return whole[:SHORT_HASH_CHARS] if sys.stdout.isatty() else whole
+    """Return the hash of a result: a prefix on a terminal, complete in a pipe."""
+    digest = f"sha256:{result['content_address']}"
+    return digest[:SHORT_HASH_CHARS] if sys.stdout.isatty() else digest
 
 
 def _cell(value: Any) -> str:
-    from memoranda.standards.cal.printing.plain import dump_json
-
     if value is None:
         return ""
     return one_line(value if isinstance(value, str) else dump_json(value))
 
 
 def _values(envelope: Document) -> None:
-    table(("value",), [[_cell(value)] for value in envelope["values"]], when_empty="nothing found")
+    table(("value",), [[_cell(value)] for value in envelope["values"]], when_empty="no matches")
 
 
 def _groups(envelope: Document) -> None:
     rows = [(_cell(group["key"]), group["count"]) for group in envelope["groups"]]
-    table(("key", "count"), rows, when_empty="nothing found")
+    table(("key", "count"), rows, when_empty="no matches")
 
 
 # --- the other statements ------------------------------------------------------------------------------------
 
 
 def _versions(envelope: Document) -> None:
-    from memoranda.model.instant import format_instant
-
     if not envelope["versions"]:
-        note("nothing found")
+        note("no matches")
     for version in envelope["versions"]:
         head = f"{version['version']}  {format_instant(version['created_at'])}"
         state = "  current" if version["current"] else ""
-        line(f"{head}  {_said(version['grain'], version['content_address'])}  {_hash(version)}{state}")
+        line(f"{head}  {_summary(version['grain'], version['content_address'])}  {_hash(version)}{state}")
         if version["reason"]:
             line(f"    reason: {one_line(version['reason'])}", "dim")
 
@@ -141,13 +140,13 @@ def _changes(envelope: Document) -> None:
 
 
 def _description(envelope: Document) -> None:
-    described = envelope["description"]
-    if isinstance(described, list):
-        columns = list(dict.fromkeys(name for row in described for name in row))
-        rows = [[_words(row.get(name)) for name in columns] for row in described]
-        table(columns, rows, when_empty="nothing found")
+    description = envelope["description"]
+    if isinstance(description, list):
+        columns = list(dict.fromkeys(name for row in description for name in row))
+        rows = [[_words(row.get(name)) for name in columns] for row in description]
+        table(columns, rows, when_empty="no matches")
     else:
-        write_text(described["ebnf"] if "ebnf" in described else _tree(described))
+        write_text(description["ebnf"] if "ebnf" in description else _tree(description))
 
 
 def _words(value: Any) -> str:
@@ -167,19 +166,17 @@ def _batch(envelope: Document) -> None:
 
 
 def _operation(envelope: Document) -> None:
-    done = {"add": "added", "supersede": "supersedes", "revert": "reverts"}[envelope["operation"]]
+    verb = {"add": "added", "supersede": "supersedes", "revert": "reverts"}[envelope["operation"]]
     target = f" {envelope['target_hash']}" if "target_hash" in envelope else ""
-    line(f"{envelope['new_hash']} {done}{target}")
+    line(f"{envelope['new_hash']} {verb}{target}")
 
 
 def _tree(value: Any) -> str:
-    from memoranda.standards.cal.printing.plain import plain_value
-    from memoranda.standards.cal.printing.yaml_text import yaml_text
-
     return yaml_text(plain_value(value))
 
 
-_SHOWN: Mapping[str, Callable[[Document], None]] = {
+# The member of an envelope that tells its kind, with the function that prints it; the first present wins.
+_PARTS: Mapping[str, Callable[[Document], None]] = {
     "results": _results,
     "values": _values,
     "groups": _groups,
@@ -199,37 +196,41 @@ _SHOWN: Mapping[str, Callable[[Document], None]] = {
 
 
 def show_effects(effects: list[dict[str, Any]]) -> None:
-    """What would be appended, on standard error: a person is about to approve it."""
+    """Print the grains that a query would append, on standard error, before the person confirms."""
     for effect in effects:
         target = f" {effect['target_hash']}" if "target_hash" in effect else ""
         lines = [f"{effect['operation'].upper()}{target}"]
         lines += [f"  {name}: {_cell(value)}" for name, value in effect["grain"].items()]
         lines.append(f"Reason: {one_line(effect['reason'])}")
-        print("\n".join(safe(each) for each in lines), file=sys.stderr, flush=True)
+        print("\n".join(safe(text) for text in lines), file=sys.stderr, flush=True)
 
 
 def show_error(text: str, error: ErrorDocument, *, is_placed: bool) -> None:
-    """Code, place and message; the line with a caret under the column; what to write instead."""
-    where = f" line {error['line']}, column {error['column']}" if is_placed else ""
-    note(f"{error['code']}{where}: {error['message']}")
+    """Print code, position and message, the line with a caret under the column, and the suggestion."""
+    position = f" line {error['line']}, column {error['column']}" if is_placed else ""
+    note(f"{error['code']}{position}: {error['message']}")
     if is_placed:
-        print("\n".join(pointed(text, error["line"], error["column"])), file=sys.stderr)
+        print("\n".join(point_at(text, error["line"], error["column"])), file=sys.stderr)
     if error["suggestion"]:
         print(safe(error["suggestion"]), file=sys.stderr, flush=True)
 
 
-def pointed(text: str, line_number: int, column: int) -> tuple[str, ...]:
-    """A line of the text and one with a caret under the column, however wide the characters before it are."""
+def point_at(text: str, line_number: int, column: int) -> tuple[str, ...]:
+    """Return a line of the text, and a line with a caret under the column; both counted from 1.
+
+    Wide characters, such as Chinese ones, take two columns of a terminal.
+    """
+    # Only errors need it.
     from rich.cells import cell_len
 
-    whole = text.split("\n")[line_number - 1].rstrip("\r")
-    if not whole:
+    source_line = text.split("\n")[line_number - 1].rstrip("\r")
+    if not source_line:
         return ()
     start = max(0, column - 1 - AROUND_CHARS)
-    before, after = whole[start : column - 1], whole[column - 1 : column - 1 + AROUND_CHARS]
-    shown = ("…" if start else "") + _flat(before)
-    ending = "…" if column - 1 + AROUND_CHARS < len(whole) else ""
-    return f"  {shown}{_flat(after)}{ending}", f"  {' ' * cell_len(shown)}^"
+    end = column - 1 + AROUND_CHARS
+    before = ("…" if start else "") + _flat(source_line[start : column - 1])
+    after = _flat(source_line[column - 1 : end]) + ("…" if end < len(source_line) else "")
+    return f"  {before}{after}", f"  {' ' * cell_len(before)}^"
 
 
 def _flat(text: str) -> str:

@@ -1,1 +1,1 @@
-"""memoranda oams."""
+"""The commands below `memoranda oams`."""

@@ -1,10 +1,11 @@
-"""oams validate: whether files and bundles are as the standard wants them. No store is opened."""
+"""oams validate: check files and bundles against the standard. No store is opened."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+from memoranda.bindings.files import oams
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note_report, progress_steps
@@ -18,20 +19,18 @@ def validate(
     *sources: Annotated[str, Parameter(name="FILE", help="Bundles, JSONL or Markdown files; - for standard input.")],
     run: GivenRun,
 ) -> int:
-    """Check every memory in files, and that a bundle is what was exported. Exit code 1 if anything is wrong."""
-    from memoranda.bindings.files import oams
-
+    """Check every memory in files, and each bundle against its manifest. Exit code 1 if anything is wrong."""
     if not sources and sys.stdin.isatty():
         raise InvalidInput("no file given: name bundles or files, or pipe one in")
     with progress_steps("checking the bundle", "checking the memories") as (checking, done):
-        verdicts = [oams.validate(each, checking=checking, progress=done) for each in sources or ("-",)]
-    is_ok = not any(each.report.refused for each in verdicts)
+        verdicts = [oams.validate(source, checking=checking, progress=done) for source in sources or ("-",)]
+    is_ok = not any(verdict.report.refused for verdict in verdicts)
 
-    def say() -> None:
+    def show() -> None:
         for verdict in verdicts:
             _show(verdict)
 
-    run.answer({"ok": is_ok, "files": [_document(each) for each in verdicts]}, say)
+    run.answer({"ok": is_ok, "files": [_document(verdict) for verdict in verdicts]}, show)
     return 0 if is_ok else 1
 
 
@@ -43,7 +42,7 @@ def _document(verdict: Validity) -> dict[str, object]:
         "ok": not report.refused,
         "memories": report.verified,
         "refused": report.refused,
-        "refusals": [each.document() for each in report.refusals],
+        "refusals": [refusal.document() for refusal in report.refusals],
         "warned": report.warned,
         "warnings": report.warnings,
     }
@@ -52,6 +51,6 @@ def _document(verdict: Validity) -> dict[str, object]:
 def _show(verdict: Validity) -> None:
     report = verdict.report
     note_report(report)
-    found = counted(report.verified, "memory", "memories")
-    warned = f", {counted(report.warned, 'warning')}" if report.warned else ""
-    line(f"{verdict.source}: {found}{warned}, {'NOT valid' if report.refused else 'valid'}")
+    memories = counted(report.verified, "memory", "memories")
+    warnings = f", {counted(report.warned, 'warning')}" if report.warned else ""
+    line(f"{verdict.source}: {memories}{warnings}, {'NOT valid' if report.refused else 'valid'}")

@@ -1,127 +1,128 @@
-"""oams recall, list, get, namespaces, store and forget; the first four also of a plain JSONL file, without a store."""
+"""oams recall, list, get, namespaces, store and forget; with --file, the first four read a JSONL file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from memoranda.cli.commands import Parameter
+from memoranda.cli.inputs import read_json_object, read_text
 from memoranda.cli.run import PLACE_NAMES, GivenRun
 from memoranda.cli.show import line, note, one_line, table
-from memoranda.cli.words import given, json_object, moment, text_or_input
-from memoranda.errors import InvalidInput, NotFound
-from memoranda.standards.oams.memory import Memory
+from memoranda.cli.values import complete_date, without_none
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory
+from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
-    from memoranda.standards.oams.jsonl_store import JsonlStore
+    from memoranda.cli.oams.jsonl import FileStore
     from memoranda.standards.oams.namespace import Namespace
 
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
-Place = Annotated[
-    str | None, Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default unless said.")
-]
-PlaceOrOnly = Annotated[
+NamespaceName = Annotated[
     str | None,
-    Parameter(name=PLACE_NAMES, help="The namespace, or a scope of your own; your default, or the file's only one."),
+    Parameter(name=PLACE_NAMES, help="The namespace, or your own namespace of this scope (default: your default)."),
 ]
-Places = Annotated[
-    tuple[str, ...], Parameter(name=PLACE_NAMES, help="A namespace, or a scope of your own; can be repeated.")
+NamespaceInStore = Annotated[
+    str | None,
+    Parameter(
+        name=PLACE_NAMES,
+        help="The namespace, or your own namespace of this scope (default: your default, or the file's only one).",
+    ),
 ]
-FromFile = Annotated[
-    Path | None, Parameter(name="--file", help="A JSONL file that is the store; it is only read, and nothing else is.")
+NamespaceNames = Annotated[
+    tuple[str, ...],
+    Parameter(name=PLACE_NAMES, help="A namespace, or your own namespace of this scope; can be repeated."),
 ]
+JsonlFile = Annotated[Path | None, Parameter(name="--file", help="Read this JSONL file instead of the store.")]
 Tags = Annotated[tuple[str, ...], Parameter(name="--tag", help="Only with this tag; can be repeated, all must match.")]
-IfMatch = Annotated[str | None, Parameter(help="Only if this is the version there; its etag is in the JSON of get.")]
-SHOWN_CHARS = 200
+IfMatch = Annotated[str | None, Parameter(help="Only if the stored version has this etag, which `get --json` shows.")]
+# Characters of a value in a row of the list.
+_VALUE_CHARS = 200
 
 
 def recall(
-    query: Annotated[str, Parameter(help="What to look for; an empty text means whatever is newest.")],
+    query: Annotated[str, Parameter(help="The question; an empty text returns the newest memories.")],
     /,
     *,
-    file: FromFile = None,
-    namespace: Places = (),
-    k: Annotated[int, Parameter(name=("-k", "--limit"), help="At most so many; 8 unless said.")] = 8,
+    file: JsonlFile = None,
+    namespace: NamespaceNames = (),
+    k: Annotated[int, Parameter(name=("-k", "--limit"), help="Results at most (default 8).")] = 8,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
-    until: Annotated[str | None, Parameter(help="Only updated before.")] = None,
+    until: Annotated[str | None, Parameter(help="Only updated before: a date, or RFC 3339.")] = None,
     run: GivenRun,
 ) -> None:
     """Find the best memories for a question, from one namespace or several of one owner."""
-    from memoranda.standards.oams.requests import RecallRequest
+    conditions = without_none(tags=list(tag) or None, since=complete_date(since), until=complete_date(until))
 
-    asked = {"query": query, "k": k, **given(tags=list(tag) or None, since=moment(since), until=moment(until))}
-
-    def request(resolve: Callable[[str], Namespace]) -> RecallRequest:
-        named = [str(resolve(each)) for each in namespace]
-        return RecallRequest.parse({**asked, **given(namespaces=named or None)})
+    def request(namespaces: Sequence[Namespace]) -> RecallRequest:
+        names = [str(item) for item in namespaces]
+        return RecallRequest.parse({"query": query, "k": k, **conditions, **without_none(namespaces=names or None)})
 
     if file is not None:
-        from memoranda.opening import system_clock
-        from memoranda.service.oams import file as oams_file
-
-        with _opened(file) as store:
-            found = oams_file.recall(store, request(_namespace_in(store)), system_clock())
+        with _open_file(file) as store:
+            memories = store.recall(request([store.namespace(name) for name in namespace]))
     else:
         with run.open() as memoranda:
-            found = memoranda.oams.verbs.recall(request(memoranda.oams.namespace))
-    run.answer({"memories": found}, lambda: _show_all(found))
+            memories = memoranda.oams.verbs.recall(request([memoranda.oams.namespace(name) for name in namespace]))
+    run.answer({"memories": memories}, lambda: _show_results(memories))
 
 
 def list_memories(
     *,
-    file: FromFile = None,
-    namespace: PlaceOrOnly = None,
+    file: JsonlFile = None,
+    namespace: NamespaceInStore = None,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
-    limit: Annotated[int, Parameter(help="At most so many; 50 unless said.")] = 50,
-    cursor: Annotated[str | None, Parameter(help="Where the last page ended.")] = None,
+    limit: Annotated[int, Parameter(help="Results per page (default 50).")] = 50,
+    cursor: Annotated[str | None, Parameter(help="The cursor that the previous page printed.")] = None,
     run: GivenRun,
 ) -> None:
     """List the memories of a namespace, last updated first."""
-    from memoranda.standards.oams.requests import ListRequest
+    conditions = without_none(cursor=cursor, tags=list(tag) or None, since=complete_date(since))
 
-    asked = {"limit": limit, **given(cursor=cursor, tags=list(tag) or None, since=moment(since))}
+    def request(chosen: Namespace) -> ListRequest:
+        return ListRequest.parse({"limit": limit, **conditions, "namespace": str(chosen)})
+
     if file is not None:
-        with _opened(file) as store:
-            place = _namespace_of(store, namespace)
-            found, following = _page(store.list_page(ListRequest.parse({**asked, "namespace": str(place)})))
+        with _open_file(file) as store:
+            page = store.list_memories(request(store.namespace(namespace)))
     else:
         with run.open() as memoranda:
-            place = memoranda.oams.namespace(namespace)
-            request = ListRequest.parse({**asked, "namespace": str(place)})
-            found, following = _page(memoranda.oams.verbs.list_memories(request))
-    rows = [(each["key"], each["updated_at"], " ".join(each.get("tags") or ()), _said(each)) for each in found]
+            page = memoranda.oams.verbs.list_memories(request(memoranda.oams.namespace(namespace)))
+    memories, following = page.memories, page.next_cursor
+    rows = [
+        (memory["key"], memory["updated_at"], " ".join(memory.get("tags") or ()), _excerpt(memory))
+        for memory in memories
+    ]
     run.answer(
-        {"memories": found, "next_cursor": following},
+        {"memories": memories, "next_cursor": following},
         lambda: table(("key", "updated", "tags", "value"), rows, when_empty="no memories found"),
     )
     if following is not None and not run.json:
-        note(f"there are more; see them with --limit, or from here with --cursor {following}")
+        note(f"there are more; raise --limit, or continue with --cursor {following}")
 
 
-def _page(page: Any) -> tuple[list[Memory], str | None]:
-    return page.memories, page.next_cursor
-
-
-def get(key: Key, /, *, file: FromFile = None, namespace: PlaceOrOnly = None, run: GivenRun) -> None:
+def get(key: Key, /, *, file: JsonlFile = None, namespace: NamespaceInStore = None, run: GivenRun) -> None:
     """Show one memory."""
+    document: dict[str, object] = {}
     if file is not None:
-        with _opened(file) as store:
-            memory, beside = store.get(_namespace_of(store, namespace), key), {}
+        with _open_file(file) as store:
+            memory = store.get(namespace, key)
     else:
         with run.open() as memoranda:
-            found = memoranda.oams.get(key, namespace=namespace)
-        memory, beside = found.memory, {"etag": found.etag}
-    run.answer({"memory": memory, **beside}, lambda: _show(memory))
+            stored = memoranda.oams.get(key, namespace=namespace)
+        memory = stored.memory
+        document["etag"] = stored.etag
+    run.answer({"memory": memory, **document}, lambda: _show(memory))
 
 
-def namespaces(*, file: FromFile = None, run: GivenRun) -> None:
-    """List the namespaces in which there is anything."""
+def namespaces(*, file: JsonlFile = None, run: GivenRun) -> None:
+    """List the namespaces that hold memories."""
     if file is not None:
-        with _opened(file) as store:
+        with _open_file(file) as store:
             names: Sequence[str] = store.namespaces
     else:
         with run.open() as memoranda:
@@ -132,27 +133,25 @@ def namespaces(*, file: FromFile = None, run: GivenRun) -> None:
 
 def store(
     key: Key,
-    value: Annotated[str | None, Parameter(help="The text; - or nothing reads standard input.")] = None,
+    value: Annotated[str | None, Parameter(help="The text; without it, or with -, standard input is read.")] = None,
     /,
     *,
-    namespace: Place = None,
+    namespace: NamespaceName = None,
     tag: Annotated[tuple[str, ...], Parameter(help="A tag; can be repeated.")] = (),
     metadata: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
-    source_id: Annotated[str | None, Parameter(help="Where it comes from: a URL, a hash, a message.")] = None,
+    source_id: Annotated[str | None, Parameter(help="Its source: a URL, a hash, a message id.")] = None,
     parent_id: Annotated[str | None, Parameter(help="The memory that it consolidates.")] = None,
     if_match: IfMatch = None,
-    if_absent: Annotated[bool, Parameter(help="Only if there is nothing under this key.")] = False,
+    if_absent: Annotated[bool, Parameter(help="Only if there is no memory under this key.")] = False,
     run: GivenRun,
 ) -> None:
-    """Store a memory under a key. What is there already becomes its earlier version; the same again is no news."""
-    from memoranda.standards.oams.memory import MAX_VALUE_BYTES
-
-    fields = given(
-        metadata=None if metadata is None else json_object(metadata, "--metadata"),
+    """Store a memory under a key. A memory already there becomes an earlier version, unless the two are equal."""
+    fields = without_none(
+        metadata=None if metadata is None else read_json_object(metadata, "--metadata"),
         source_id=source_id,
         parent_id=parent_id,
     )
-    text = text_or_input(value, max_bytes=MAX_VALUE_BYTES)
+    text = read_text(value, max_bytes=MAX_VALUE_BYTES)
     with run.open() as memoranda:
         stored = memoranda.oams.store(
             key, text, namespace=namespace, tags=tag or None, if_match=if_match, if_absent=if_absent, **fields
@@ -164,72 +163,39 @@ def store(
     run.answer(document, lambda: line(f"{stored.memory['namespace']} {key} {stored.result}"))
 
 
-def forget(key: Key, /, *, namespace: Place = None, if_match: IfMatch = None, run: GivenRun) -> None:
-    """Forget a memory: it is recalled and listed no more."""
+def forget(key: Key, /, *, namespace: NamespaceName = None, if_match: IfMatch = None, run: GivenRun) -> None:
+    """Forget a memory: recall and list no longer return it."""
     with run.open() as memoranda:
-        place = memoranda.oams.namespace(namespace)
-        memoranda.oams.forget(key, namespace=str(place), if_match=if_match)
-    run.answer({"namespace": str(place), "key": key, "result": "forgotten"}, lambda: line(f"{place} {key} forgotten"))
+        name = str(memoranda.oams.namespace(namespace))
+        memoranda.oams.forget(key, namespace=name, if_match=if_match)
+    run.answer({"namespace": name, "key": key, "result": "forgotten"}, lambda: line(f"{name} {key} forgotten"))
 
 
-# --- a file as a store -------------------------------------------------------------------------------
+def _open_file(path: Path) -> AbstractContextManager[FileStore]:
+    # Commands on the store do without the readers of files.
+    from memoranda.cli.oams.jsonl import open_file
+
+    return open_file(path)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[JsonlStore]:
-    """The memories of a file, or of a bundle as it is; lines that are none are counted on standard error."""
-    from memoranda.standards.oams.bundle import LINES_NAME
-    from memoranda.standards.oams.jsonl_store import JsonlStore
-
-    path = path / LINES_NAME if path.is_dir() else path
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise NotFound(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}") from None
-    with file:
-        if not file.seekable():
-            raise InvalidInput(f"{path}: not a file that can be read anywhere; save it first")
-        store = JsonlStore(file)
-        if store.refused:
-            note(f"{path}: {store.refused} of its lines are no memories; see them with: memoranda oams validate")
-        yield store
+# --- output ------------------------------------------------------------------------------------------
 
 
-def _namespace_in(store: JsonlStore) -> Callable[[str], Namespace]:
-    return lambda name: _namespace_of(store, name)
+def _excerpt(memory: Memory) -> str:
+    return one_line(memory["value"][: 2 * _VALUE_CHARS])[:_VALUE_CHARS]
 
 
-def _namespace_of(store: JsonlStore, name: str | None) -> Namespace:
-    """A namespace of the file: named whole, by a scope that only one owner in it has, or the only one there is."""
-    from memoranda.service.oams.file import only_namespace
-    from memoranda.standards.oams.namespace import parse_namespace
-
-    if name is None:
-        return only_namespace(store)
-    same = [each for each in store.namespaces if each.partition(":")[2] == name]
-    return parse_namespace(same[0] if len(same) == 1 else name)
-
-
-# --- showing -----------------------------------------------------------------------------------------
-
-
-def _said(memory: Memory) -> str:
-    return one_line(memory["value"][: 2 * SHOWN_CHARS])[:SHOWN_CHARS]
-
-
-def _show_all(found: Sequence[Memory]) -> None:
-    if not found:
-        note("nothing found")
-    for memory in found:
+def _show_results(memories: Sequence[Memory]) -> None:
+    if not memories:
+        note("no matches")
+    for memory in memories:
         _show(memory, head=f"{memory['metadata']['score']:.2f}  ")
 
 
 def _show(memory: Memory, *, head: str = "") -> None:
     line(f"{head}{one_line(memory['key'])}  {memory['namespace']}", "bold")
-    for each in memory["value"].split("\n"):
-        line(f"  {each}")
+    for text_line in memory["value"].split("\n"):
+        line(f"  {text_line}")
     about = [f"updated {memory['updated_at']}", *(f"#{one_line(tag)}" for tag in memory.get("tags") or ())]
     if source := memory.get("source_id"):
         about.append(f"from {one_line(source)}")

@@ -1,1 +1,1 @@
-"""memoranda oms."""
+"""The commands below `memoranda oms`."""

@@ -1,4 +1,4 @@
-"""oms put, get, find, supersede, verification, hold, erase, erase-user, consent and rotate-key: grains in the store."""
+"""oms get, find, verification, hold, erase, erase-user, consent and rotate-key: grains in the store."""
 
 from __future__ import annotations
 
@@ -8,55 +8,47 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import PLACE_NAMES, GivenRun
-from memoranda.cli.show import counted, line, note, one_line, table
-from memoranda.cli.words import given
+from memoranda.cli.show import counted, is_confirmed, line, note, one_line, table
+from memoranda.cli.values import without_none
+from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
+from memoranda.standards.oms.mapping import text_of
+from memoranda.standards.oms.requests import FindRequest
 
 if TYPE_CHECKING:
-    from memoranda.app import Memoranda
-    from memoranda.service.oms.grains import Stored
     from memoranda.service.oms.views import StoredGrain
 
 Address = Annotated[str, Parameter(name="ADDRESS", help="The grain's address.")]
-Source = Annotated[str, Parameter(name="FILE", help="Fields as JSON, a grain, or an envelope; - for standard input.")]
-Reason = Annotated[str, Parameter(help="Why; kept in the audit log.")]
-Yes = Annotated[bool, Parameter(help="Do not ask.")]
-PAGE = 500
-
-
-def put(source: Source, /, *, run: GivenRun) -> None:
-    """Add a grain and print its address. Fields that do not say when get the present moment."""
-    from memoranda.bindings.files.mg import placed
-
-    with run.open() as memoranda:
-        new = _given(memoranda, source)
-        with placed(source):
-            stored = memoranda.grains.put(new)
-    _tell(stored, run)
+Reason = Annotated[str, Parameter(help="The reason; kept in the audit log.")]
+Yes = Annotated[bool, Parameter(help="Do not ask for confirmation.")]
+# Results per request of `find --all`.
+_PAGE = 500
+# Characters of a grain's text in a row of results.
+_TEXT_CHARS = 200
 
 
 def get(
     address: Address,
     /,
     *,
-    raw: Annotated[bool, Parameter(help="The bytes in which it travels, and nothing else.")] = False,
+    raw: Annotated[bool, Parameter(help="Print only the bytes of the grain, or of its envelope.")] = False,
     run: GivenRun,
 ) -> None:
     """Show one grain."""
     with run.open() as memoranda:
-        found = memoranda.grains.get(address)
+        stored = memoranda.grains.get(address)
     if raw:
         if sys.stdout.isatty():
-            raise InvalidInput("--raw: these are bytes, not text for a terminal; send them to a file")
-        sys.stdout.buffer.write(found.delivery)
+            raise InvalidInput("--raw: these are bytes, not text for a terminal; redirect them to a file")
+        sys.stdout.buffer.write(stored.delivery)
         sys.stdout.buffer.flush()
         return
-    run.answer(found.document(), lambda: _show(found))
+    run.answer(stored.document(), lambda: _show(stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrainFilter:
-    """What must be equal."""
+    """Fields that a grain must have with exactly these values."""
 
     subject: Annotated[str | None, Parameter(help="Only about this subject.")] = None
     relation: Annotated[str | None, Parameter(help="Only with this relation.")] = None
@@ -66,7 +58,8 @@ class GrainFilter:
     type: Annotated[str | None, Parameter(help="Only of this type, such as belief, event or goal.")] = None
 
     def fields(self) -> dict[str, Any]:
-        return given(
+        """Return the options that were typed, by their names in the library."""
+        return without_none(
             subject=self.subject,
             relation=self.relation,
             object=self.object,
@@ -76,74 +69,54 @@ class GrainFilter:
         )
 
 
-ANYTHING = GrainFilter()
+NO_FILTER = GrainFilter()
 
 
 def find(
     *,
-    text: Annotated[str | None, Parameter(help="By words, best first.")] = None,
-    wanted: GrainFilter = ANYTHING,
-    limit: Annotated[int, Parameter(help="At most so many; 20 unless said.")] = 20,
-    every: Annotated[bool, Parameter(name="--all", help="All of them, whatever the limit.")] = False,
-    superseded: Annotated[bool, Parameter(help="What was superseded too.")] = False,
+    text: Annotated[str | None, Parameter(help="Keyword search, best first.")] = None,
+    conditions: GrainFilter = NO_FILTER,
+    limit: Annotated[int, Parameter(help="Results at most (default 20).")] = 20,
+    every: Annotated[bool, Parameter(name="--all", help="All results, without a limit.")] = False,
+    superseded: Annotated[bool, Parameter(help="Include superseded grains.")] = False,
     run: GivenRun,
 ) -> None:
-    """Find grains by what they are about, by words, or both."""
-    from memoranda.standards.oms.requests import FindRequest
-
-    asked = {**wanted.fields(), **given(text=text), "limit": PAGE if every else limit}
+    """Find grains by their fields, by keywords, or both."""
+    fields = {**conditions.fields(), **without_none(text=text), "limit": _PAGE if every else limit}
     if superseded:
-        asked["current"] = False
+        fields["current"] = False
     results: list[Any] = []
     with run.open() as memoranda:
         cursor: str | None = None
         while True:
-            request = FindRequest.parse({**asked, **given(cursor=cursor)})
-            page = memoranda.grains.find(request)
+            page = memoranda.grains.find(FindRequest.parse({**fields, **without_none(cursor=cursor)}))
             results += page.results
             cursor = page.next_cursor
             if cursor is None or not every:
                 break
-    rows = [(each.stored.address, each.stored.grain.type_name, _said(each.stored)) for each in results]
-    documents = [each.document() for each in results]
+    rows = [(result.stored.address, result.stored.grain.type_name, _excerpt(result.stored)) for result in results]
+    documents = [result.document() for result in results]
     run.answer(
         {"results": documents, "more": cursor is not None},
-        lambda: table(("address", "type", "what it says"), rows, when_empty="no grains found"),
+        lambda: table(("address", "type", "text"), rows, when_empty="no grains found"),
     )
     if cursor is not None and not run.json:
         note("there are more; see them with --limit or --all")
 
 
-def supersede(
-    address: Annotated[str, Parameter(name="ADDRESS", help="The grain to replace.")],
-    source: Source,
-    /,
-    *,
-    justification: Annotated[str | None, Parameter(help="Why; written into the new grain.")] = None,
-    run: GivenRun,
-) -> None:
-    """Replace a grain by another, under its policy; the old one stays in the history."""
-    with run.open() as memoranda:
-        new = _given(memoranda, source)
-        stored = memoranda.grains.supersede(address, new, justification=justification)
-    _tell(stored, run)
-
-
 def verification(
     address: Address,
-    status: Annotated[
-        Literal["unverified", "verified", "contested", "retracted"], Parameter(help="What is known of its truth.")
-    ],
+    status: Annotated[Literal["unverified", "verified", "contested", "retracted"], Parameter(help="The new status.")],
     /,
     *,
     reason: Reason = "",
-    by: Annotated[str | None, Parameter(help="The address of the grain that speaks against it.")] = None,
+    by: Annotated[str | None, Parameter(help="The address of a grain that contradicts it.")] = None,
     run: GivenRun,
 ) -> None:
-    """Say what is known of a grain's truth; the grain itself does not change."""
+    """Set the verification status of a grain; the grain itself does not change."""
     with run.open() as memoranda:
-        said = memoranda.grains.set_verification(address, status, reason=reason, by=by)
-    run.answer({"address": address, "verification_status": said}, lambda: line(f"{address} {said}"))
+        new_status = memoranda.grains.set_verification(address, status, reason=reason, by=by)
+    run.answer({"address": address, "verification_status": new_status}, lambda: line(f"{address} {new_status}"))
 
 
 def hold(
@@ -154,15 +127,15 @@ def hold(
     release: Annotated[bool, Parameter(help="Lift the hold.")] = False,
     run: GivenRun,
 ) -> None:
-    """Put a legal hold on a grain: nobody can supersede or erase it until it is lifted."""
+    """Put a legal hold on a grain: nobody can supersede or erase it until the hold is lifted."""
     with run.open() as memoranda:
-        held = memoranda.grains.set_hold(address, held=not release, reason=reason)
-    run.answer({"address": address, "held": held}, lambda: line(f"{address} {'held' if held else 'released'}"))
+        is_held = memoranda.grains.set_hold(address, held=not release, reason=reason)
+    run.answer({"address": address, "held": is_held}, lambda: line(f"{address} {'held' if is_held else 'released'}"))
 
 
 def erase(address: Address, /, *, reason: Reason, yes: Yes = False, run: GivenRun) -> int:
-    """Erase one grain for good, as the law may demand. Holds are honoured."""
-    if not _confirmed(f"Erase {address} for good?", yes):
+    """Erase one grain permanently, as the law may require. A grain on hold is not erased."""
+    if not _is_erasure_confirmed(f"Erase {address} permanently?", yes):
         return 1
     with run.open() as memoranda:
         memoranda.grains.erase(address, reason=reason)
@@ -178,27 +151,27 @@ def erase_user(
     yes: Yes = False,
     run: GivenRun,
 ) -> int:
-    """Erase everything of a user and destroy the user's key. Exit code 1 if a hold kept something."""
-    if not _confirmed(f"Erase everything of {one_line(user)} for good?", yes):
+    """Erase all memories of a user and destroy the user's key. Exit code 1 if a hold kept any of them."""
+    if not _is_erasure_confirmed(f"Erase all memories of {one_line(user)} permanently?", yes):
         return 1
     with run.open() as memoranda:
-        done = memoranda.grains.erase_user(user, reason=reason)
-    key = "the key is destroyed" if done.key_destroyed else "no key was destroyed"
+        erasure = memoranda.grains.erase_user(user, reason=reason)
+    key = "the key is destroyed" if erasure.key_destroyed else "no key was destroyed"
     run.answer(
-        {"erased": done.erased, "held": done.held, "key_destroyed": done.key_destroyed},
-        lambda: line(f"{counted(done.erased, 'memory', 'memories')} erased, {done.held} kept by a hold, {key}"),
+        {"erased": erasure.erased, "held": erasure.held, "key_destroyed": erasure.key_destroyed},
+        lambda: line(f"{counted(erasure.erased, 'memory', 'memories')} erased, {erasure.held} kept by a hold, {key}"),
     )
-    return 1 if done.held else 0
+    return 1 if erasure.held else 0
 
 
 def consent(
     *,
-    subject: Annotated[str, Parameter(help="Whose data it is: a DID.")],
-    grantee: Annotated[str, Parameter(help="Who wants to use it: a DID.")],
-    scope: Annotated[str, Parameter(help="For what; retrieve unless said.")] = "retrieve",
+    subject: Annotated[str, Parameter(help="The person whose data it is: a DID.")],
+    grantee: Annotated[str, Parameter(help="The person or program that wants to use it: a DID.")],
+    scope: Annotated[str, Parameter(help="The purpose (default: retrieve).")] = "retrieve",
     run: GivenRun,
 ) -> int:
-    """Show the consent under which someone may use a person's memories, now. Exit code 1 if there is none."""
+    """Show the consent under which someone may use a person's memories now. Exit code 1 if there is none."""
     with run.open() as memoranda:
         address = memoranda.grains.consent(subject=subject, grantee=grantee, scope=scope)
     run.answer({"consent": address}, lambda: line(address) if address else note("there is no such consent"))
@@ -206,57 +179,35 @@ def consent(
 
 
 def rotate_key(*, run: GivenRun) -> None:
-    """Make a new master key and wrap every user's key under it; nothing is encrypted anew."""
+    """Make a new master key and wrap every user's key under it. Documents are not encrypted again."""
     with run.open() as memoranda:
         count = memoranda.grains.rotate_master_key()
     run.answer({"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key"))
 
 
-def _given(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
-    from memoranda.bindings.files.mg import read_one
-
-    found = read_one(source)
-    return found if isinstance(found, bytes) else memoranda.grains.with_defaults(found)
-
-
-def _tell(stored: Stored, run: GivenRun) -> None:
-    document = {
-        "address": stored.address,
-        "result": stored.result,
-        "warnings": list(stored.warnings),
-        "needs_review": stored.needs_review,
-    }
-    if not run.json:
-        for warning in stored.warnings:
-            note(warning)
-    run.answer(document, lambda: line(f"{stored.address} {stored.result}"))
-
-
-def _show(found: StoredGrain) -> None:
-    from memoranda.encoding.json_text import dump
-
-    line(f"{found.address}  {found.grain.type_name}", "bold")
-    document = found.document()
+def _show(stored: StoredGrain) -> None:
+    line(f"{stored.address}  {stored.grain.type_name}", "bold")
+    document = stored.document()
     for name, value in document["grain"].items():
-        line(f"  {name}: {one_line(value if isinstance(value, str) else dump(value).decode('utf-8'))}")
-    known = [f"{name} {value}" for name, value in document["index"].items()]
-    known += ["on hold"] if found.is_held else []
-    known += ["needs review"] if found.needs_review else []
-    known += [] if found.is_native else ["a view: written through another standard"]
-    line("  " + ", ".join(known), "dim")
+        text = value if isinstance(value, str) else dump(value).decode("utf-8")
+        line(f"  {name}: {one_line(text)}")
+    properties = [f"{name} {value}" for name, value in document["index"].items()]
+    if stored.is_held:
+        properties.append("on hold")
+    if stored.needs_review:
+        properties.append("needs review")
+    if not stored.is_native:
+        properties.append("a view: written through another standard")
+    line("  " + ", ".join(properties), "dim")
 
 
-def _said(stored: StoredGrain) -> str:
-    from memoranda.standards.oms.mapping import text_of
-
-    return text_of(stored.grain)[:200]
+def _excerpt(stored: StoredGrain) -> str:
+    return text_of(stored.grain)[:_TEXT_CHARS]
 
 
-def _confirmed(question: str, yes: bool) -> bool:
-    if yes or not sys.stdin.isatty():
-        return True
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+def _is_erasure_confirmed(question: str, yes: bool) -> bool:
+    """Return True with --yes, without a terminal, or if the person agrees."""
+    if yes or not sys.stdin.isatty() or is_confirmed(question):
         return True
     note("nothing was erased")
     return False

@@ -34,11 +34,11 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
     short = short_ids(context, access, [name])[name]
     if change.type in ("created", "revised"):
         now, _ = take_back(context, access, change.version, change.version.version_id - 1)
-        said = "is forgotten again" if change.type == "created" else "says again what it said before"
+        said = "removed" if change.type == "created" else "restored to its previous version"
         return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {said}")
     if change.type == "tombstoned":
         _bring_back(context, access, change.version)
-        return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} is remembered again")
+        return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} restored")
     raise Conflict(f"the last change merged something into {short}, which says the same; there is nothing to undo")
 
 

@@ -1,0 +1,111 @@
+"""remember and revise: write a memory, or a new version of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from memoranda.cli.commands import Parameter
+from memoranda.cli.inputs import read_duration_ms, read_json_object, read_text
+from memoranda.cli.options import ANY_SCOPE, Kind, MemoryId, MemoryScope
+from memoranda.cli.run import GivenRun
+from memoranda.cli.show import displayed_id, line
+from memoranda.cli.values import complete_date, without_none
+from memoranda.standards.ump.plain import PlainMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """Importance, certainty and validity of a memory."""
+
+    salience: Annotated[float | None, Parameter(help="How important it is, from 0 to 1.")] = None
+    confidence: Annotated[float | None, Parameter(help="How certain it is, from 0 to 1.")] = None
+    valid_from: Annotated[str | None, Parameter(help="When it becomes true: a date, or RFC 3339.")] = None
+    valid_to: Annotated[
+        str | None, Parameter(help="When it stops being true: a date, RFC 3339, or never, which lifts an end.")
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the options that were typed, by their names in the library."""
+        return without_none(
+            salience=self.salience,
+            confidence=self.confidence,
+            valid_from=complete_date(self.valid_from),
+            valid_to=complete_date(self.valid_to),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsentTerms:
+    """Consent for a memory, and its sources."""
+
+    retention: Annotated[str | None, Parameter(help="Erase it after this time: 30d, or P365D.")] = None
+    redact: Annotated[
+        tuple[str, ...], Parameter(help="A field to hide from others, such as body.structured.token; can be repeated.")
+    ] = ()
+    export: Annotated[bool, Parameter(negative="--no-export", help="Allow or forbid that it leaves this store.")] = True
+    about: Annotated[tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")] = ()
+    source: Annotated[str | None, Parameter(help="A reference to its source.")] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the options that were typed, by their names in the library."""
+        retention = self.retention
+        if retention is not None and not retention.startswith("P"):
+            retention = f"PT{read_duration_ms(retention, '--retention') // 1000}S"
+        return without_none(
+            retention=retention,
+            exportable=None if self.export else False,
+            redact=list(self.redact) or None,
+            about=list(self.about) or None,
+            source=self.source,
+        )
+
+
+NO_WEIGHT, NO_TERMS = Weight(), ConsentTerms()
+
+
+def remember(
+    text: Annotated[str | None, Parameter(help="The text; without it, or with -, standard input is read.")] = None,
+    /,
+    *,
+    kind: Annotated[Kind, Parameter(help="The kind of memory (default: semantic).")] = "semantic",
+    tag: Annotated[tuple[str, ...], Parameter(help="A tag; can be repeated.")] = (),
+    structured: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
+    scope: MemoryScope = ANY_SCOPE,
+    weight: Weight = NO_WEIGHT,
+    terms: ConsentTerms = NO_TERMS,
+    run: GivenRun,
+) -> None:
+    """Remember a text. If an equal memory exists, the two are merged and its confidence rises."""
+    data = None if structured is None else read_json_object(structured, "--structured")
+    memory = PlainMemory(
+        text=read_text(text),
+        kind=kind,
+        tags=list(tag) or None,
+        structured=data,
+        **scope.fields(),
+        **weight.fields(),
+        **terms.fields(),
+    )
+    with run.open() as memoranda:
+        result = memoranda.ump.remember(memoranda.ump.with_defaults(memory.to_draft(), method="cli"))
+        name = displayed_id(memoranda, result.id)
+    run.answer({"id": result.id, "result": result.result}, lambda: line(f"{name} {result.result}"))
+
+
+def revise(
+    name: MemoryId,
+    text: Annotated[str | None, Parameter(help="The new text; - reads standard input.")] = None,
+    /,
+    *,
+    weight: Weight = NO_WEIGHT,
+    run: GivenRun,
+) -> None:
+    """Write a new version of a memory; the old version stays in its history."""
+    fields = weight.fields()
+    with run.open() as memoranda:
+        # Without a text, an option such as --salience alone makes the new version.
+        new_text = read_text(text) if text is not None or not fields else None
+        revised = memoranda.revise(name, new_text, **fields)
+        new_name = displayed_id(memoranda, revised.id)
+    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{new_name} revised"))
