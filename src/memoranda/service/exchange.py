@@ -36,6 +36,7 @@ from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.port import port_of
 from memoranda.storage.begun import Begun
 from memoranda.storage.engine import Unit
 
@@ -416,7 +417,7 @@ class _Import:
             waiting = written.links.pop((item.form, ready.alias), None)
         priors, missing = self._priors(unit, item, ready, waiting, written, now)
         prior = priors[0] if priors else None
-        if ready.standard == oms.STANDARD and (ready.standard, ready.name) not in known.names:
+        if port_of(ready.standard).has_own_fields and (ready.standard, ready.name) not in known.names:
             _check_authority(unit, ready, prior, now, written.ends)
         outcome = ready.write(unit, prior, now, known.news(ready))
         if ready.fields.get("relation") == authority.DELEGATES_TO:

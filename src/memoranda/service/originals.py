@@ -47,7 +47,7 @@ from memoranda.standards.oams.memory import metadata_of, same_content
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
 from memoranda.standards.oms.port import original_in
-from memoranda.standards.openwop import mapping as openwop
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.port import load_record
 from memoranda.standards.ump.shapes import Record
@@ -248,7 +248,7 @@ def put_grain(context: Context, access: Access, given: Given, *, owner: str | No
     if _may_hold_another(given):
         tenant, now = grains.tenant_of(access, owner), context.clock()
         ready = ready_grain(context, access, open_given(context, given).delivery, DEFAULT, tenant, now)
-        if ready.standard != oms.STANDARD:
+        if not port_of(ready.standard).has_own_fields:
             return context.engine.write(tenant, lambda unit: _put_original(access, unit, ready, now))
     return grains.put(context, access, given, owner=owner)
 
@@ -397,7 +397,7 @@ def foreseen(context: Context, snapshot: Snapshot, ready: Ready, heads: memories
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
-    if ready.standard in (oms.STANDARD, openwop.STANDARD):
+    if ready.given is None and ready.native is None:
         known = snapshot.named(ready.standard, ready.name)
         return (
             ready if known is None or known.state.is_forgotten else replace(ready, settled=(known.memory_id, "known"))
@@ -487,48 +487,57 @@ def _ready_document(
 
     Raises MemorandaError.
     """
-    if inner.standard == ump.STANDARD:
-        return _record_inside(context, access, inner, now, kept, adoption)
-    if inner.standard == oms.STANDARD:
-        opened = open_given(context, inner.native)
-        if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
-            raise InvalidInput("not the grain that it is named after")
-        return _grain(context, access, opened, tenant, kept=kept)
-    if inner.standard == oams.STANDARD:
-        return _memory_inside(context, access, inner if adoption is None else adoption.document(inner), kept)
-    if inner.standard == openwop.STANDARD:
-        return _entry(context, access, inner, tenant, space, kept)
-    raise InvalidInput(f"no standard that is known: {inner.standard!r}")
+    prepare_inside = _PREPARED_BY.get(inner.standard, _ready_by_port)
+    place = _Inside(document=inner, tenant=tenant, space=space, bounds=kept, adoption=adoption)
+    return prepare_inside(context, access, place, now)
 
 
-def _record_inside(
-    context: Context,
-    access: Access,
-    inner: Document,
-    now: Instant,
-    kept: Bounds | None,
-    adoption: Adoption | None,
-) -> Ready:
-    mine = inner if adoption is None else adoption.document(inner)
+class _Inside(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that travelled inside another, and where it belongs."""
+
+    document: Document
+    tenant: str
+    space: str
+    # Restrictions that the outer document states beyond those of this one.
+    bounds: Bounds | None
+    adoption: Adoption | None
+
+    @property
+    def adopted(self) -> Document:
+        """The document as the importer's own, if that is wanted."""
+        return self.document if self.adoption is None else self.adoption.document(self.document)
+
+
+def _record_inside(context: Context, access: Access, inside: _Inside, now: Instant) -> Ready:
+    mine = inside.adopted
     accepted = remember.accept(context, access, parse(mine.native), now)
     if ump.document_of(accepted.record) != mine:
         raise InvalidInput("not the record that it is named after")
     # A record that says more than a grain can travels whole, and may itself be the view of a document.
-    record = load_record(inner.native)
+    record = load_record(inside.document.native)
     within = ump.unwrap(record)
     if within is not None and bounds_of(record) is not None:
-        original = _or_none(lambda: _original_of_record(context, access, record, within, now, adoption))
+        original = _or_none(lambda: _original_of_record(context, access, record, within, now, inside.adoption))
         if original is not None:
             return original
-    return _record(context, replace(accepted, new=_tightened(context, accepted.new, kept)))
+    return _record(context, replace(accepted, new=_tightened(context, accepted.new, inside.bounds)))
 
 
-def _memory_inside(context: Context, access: Access, inner: Document, kept: Bounds | None) -> Ready:
+def _grain_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+    inner = inside.document
+    opened = open_given(context, inner.native)
+    if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
+        raise InvalidInput("not the grain that it is named after")
+    return _grain(context, access, opened, inside.tenant, kept=inside.bounds)
+
+
+def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+    inner = inside.adopted
     memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
     if given.new.document.native != inner.native or oams.with_portable_name(inner, given.memory) != inner:
         raise InvalidInput("not the memory that it is named after")
-    given = replace(given, new=_tightened(context, given.new, kept))
+    given = replace(given, new=_tightened(context, given.new, inside.bounds))
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
 
@@ -562,17 +571,17 @@ def _memory_inside(context: Context, access: Access, inner: Document, kept: Boun
     )
 
 
-def _entry(context: Context, access: Access, inner: Document, tenant: str, space: str, kept: Bounds | None) -> Ready:
-    """An openwop entry; where it belongs, what carried it says."""
-    entry = openwop.decode(inner.native)
-    if (entry["id"], openwop.MEDIA_TYPE) != (inner.name, inner.media_type) or openwop.encode(entry) != inner.native:
-        raise InvalidInput("not the entry that it is named after")
-    access.require_scope({"owner": tenant, "visibility": "private", "project": space or None})
-    refuse_secrets(context, {"content": entry["content"], "tags": entry["tags"]})
-    new = _tightened(context, prepare(context, inner, openwop.project(entry, tenant, space)), kept)
+def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+    """Return a document of a standard whose verbs have no rules of their own for an import, as its port checks it."""
+    inner, tenant, space = inside.document, inside.tenant, inside.space
+    port_of(inner.standard).check(inner)
+    projection = project_document(context, inner, tenant, space)
+    access.require_scope({"owner": tenant, "visibility": projection.scope.visibility, "project": space or None})
+    refuse_secrets(context, {"content": projection.text, "tags": list(projection.tags)})
+    new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(openwop.STANDARD, inner.name)
+        known = None if new_here.name else unit.named(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = new.append(unit, now=now) if prior is None else append_next(context, unit, prior, new, now=now)
@@ -581,8 +590,16 @@ def _entry(context: Context, access: Access, inner: Document, tenant: str, space
 
     return Ready(
         tenant=tenant,
-        standard=openwop.STANDARD,
+        standard=inner.standard,
         name=inner.name,
         known=ancestry.known_of(context, new),
         write=write,
     )
+
+
+# Standards whose verbs merge, supersede or check what is imported; their rules hold for an import too.
+_PREPARED_BY: Final[Mapping[str, Callable[[Context, Access, _Inside, Instant], Ready]]] = {
+    ump.STANDARD: _record_inside,
+    oms.STANDARD: _grain_inside,
+    oams.STANDARD: _memory_inside,
+}
