@@ -320,7 +320,7 @@ def test_the_namespace_of_another_is_only_a_name(world: World, credential: str) 
     # Section 4: a namespace is an access envelope, and nobody writes into another's.
     for op in ("store", "batch", "import"):
         found = _seen(world, world.access(credential), oams_call(op, {**reaching, "text": "planted"}, owners))
-        assert "owner hash of another" in repr(found), (op, found)
+        assert "owner hash of another tenant" in repr(found), (op, found)
     found = _seen(world, world.access(credential), oams_call("list", reaching, owners))
     assert "planted" not in repr(found)
     assert "treasure" not in repr(found)

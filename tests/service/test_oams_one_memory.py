@@ -443,7 +443,7 @@ def test_a_record_of_another_owner_is_taken_in_only_by_adopting_it(world: World)
     claimed = Oams(world, lines[0][1]["namespace"], access=other)
     (refusal,) = claimed.take_in(list(lines)).refusals
     assert refusal.code == "forbidden_scope"
-    assert refusal.message.startswith(f"{lines[0][1]['namespace']} is under the owner hash of another owner; adopt it")
+    assert refusal.message.startswith(f"{lines[0][1]['namespace']} is under the owner hash of another tenant; adopt it")
     items = numbered("oams", [memory for _, memory in lines])
     assert world.service.import_items(other, items, adopt=True).created == 1
     (record,) = world.service.export(other)

@@ -66,6 +66,7 @@ def test_what_comes_after_its_successor_was_forgotten_stays_forgotten(world: Wor
     assert take(other, before).forgotten == 1
     assert stated(other) == []
     assert take(other, before, restore=True).created == 1
+    assert stated(other) == ["lives in Rome"]
 
 
 def test_a_successor_of_what_was_forgotten_comes_only_if_it_is_newer(world: World, other: World) -> None:

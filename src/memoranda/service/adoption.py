@@ -142,7 +142,7 @@ def why_not_own(access: Access, form: Form, value: object) -> str:
         except InvalidInput:
             return ""
         is_theirs = is_foreign_namespace(namespace, access.default_tenant)
-        return f"{namespace} is under the owner hash of another owner; {hint}" if is_theirs else ""
+        return f"{namespace} is under the owner hash of another tenant; {hint}" if is_theirs else ""
     scope = value.get("scope")
     owner = scope.get("owner") if isinstance(scope, dict) else None
     return f"it belongs to {owner}; {hint}" if isinstance(owner, str) and not access.reaches(owner) else ""

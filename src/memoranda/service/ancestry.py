@@ -26,6 +26,7 @@ from memoranda.service.core.protection import check_supersession, refuse_rewriti
 from memoranda.service.core.views import outline, scope_of
 from memoranda.service.oams import memories
 from memoranda.service.oams.views import Place
+from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.report import Form
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.remember import names_successor
@@ -41,8 +42,6 @@ Name: TypeAlias = tuple[str, str]
 
 _SUPERSEDED: Final = " superseded"
 _ELSEWHERE: Final = " elsewhere"
-# Fields that only a grain has that replaced another (OMS §28.4).
-_REPLACING: Final = ("supersession_justification", "supersession_auth", "invalidation_type")
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,21 +71,21 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-def named(names: Iterable[str]) -> tuple[Name, ...]:
+def with_standards(names: Iterable[str]) -> tuple[Name, ...]:
     """Return names with their standards: the address of a grain, or the id of a record."""
     return tuple((OMS if len(name) == ADDRESS_CHARS else UMP, name) for name in names)
 
 
 def superseded_by_record(record: Record) -> tuple[Name, ...]:
     """Return the names of the memories that a record says it supersedes."""
-    return named(record.get("supersedes", ()))
+    return with_standards(record.get("supersedes", ()))
 
 
 def superseded_by_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
     """Return the name of the grain that a grain says it replaced; of several sources it does not say which."""
     sources = fields.get("derived_from", ())
-    is_replacing = len(sources) == 1 and any(name in fields for name in _REPLACING)
-    return named(sources) if is_replacing else ()
+    is_replacing = len(sources) == 1 and any(name in fields for name in SUPERSESSION_FIELDS)
+    return with_standards(sources) if is_replacing else ()
 
 
 def claims(names: Iterable[Name]) -> Iterator[Name]:

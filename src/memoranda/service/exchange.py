@@ -339,10 +339,8 @@ class _Import:
         """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
         now, first = self._context.clock(), unit.last_version()
         written = _Written(dict(self._links))
-        moved, known = (
-            unit.changed_memories(before.seq),
-            before.again(self._context, unit, [ready for _, ready in batch]),
-        )
+        moved = unit.changed_memories(before.seq)
+        known = before.again(self._context, unit, [ready for _, ready in batch])
         known.heads.look_up([ready.given for _, ready in batch if ready.given is not None and not ready.settled], now)
         created: list[str] = []
         for item, ready in batch:
@@ -478,7 +476,8 @@ class _Import:
         for name in ready.claims:
             if name in known.names and name != (ready.standard, ready.name):
                 found = unit.named(*name)
-                if found is not None:
+                # Who asks for what was forgotten asks for it as it was.
+                if found is not None and not (self.restores and found.state.is_forgotten):
                     return found
         return None
 

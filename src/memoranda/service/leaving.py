@@ -379,45 +379,43 @@ def export_memories_page(
     return lines, following, leaving.report
 
 
-def _as_memories(leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]) -> list[Version]:
-    """Those that OAMS can say whole."""
+def _as_memories(
+    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version], *, for_others: bool = False
+) -> list[Version]:
+    """Return the versions that OAMS can say completely, and another system what is stated of them."""
     return [
         each
         for each in versions
-        if leaving.is_stated(each) and leaving.is_whole(each) and leaving.is_bound(each, place.user)
+        if leaving.is_stated(each) and leaving.is_whole(each) and (for_others or leaving.is_bound(each, place.user))
     ]
 
 
-def export_stated(context: Context, access: Access, *, report: Report | None = None) -> Iterator[Memory]:
-    """Yield every memory that is there now and may leave, with all that is said of it, for another system.
-
-    What earlier versions bind it to is said as its own: no other system keeps that apart.
-    """
-    # It is no verb of a standard, so nobody asked yet.
-    access.require("export")
-    leaving = _leaving(context, access, None, report, history=False)
-    for place in [memories.place_of(access, parse_namespace(name)) for name in _open_namespaces(context, access)]:
-        for page in leaving.pages(place.space):
-            versions = [each for each in page if leaving.is_stated(each) and leaving.is_whole(each)]
-            lines = _lines(leaving, place, versions)
-            leaving.report.exported += len(lines)
-            for version, (_, memory) in zip(versions, lines, strict=True):
-                yield oams.with_projection(memory, project(context, version))
-    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
-
-
 def export_memories(
-    context: Context, access: Access, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
+    context: Context,
+    access: Access,
+    *,
+    namespaces: Sequence[Namespace] | None = None,
+    report: Report | None = None,
+    for_others: bool = False,
 ) -> Iterator[tuple[bytes, Memory]]:
-    """Every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say."""
+    """Yield every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say.
+
+    `for_others`, for other systems, completes each memory by all that is said of it elsewhere. What earlier versions
+    bind it to is said as its own then: no other system keeps the two apart.
+    """
     leaving = _leaving(context, access, None, report, history=False)
     open_names = _open_namespaces(context, access) if namespaces is None else ()
     listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
     for place in [memories.place_of(access, each) for each in listed]:
         for page in leaving.pages(place.space):
-            lines = _lines(leaving, place, _as_memories(leaving, place, page))
+            versions = _as_memories(leaving, place, page, for_others=for_others)
+            lines = _lines(leaving, place, versions)
             leaving.report.exported += len(lines)
-            yield from lines
+            if not for_others:
+                yield from lines
+                continue
+            for version, (raw, memory) in zip(versions, lines, strict=True):
+                yield raw, oams.with_projection(memory, project(context, version))
     leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
 
 

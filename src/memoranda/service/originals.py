@@ -140,7 +140,7 @@ def ready_record(
 
 def _with_index(ready: Ready, index: IndexState) -> Ready:
     """Return a memory with what its form tells beside it, and the memories that it supersedes by that."""
-    named = (each for each in ancestry.named(index.supersedes) if each not in ready.predecessors)
+    named = (each for each in ancestry.with_standards(index.supersedes) if each not in ready.predecessors)
     return replace(ready, index=index, predecessors=(*ready.predecessors, *named))
 
 
@@ -304,7 +304,7 @@ def _grain(
         name=grain.address,
         known=ancestry.known_of(context, new),
         predecessors=tuple(
-            dict.fromkeys((*ancestry.superseded_by_grain(grain.fields), *ancestry.named(index.supersedes)))
+            dict.fromkeys((*ancestry.superseded_by_grain(grain.fields), *ancestry.with_standards(index.supersedes)))
         ),
         known_as=grain.address,
         write=write,

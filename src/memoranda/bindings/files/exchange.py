@@ -39,7 +39,6 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
-from memoranda.service import leaving
 from memoranda.service.adoption import Renaming
 from memoranda.service.core.access import Access
 from memoranda.service.exchange import Item
@@ -192,7 +191,8 @@ def export_system(
 ) -> int:
     """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
     lost: Tally[str] = Tally()
-    memories = Counter(leaving.export_stated(service.context, access, report=report), progress)
+    stated = (memory for _, memory in service.oams.export(access, report=report, for_others=True))
+    memories = Counter(stated, progress)
     own = owner_hash(access.default_tenant)
     write_system(tallied(memories, system, lost, own), target, system, own)
     for part, count in sorted(lost.items()):
