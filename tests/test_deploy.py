@@ -83,7 +83,7 @@ def test_a_service_manager_that_is_gone_stops_nobody(
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     tell("READY=1")
-    assert "could not be told 'READY=1'" in caplog.text
+    assert "did not receive 'READY=1'" in caplog.text
     monkeypatch.delenv("NOTIFY_SOCKET")
     tell("READY=1")
     assert len(caplog.records) == 1

@@ -49,7 +49,7 @@ def test_an_error_has_a_sentence_even_when_none_is_given() -> None:
 def test_an_error_names_its_file_in_its_text_and_not_in_its_message(tmp_path: Path) -> None:
     (tmp_path / "operator.key").write_text("{}")
     (tmp_path / "operator.key").chmod(0o600)
-    with pytest.raises(errors.StoreUnavailable, match="not an operator key any more") as raised:
+    with pytest.raises(errors.StoreUnavailable, match="operator key file is damaged") as raised:
         operator_key(tmp_path)
     assert str(raised.value) == f"{tmp_path / 'operator.key'}: {raised.value.message}"
     assert str(tmp_path) not in raised.value.message

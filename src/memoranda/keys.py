@@ -88,9 +88,7 @@ def operator_key(home: Path) -> SigningKey:
     try:
         return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
     except (KeyError, TypeError, ValueError, MemorandaError):
-        raise StoreUnavailable(
-            "the file of the operator key is not an operator key any more; restore it from a backup", path=path
-        ) from None
+        raise StoreUnavailable("the operator key file is damaged; restore it from a backup", path=path) from None
 
 
 class MasterKeyFile:
@@ -160,7 +158,7 @@ class MasterKeyFile:
             wire = parse(self._path.read_bytes())["keys"]
             return {int(version): base64_decode(text) for version, text in wire.items()}
         except (KeyError, TypeError, ValueError, AttributeError, MemorandaError):
-            message = "the file of the master keys is not a master key any more; restore it from a backup"
+            message = "the master key file is damaged; restore it from a backup"
             raise StoreUnavailable(message, path=self._path) from None
 
     def _write(self, keys: dict[int, bytes], *, once: bool = False) -> None:

@@ -67,6 +67,6 @@ def test_a_certificate_needs_its_key(
 ) -> None:
     monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path / "home"))
     assert main(["serve", "--port", "0", "--tls-cert", str(files[0])]) != 0
-    assert "go together" in capsys.readouterr().err
+    assert "set both, or neither" in capsys.readouterr().err
     assert main(["serve", "--port", "0", "--tls-cert", str(files[0]), "--tls-key", str(files[0])]) != 0
     assert "cannot be used" in capsys.readouterr().err
