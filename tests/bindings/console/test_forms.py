@@ -150,7 +150,7 @@ def test_a_form_with_something_odd_in_a_field_is_answered(owner: Owner, path: st
 
 
 @pytest.mark.parametrize("path", [path for path in (*FORMS, *PAGES) if "{id}" in path])
-@pytest.mark.parametrize("at", ["%00", "%ff", "%F0%9F%8D%B5", "a" * 5_000, "urn:ump:" + "a" * 52, "%2e%2e", "aaaa"])
+@pytest.mark.parametrize("at", ["%00", "%ff", "%F0%9F%8D%B5", "a" * 5_000, "urn:ump:" + "a" * 52, "%2e%2e", "zq7zq7"])
 def test_an_address_that_names_nothing_is_answered(owner: Owner, path: str, at: str) -> None:
     if path in FORMS:
         _check(owner.post(path.replace("{id}", at), [*FILLED[path](owner)[1].items()]), path, at)
