@@ -228,9 +228,9 @@ def test_what_else_is_missing_says_what_to_install(installed: Installed) -> None
 def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> None:
     imports = {
         "embed": "import onnxruntime",
-        "tokens": "from memoranda.standards.cal.printing.counter import counter_named as c; c('o200k_base').count('a')",
+        "tokens": "from memoranda.standards.cal.printing.counter import make_counter as c; c('o200k_base').count('a')",
         "postgres": "import memoranda.storage.postgres",
-        "otel": "from memoranda.telemetry import _exporter as e; e('otlp').shutdown()",
+        "otel": "from memoranda.telemetry import _exporter as e; e('otlp', is_one_line=False).shutdown()",
         "langgraph": "from memoranda.adapters.langgraph import MemorandaStore",
     }
     assert installed.run("python", "-c", imports[extra]).returncode != 0

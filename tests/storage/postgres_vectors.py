@@ -395,13 +395,13 @@ def test_doctor_tells_of_them(address: str, tmp_path: Path, monkeypatch: pytest.
         service.remember(me, {**draft, "provenance": provenance})
         while service.embedding.step():
             pass
-    found = findings()["vectors in clear"]
+    found = findings()["unencrypted vectors"]
     assert found["ok"]
     assert found["seen"].startswith("1 of 1 for pgvector 0.")
     _ask(address, "UPDATE clear_vector SET version_id = 99")
-    assert findings()["vectors in clear"]["seen"] == "1 are of what is not there any more"
+    assert findings()["unencrypted vectors"]["seen"] == "1 belong to deleted memories"
     monkeypatch.delenv("MEMORANDA_VECTOR_SEARCH")
-    found = findings()["vectors in clear"]
+    found = findings()["unencrypted vectors"]
     assert not found["ok"]
     assert "though vector_search is process" in found["seen"]
 
