@@ -37,7 +37,7 @@ MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
 class Renaming(msgspec.Struct, kw_only=True):
-    """Where OAMS memories go: all into one namespace, or to the same scopes of another owner.
+    """Target namespaces of OAMS memories: all into one namespace, or to the same scopes of another owner.
 
     Only `namespace` changes; `source_id`, `parent_id` and every other name stay as they are (section 5).
     """

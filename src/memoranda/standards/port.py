@@ -13,6 +13,7 @@ Two standards have a form into which every document is translated: UMP (a record
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -47,7 +48,7 @@ class Embedding(NamedTuple):
     packed: bytes
 
 
-class Port:
+class Port(ABC):
     """A standard's documents, for callers that do not know the standard."""
 
     # The name that documents carry in `Document.standard`.
@@ -69,13 +70,13 @@ class Port:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
         """Return the standard-free reading of a document that lies in a space of a tenant."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, document: Document) -> None:
         """Raise MemorandaError unless the bytes are a complete document, in canonical form, under its own name."""
-        raise NotImplementedError
 
     def verifies(self, document: Document) -> bool:
         """Return True if the signature or content address of a document holds; True if the standard has neither."""

@@ -143,7 +143,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """What a system may hold of it."""
+        """The part of it that a system can hold."""
         times = tuple(moment(self.metadata.get(name)) for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY))
         tags = [tag.casefold() for tag in self.tags]
         about = (self.user, self.project, self.agent, self.session, self.kind, self.confidence)
@@ -346,7 +346,7 @@ _DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], Draft]]] = {
     "mem0": memory_draft,
     "langgraph": item_draft,
 }
-# What a memory may say beside its text, by the words of people.
+# Fields of a memory beside its text, under the names that people use.
 _PARTS: Final[dict[str, Callable[[Outgoing], object]]] = {
     "user": lambda outgoing: outgoing.user,
     "agent": lambda outgoing: outgoing.agent,

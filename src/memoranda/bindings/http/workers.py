@@ -44,7 +44,7 @@ Work = Callable[[int, Callable[[], None]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long the first process waits, in seconds."""
+    """Time limits of the first process, in seconds."""
 
     # For a worker that starts, and for one that ends.
     start: float = 120.0
@@ -76,7 +76,7 @@ class _Slot:
     pipe: int | None = None
     start_ends_at: float = math.inf
     ready_since: float | None = None
-    # How many in a row did not become ready, or did not stay so.
+    # Consecutive workers that did not become or stay ready.
     failures: int = 0
     next_start_at: float = 0.0
 

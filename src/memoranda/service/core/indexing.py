@@ -113,7 +113,7 @@ def said_of(context: Context, version: Version) -> Said:
     document, read = version.document, project(context, version)
     grain = port_of(document.standard).grain(document)
     if grain is not None:
-        # What binds a grain stands beside it: its fields and names are its own.
+        # Restrictions of a grain stand beside it: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
         new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
     else:
