@@ -10,7 +10,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
@@ -224,7 +235,9 @@ class AsyncMemoranda:
     ) -> tuple[Record, ...]:
         """Return every record that may leave; `report` counts those that stay, with the reasons."""
         exported = self.memoranda.export
-        return await asyncio.to_thread(lambda: tuple(exported(project=project, history=history, report=report)))
+        return await asyncio.to_thread(
+            lambda: tuple(exported(project=project, history=history, report=report))
+        )
 
     async def __aiter__(self) -> AsyncIterator[Memory]:
         """Yield all memories, last updated first."""
@@ -240,7 +253,10 @@ class AsyncMemoranda:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await asyncio.to_thread(self.memoranda.close)
         self._opened = None

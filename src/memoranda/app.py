@@ -83,7 +83,9 @@ class Memoranda:
         """
         if str(path_or_url).startswith(("http://", "https://")):
             if owner is not None or embedder is not None:
-                raise InvalidInput("the key decides whose memory it is, and the server what tells the meaning of texts")
+                raise InvalidInput(
+                    "the key decides whose memory it is, and the server what tells the meaning of texts"
+                )
             from memoranda.library.remote import Remote
 
             opened = cls.__new__(cls)
@@ -234,7 +236,9 @@ class Memoranda:
         ('use pnpm, never npm', True, 'shop', True)
         """
         check(where, Where)
-        asked = RecallRequest.parse(PlainQuestion(query=query, limit=limit, **plain(where)).to_recall())
+        asked = RecallRequest.parse(
+            PlainQuestion(query=query, limit=limit, **plain(where)).to_recall()
+        )
         return [hit(found) for found in self.ump.recall(asked)]
 
     def for_prompt(
@@ -257,7 +261,11 @@ class Memoranda:
         """
         check(where, Where)
         asked = PlainQuestion(query=query, limit=limit, **plain(where)).to_recall()
-        options: dict[str, Any] = {"max_chars": max_chars, "max_visibility": max_visibility, "ids": ids}
+        options: dict[str, Any] = {
+            "max_chars": max_chars,
+            "max_visibility": max_visibility,
+            "ids": ids,
+        }
         if budget_chars is not None:
             options["budget_chars"] = budget_chars
         return self.ump.for_prompt(RehydrateRequest.parse({**asked, **options}))
@@ -327,7 +335,9 @@ class Memoranda:
         }
         if relations is not None:
             patch["relations"] = list(relations)
-        return self.ump.change(name, text, structured, {part: said for part, said in patch.items() if said})
+        return self.ump.change(
+            name, text, structured, {part: said for part, said in patch.items() if said}
+        )
 
     def forget(self, name: str, *, reason: str = "", hard: bool = False) -> Forgotten:
         """Tombstone a memory, or erase it for good."""
@@ -417,7 +427,13 @@ class Memoranda:
         return self.ump.verify()
 
     def consolidate(
-        self, /, strategy: str, *, namespace: str | None = None, dry_run: bool = True, **options: Any
+        self,
+        /,
+        strategy: str,
+        *,
+        namespace: str | None = None,
+        dry_run: bool = True,
+        **options: Any,
     ) -> DreamRun:
         """What a strategy makes of a namespace: shown, or written too. `options`: those of `Options`."""
         from memoranda.consolidation.strategies.dream import Options
@@ -426,7 +442,9 @@ class Memoranda:
         # In the words in which a server refuses it.
         DreamRequest.parse({"strategy": strategy})
         place = self.oams.namespace(namespace)
-        return self.oams.verbs.consolidate(place, strategy, is_dry=dry_run, options=Options(**options))
+        return self.oams.verbs.consolidate(
+            place, strategy, is_dry=dry_run, options=Options(**options)
+        )
 
     def undo(self, run_id: str) -> Undone:
         """Take back what a run of `consolidate` wrote."""
@@ -442,7 +460,10 @@ class Memoranda:
         return f"Memoranda(owner={self.owner!r})"
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -79,17 +79,27 @@ def back_up(
 ) -> BackedUp:
     """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
     database = settings.home / _DATABASE if settings.address is not None else _database(settings)
-    if target.exists() and any(path.exists() and path.samefile(target) for path in _store_files(settings, database)):
+    if target.exists() and any(
+        path.exists() and path.samefile(target) for path in _store_files(settings, database)
+    ):
         raise InvalidInput(f"{target} is a part of the store; name another file")
     if not (settings.home / OPERATOR_KEY_FILE).exists():
         path = settings.home / OPERATOR_KEY_FILE
-        raise StoreUnavailable("the operator's key is missing, and a backup without it cannot be restored", path=path)
+        raise StoreUnavailable(
+            "the operator's key is missing, and a backup without it cannot be restored", path=path
+        )
     operator = operator_key(settings.home).did
     with _translate_errors(target), _private_folder(settings.home) as folder:
         members = _collect_members(settings, folder, copying)
-        about = {"memoranda": __version__, "operator": operator, "made": format_instant(system_clock())}
+        about = {
+            "memoranda": __version__,
+            "operator": operator,
+            "made": format_instant(system_clock()),
+        }
         with writing(target) as file:
-            entries = archive.write(file, members, about, passphrase=passphrase, progress=writing_progress)
+            entries = archive.write(
+                file, members, about, passphrase=passphrase, progress=writing_progress
+            )
             file.seek(0)
             archive.read(file, lambda _: None, passphrase=passphrase, progress=checking)
     return BackedUp(
@@ -106,7 +116,9 @@ def _database(settings: Settings) -> Path:
     return settings.database_path
 
 
-def _collect_members(settings: Settings, folder: Path, copying: Progress | None) -> list[archive.Member]:
+def _collect_members(
+    settings: Settings, folder: Path, copying: Progress | None
+) -> list[archive.Member]:
     """Return the members of the archive: copies of the databases, and the small files themselves."""
     if settings.address is None:
         _copy_files(settings, folder, copying)
@@ -189,15 +201,25 @@ def restore(
     if not source.is_file():
         raise NotFound(f"{source}: there is no such file")
     if settings.address is None:
-        return _restore_into(settings, _database(settings), source, passphrase, force=force, progress=progress)
+        return _restore_into(
+            settings, _database(settings), source, passphrase, force=force, progress=progress
+        )
     with _translate_errors(settings.home):
         make_private_folder(settings.home)
     with _private_folder(settings.home) as folder:
-        return _restore_into(settings, folder / _DATABASE, source, passphrase, force=force, progress=progress)
+        return _restore_into(
+            settings, folder / _DATABASE, source, passphrase, force=force, progress=progress
+        )
 
 
 def _restore_into(
-    settings: Settings, database: Path, source: Path, passphrase: str | None, *, force: bool, progress: Progress | None
+    settings: Settings,
+    database: Path,
+    source: Path,
+    passphrase: str | None,
+    *,
+    force: bool,
+    progress: Progress | None,
 ) -> Restored:
     existing = [path for path in _store_files(settings, database) if path.exists()]
     if existing and not force:
@@ -211,7 +233,9 @@ def _restore_into(
         with _translate_errors(settings.home):
             if settings.address is not None:
                 staged.put(_FILES)
-                move_store(f"sqlite:///{database}", settings.address, copied=progress, compared=progress)
+                move_store(
+                    f"sqlite:///{database}", settings.address, copied=progress, compared=progress
+                )
             aside = _set_aside(settings, database, existing) if existing else None
             staged.put()
     except BaseException:
@@ -226,7 +250,9 @@ def _restore_into(
     )
 
 
-def _unpack(source: Path, staged: _Staged, passphrase: str | None, progress: Progress | None) -> dict[str, Any]:
+def _unpack(
+    source: Path, staged: _Staged, passphrase: str | None, progress: Progress | None
+) -> dict[str, Any]:
     try:
         with _translate_errors(staged.home), source.open("rb") as file:
             about = archive.read(file, staged.open_target, passphrase=passphrase, progress=progress)
@@ -239,9 +265,19 @@ def _unpack(source: Path, staged: _Staged, passphrase: str | None, progress: Pro
 
 def _store_files(settings: Settings, database: Path) -> list[Path]:
     """Return the paths of all files of a store, the operator's key first."""
-    sqlite_files = [database.with_name(f"{path.name}{end}") for path in _databases(database) for end in _SQLITE_ENDINGS]
+    sqlite_files = [
+        database.with_name(f"{path.name}{end}")
+        for path in _databases(database)
+        for end in _SQLITE_ENDINGS
+    ]
     single = [settings.home / name for name in (*reversed(_SINGLE), *_FOLDERS)]
-    return [*single, *sqlite_files, heads_path(database), losses_path(database), *_databases(database)]
+    return [
+        *single,
+        *sqlite_files,
+        heads_path(database),
+        losses_path(database),
+        *_databases(database),
+    ]
 
 
 def _databases(database: Path) -> list[Path]:
@@ -253,7 +289,10 @@ def _set_aside(settings: Settings, database: Path, existing: list[Path]) -> Path
     for path in _databases(database):
         if path.exists():
             settle(path)
-    aside = settings.home / f"replaced-{format_instant(system_clock()).replace(':', '')}-{secrets.token_hex(2)}"
+    aside = (
+        settings.home
+        / f"replaced-{format_instant(system_clock()).replace(':', '')}-{secrets.token_hex(2)}"
+    )
     aside.mkdir(mode=0o700)
     for path in existing:
         if path.exists():  # SQLite may have deleted its log files

@@ -107,7 +107,11 @@ class WorkflowError(InvalidInput):
     """Not what a workflow host may ask."""
 
     def __init__(
-        self, message: str | None = None, *, openwop_code: str, details: Mapping[str, object] | None = None
+        self,
+        message: str | None = None,
+        *,
+        openwop_code: str,
+        details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         # One of openwop's codes, such as "token_budget_exceeded".

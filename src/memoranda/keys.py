@@ -66,7 +66,9 @@ def sync_folder(folder: Path) -> None:
 def refuse_readable_by_others(path: Path) -> None:
     """Raise StoreUnavailable if anyone but the owner can read the file."""
     if path.stat().st_mode & 0o077:
-        raise StoreUnavailable(f"others can read {path.name}: make it yours alone with `chmod 600`", path=path)
+        raise StoreUnavailable(
+            f"others can read {path.name}: make it yours alone with `chmod 600`", path=path
+        )
 
 
 def make_private_folder(folder: Path) -> None:
@@ -74,7 +76,9 @@ def make_private_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreUnavailable(f"this folder cannot be created: {words_of(error)}", path=folder) from error
+        raise StoreUnavailable(
+            f"this folder cannot be created: {words_of(error)}", path=folder
+        ) from error
 
 
 def operator_key(home: Path) -> SigningKey:
@@ -88,7 +92,9 @@ def operator_key(home: Path) -> SigningKey:
     try:
         return SigningKey(base64_decode(parse(path.read_bytes())["seed"]))
     except (KeyError, TypeError, ValueError, MemorandaError):
-        raise StoreUnavailable("the operator key file is damaged; restore it from a backup", path=path) from None
+        raise StoreUnavailable(
+            "the operator key file is damaged; restore it from a backup", path=path
+        ) from None
 
 
 class MasterKeyFile:
@@ -165,7 +171,10 @@ class MasterKeyFile:
         if self._path is None:
             self._in_memory = keys
             return
-        document = {"kind": "aes-256", "keys": {str(version): base64_encode(key) for version, key in keys.items()}}
+        document = {
+            "kind": "aes-256",
+            "keys": {str(version): base64_encode(key) for version, key in keys.items()},
+        }
         text = dump_pretty(document) + "\n"
         if once:
             write_private_once(self._path, text)

@@ -186,7 +186,11 @@ def totals() -> dict[tuple[str, ...], list[float]]:
         for name, cells in page.entries():
             key = tuple(name.split("\0"))
             before = found.get(key)
-            found[key] = list(cells) if before is None else [a + b for a, b in zip(before, cells, strict=True)]
+            found[key] = (
+                list(cells)
+                if before is None
+                else [a + b for a, b in zip(before, cells, strict=True)]
+            )
     return found
 
 
@@ -262,12 +266,18 @@ FEED_LAG: Final = Family(
     "memoranda_feed_lag_seconds",
     "From a change that was noticed until a client that listens was sent all of it.",
 )
-WRITES_WAITING: Final = Family("gauge", "memoranda_writes_waiting", "Pieces of work that wait for a writer.")
+WRITES_WAITING: Final = Family(
+    "gauge", "memoranda_writes_waiting", "Pieces of work that wait for a writer."
+)
 WRITER_WAIT: Final = Family(
-    "histogram", "memoranda_writer_wait_seconds", "How long somebody waited for a writer to begin with his work."
+    "histogram",
+    "memoranda_writer_wait_seconds",
+    "How long somebody waited for a writer to begin with his work.",
 )
 WRITE_SECONDS: Final = Family(
-    "histogram", "memoranda_write_seconds", "What a transaction took, with everything in it and its commit."
+    "histogram",
+    "memoranda_write_seconds",
+    "What a transaction took, with everything in it and its commit.",
 )
 WORKERS_READY: Final = Family(
     "gauge", "memoranda_workers_ready", "Server processes that answer requests (`serve --workers`)."
@@ -279,7 +289,9 @@ WORKER_ENDS: Final = Family(
     "state",
 )
 EMBEDDING_BACKLOG: Final = Family(
-    "gauge", "memoranda_embedding_backlog", "Versions that have no vectors yet, and are found by their words."
+    "gauge",
+    "memoranda_embedding_backlog",
+    "Versions that have no vectors yet, and are found by their words.",
 )
 EMBEDDING_FAILING: Final = Family(
     "gauge",
@@ -293,6 +305,12 @@ EMBEDDING_ASIDE: Final = Family(
 )
 STORE_BYTES: Final = Family("gauge", "memoranda_store_bytes", "The size of the database.")
 BUILD: Final = Family("gauge", "memoranda_build_info", "1, with the version that runs.", "version")
-CPU_SECONDS: Final = Family("counter", "process_cpu_seconds_total", "Processor time of all server processes.")
-RESIDENT_BYTES: Final = Family("gauge", "process_resident_memory_bytes", "Memory of all server processes.")
-OPEN_FILES: Final = Family("gauge", "process_open_fds", "Files and connections that all server processes have open.")
+CPU_SECONDS: Final = Family(
+    "counter", "process_cpu_seconds_total", "Processor time of all server processes."
+)
+RESIDENT_BYTES: Final = Family(
+    "gauge", "process_resident_memory_bytes", "Memory of all server processes."
+)
+OPEN_FILES: Final = Family(
+    "gauge", "process_open_fds", "Files and connections that all server processes have open."
+)

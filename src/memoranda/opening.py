@@ -12,7 +12,13 @@ from memoranda.embedding.embedder import Embedder
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unauthorized
-from memoranda.keys import OPERATOR_KEY_FILE, locked_folder, make_private_folder, operator_key, replace_private
+from memoranda.keys import (
+    OPERATOR_KEY_FILE,
+    locked_folder,
+    make_private_folder,
+    operator_key,
+    replace_private,
+)
 from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import Host, Switches
 from memoranda.service.core.access import ALL_VERBS, key_parts
@@ -21,7 +27,13 @@ from memoranda.service.core.clock import SteadyClock
 from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolver, Vault
+from memoranda.service.openwop.secrets import (
+    CommandResolver,
+    EnvironmentResolver,
+    FileResolver,
+    Resolver,
+    Vault,
+)
 from memoranda.service.service import Service
 from memoranda.settings import Settings
 from memoranda.standards.cal.printing.counter import make_counter
@@ -72,7 +84,9 @@ def open_service(
         raise
 
 
-def _service(settings: Settings, database: Database, patience_seconds: float, embedder: Embedder | None) -> Service:
+def _service(
+    settings: Settings, database: Database, patience_seconds: float, embedder: Embedder | None
+) -> Service:
     documents = did_documents(settings.home / DID_FOLDER)
     operator = _operator_of(database, settings.home)
     context = Context(
@@ -120,7 +134,10 @@ def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
         from memoranda.embedding.endpoint import Endpoint
 
         endpoint = Endpoint(
-            settings.embedder, settings.embedder_model, key=settings.embedder_key, prefix=settings.embedder_prefix
+            settings.embedder,
+            settings.embedder_model,
+            key=settings.embedder_key,
+            prefix=settings.embedder_prefix,
         )
         return Meaning(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
     from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
@@ -149,7 +166,13 @@ def _vault(settings: Settings) -> Vault:
         resolvers.append(FileResolver(Path(settings.secret_folder).expanduser()))
     if settings.secret_prefix:
         resolvers.append(EnvironmentResolver(settings.secret_prefix))
-    policy: Policy = "redact" if settings.secrets == "redact" else "warn" if settings.secrets == "warn" else "off"
+    policy: Policy = (
+        "redact"
+        if settings.secrets == "redact"
+        else "warn"
+        if settings.secrets == "warn"
+        else "off"
+    )
     return Vault(resolvers, policy=policy, is_alone=settings.workers == 1)
 
 
@@ -161,7 +184,9 @@ def did_documents(folder: Path) -> dict[str, object]:
             document = parse(path.read_bytes())
             documents[document["id"]] = document
         except (OSError, KeyError, TypeError, MemorandaError):
-            raise StoreUnavailable("this is not a DID document; correct or remove it", path=path) from None
+            raise StoreUnavailable(
+                "this is not a DID document; correct or remove it", path=path
+            ) from None
     return documents
 
 
@@ -175,7 +200,9 @@ HIPAA_AUDIT_RETENTION = "P2192D"
 
 
 def _audit_retention(settings: Settings) -> int | None:
-    value = settings.audit_retention or (HIPAA_AUDIT_RETENTION if "hipaa" in settings.compliance else AUDIT_RETENTION)
+    value = settings.audit_retention or (
+        HIPAA_AUDIT_RETENTION if "hipaa" in settings.compliance else AUDIT_RETENTION
+    )
     return _retention("audit_retention", value)
 
 
@@ -230,7 +257,9 @@ def signing_key(settings: Settings) -> SigningKey:
     return service.context.operator
 
 
-def owner_credential(service: Service, settings: Settings, say: Callable[[str], object] = _log.warning) -> Path:
+def owner_credential(
+    service: Service, settings: Settings, say: Callable[[str], object] = _log.warning
+) -> Path:
     """Return the file with the local owner's API key, readable by its owner alone.
 
     The key is made if there is none, and again if the one in the file is not valid any more; `say` is told of that.
@@ -244,7 +273,9 @@ def owner_credential(service: Service, settings: Settings, say: Callable[[str], 
         key = service.gate.add_key("owner", tenant=tenant, scopes=tuple(sorted(ALL_VERBS)))
         replace_private(path, key + "\n")
     if problem:
-        say(f"the key in {path} is not valid any more ({problem}), so a new one was made: programs read it there")
+        say(
+            f"the key in {path} is not valid any more ({problem}), so a new one was made: programs read it there"
+        )
     return path
 
 

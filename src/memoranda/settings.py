@@ -38,8 +38,12 @@ class Settings:
         "the store: sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: memoranda.db in the data directory",
         "text",
     )
-    owner: str = _setting("", "the owner of the memories for local commands; default: the operator's DID", "text")
-    host: str = _setting("127.0.0.1", "the address to listen on; by default reachable only from this machine", "text")
+    owner: str = _setting(
+        "", "the owner of the memories for local commands; default: the operator's DID", "text"
+    )
+    host: str = _setting(
+        "127.0.0.1", "the address to listen on; by default reachable only from this machine", "text"
+    )
     port: int = _setting(8420, "the port to listen on", "whole number")
     trusted_proxies: tuple[str, ...] = _setting(
         (),
@@ -52,8 +56,12 @@ class Settings:
     allowed_hosts: tuple[str, ...] = _setting(
         (), "Host names to answer to, in addition to the loopback names and `host`", "list"
     )
-    allowed_origins: tuple[str, ...] = _setting((), "web origins whose pages may call the API", "list")
-    ump_version: str = _setting("0.1", "the UMP version to advertise", "text", choices=("0.1", "1.0"))
+    allowed_origins: tuple[str, ...] = _setting(
+        (), "web origins whose pages may call the API", "list"
+    )
+    ump_version: str = _setting(
+        "0.1", "the UMP version to advertise", "text", choices=("0.1", "1.0")
+    )
     encryption: str = _setting(
         "auto",
         "documents encrypted at rest: those about a user (users), all, or none (off); auto means users on SQLite, all "
@@ -61,7 +69,9 @@ class Settings:
         "text",
         choices=("auto", "users", "all", "off"),
     )
-    compliance: tuple[str, ...] = _setting((), "compliance presets in force: gdpr, ccpa, hipaa", "list")
+    compliance: tuple[str, ...] = _setting(
+        (), "compliance presets in force: gdpr, ccpa, hipaa", "list"
+    )
     grain_profile: str = _setting(
         "extended",
         "the OMS profile that stored grains must fit: choose the one of the weakest device that reads them",
@@ -87,7 +97,9 @@ class Settings:
         "text",
     )
     run_retention: str = _setting(
-        "P365D", "how long runs of openwop and their logs are kept: an ISO 8601 duration, or `forever`", "text"
+        "P365D",
+        "how long runs of openwop and their logs are kept: an ISO 8601 duration, or `forever`",
+        "text",
     )
     webhook_addresses: str = _setting(
         "open",
@@ -139,7 +151,9 @@ class Settings:
     )
     embedder_model: str = _setting("", "the model to request from the endpoint", "text")
     embedder_key: str = _setting("", "the API key of the endpoint", "text")
-    embedder_prefix: str = _setting("", "text to put before each question, if the endpoint's model needs it", "text")
+    embedder_prefix: str = _setting(
+        "", "text to put before each question, if the endpoint's model needs it", "text"
+    )
     vector_search: str = _setting(
         "process",
         "where vectors are compared: in each server process, with encrypted storage (process), or in PostgreSQL, which "
@@ -147,13 +161,19 @@ class Settings:
         "text",
         choices=("process", "pgvector"),
     )
-    max_memories: int = _setting(0, "maximum memories of one owner; 0 means no limit", "whole number")
-    max_bytes: int = _setting(0, "maximum bytes of one owner's documents; 0 means no limit", "whole number")
+    max_memories: int = _setting(
+        0, "maximum memories of one owner; 0 means no limit", "whole number"
+    )
+    max_bytes: int = _setting(
+        0, "maximum bytes of one owner's documents; 0 means no limit", "whole number"
+    )
     writes_per_minute: int = _setting(
         0, "memories that one owner may write per minute; 0 means no limit", "whole number"
     )
     runs_per_minute: int = _setting(
-        6_000, "runs of openwop that one owner may start per minute; 0 means no limit", "whole number"
+        6_000,
+        "runs of openwop that one owner may start per minute; 0 means no limit",
+        "whole number",
     )
     max_schedules: int = _setting(1_000, "schedules per owner; 0 means no limit", "whole number")
     allowed_owners: tuple[str, ...] = _setting(
@@ -190,16 +210,25 @@ class Settings:
         "text",
         choices=("warn", "redact", "off"),
     )
-    secret_folder: str = _setting("", "a folder with the owner's secrets for runs, one file each, named by id", "text")
-    secret_command: str = _setting("", "a command that prints a user's secret for a run, given its id", "text")
+    secret_folder: str = _setting(
+        "", "a folder with the owner's secrets for runs, one file each, named by id", "text"
+    )
+    secret_command: str = _setting(
+        "", "a command that prints a user's secret for a run, given its id", "text"
+    )
     secret_prefix: str = _setting(
-        "", "prefix of environment variables with the platform's secrets for runs; empty means none", "text"
+        "",
+        "prefix of environment variables with the platform's secrets for runs; empty means none",
+        "text",
     )
     log_level: str = _setting(
         "info", "log level on standard error", "text", choices=("debug", "info", "warning", "error")
     )
     log_format: str = _setting(
-        "text", "log format: lines of text, or one JSON object a line", "text", choices=("text", "json")
+        "text",
+        "log format: lines of text, or one JSON object a line",
+        "text",
+        choices=("text", "json"),
     )
     log_requests: str = _setting(
         "off",
@@ -217,7 +246,11 @@ class Settings:
     @property
     def mcp_offer(self) -> dict[str, str]:
         """The names, schemas and tools for agents, as parameters of the URL of /mcp."""
-        return {"names": self.mcp_names, "schemas": self.mcp_schemas, "tools": ",".join(self.mcp_tools)}
+        return {
+            "names": self.mcp_names,
+            "schemas": self.mcp_schemas,
+            "tools": ",".join(self.mcp_tools),
+        }
 
     @property
     def database_path(self) -> Path | None:
@@ -306,8 +339,16 @@ def _check(settings: Settings) -> None:
         if choices and getattr(settings, setting.name) not in choices:
             raise InvalidInput(f"{variable_of(setting.name)}: must be one of {', '.join(choices)}")
     if unknown := set(settings.compliance) - {"gdpr", "ccpa", "hipaa"}:
-        raise InvalidInput(f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa")
-    for name in ("max_memories", "max_bytes", "writes_per_minute", "runs_per_minute", "max_schedules"):
+        raise InvalidInput(
+            f"MEMORANDA_COMPLIANCE: there is no preset {min(unknown)!r}; there are gdpr, ccpa, hipaa"
+        )
+    for name in (
+        "max_memories",
+        "max_bytes",
+        "writes_per_minute",
+        "runs_per_minute",
+        "max_schedules",
+    ):
         if getattr(settings, name) < 0:
             raise InvalidInput(f"{variable_of(name)}: must be a whole number, 0 for no limit")
     if settings.owner:
@@ -352,7 +393,11 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _check_table(table: Mapping[str, object], path: Path) -> dict[str, Any]:
     """Return the values of a TOML table with the types of the settings. Raises InvalidInput."""
-    kinds = {setting.name: setting.metadata["kind"] for setting in fields(Settings) if setting.name != "home"}
+    kinds = {
+        setting.name: setting.metadata["kind"]
+        for setting in fields(Settings)
+        if setting.name != "home"
+    }
     values = {}
     for name, value in table.items():
         if name not in kinds:
@@ -397,7 +442,9 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
     assignment = None if text is None else f"{name} = {_toml(wanted[name])}"
     new_source = _replace_line(source, name, assignment)
     if _parsed(new_source, path) != wanted:
-        raise InvalidInput(f"{path}: the lines of {name} are too unusual to be changed here; use an editor")
+        raise InvalidInput(
+            f"{path}: the lines of {name} are too unusual to be changed here; use an editor"
+        )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, new_source.encode("utf-8"))
     return path

@@ -37,8 +37,12 @@ def open_database(settings: Settings) -> Database:
     try:
         from memoranda.storage.postgres import PostgresDatabase
     except ImportError as error:
-        raise StoreUnavailable("a store on PostgreSQL needs psycopg: pip install 'memoranda[postgres]'") from error
-    return PostgresDatabase(settings.address, refuses_unrecorded=refuses, has_clear_vectors=is_clear)
+        raise StoreUnavailable(
+            "a store on PostgreSQL needs psycopg: pip install 'memoranda[postgres]'"
+        ) from error
+    return PostgresDatabase(
+        settings.address, refuses_unrecorded=refuses, has_clear_vectors=is_clear
+    )
 
 
 def settle_vectors(settings: Settings) -> bool:
@@ -66,10 +70,14 @@ def open_cipher(settings: Settings) -> Cipher:
             settings.coverage,
             lambda: operator_key(settings.home).derive(b"master handover"),
         )
-    path = None if settings.database_path is None else settings.database_path.with_name(KEY_RING_FILE)
+    path = (
+        None if settings.database_path is None else settings.database_path.with_name(KEY_RING_FILE)
+    )
     if settings.coverage is None and (path is None or not path.exists()):
         return NoCipher()
-    return RingCipher(SqliteKeyRing(path), MasterKeyFile(_master(settings, path)), settings.coverage)
+    return RingCipher(
+        SqliteKeyRing(path), MasterKeyFile(_master(settings, path)), settings.coverage
+    )
 
 
 def move_store(

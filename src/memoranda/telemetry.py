@@ -37,7 +37,9 @@ def wanted(environ: Mapping[str, str]) -> str | None:
     return exporter or ("otlp" if any(environ.get(name) for name in _ENDPOINTS) else None)
 
 
-def start(environ: Mapping[str, str] | None = None, *, is_one_line: bool = False) -> Callable[[], None]:
+def start(
+    environ: Mapping[str, str] | None = None, *, is_one_line: bool = False
+) -> Callable[[], None]:
     """Trace this process if its environment asks for it; return a function that sends the last spans and ends tracing.
 
     `is_one_line`: the console exporter writes each span on one line.
@@ -48,7 +50,9 @@ def start(environ: Mapping[str, str] | None = None, *, is_one_line: bool = False
     try:
         return trace_to(_exporter(exporter, is_one_line=is_one_line))
     except ImportError:
-        _log.warning("traces are asked for (OTEL_…), and OpenTelemetry is missing: pip install 'memoranda[otel]'")
+        _log.warning(
+            "traces are asked for (OTEL_…), and OpenTelemetry is missing: pip install 'memoranda[otel]'"
+        )
     except ValueError as error:
         _log.warning("no traces: %s", error)
     return _nothing
@@ -64,7 +68,9 @@ def trace_to(exporter: SpanExporter, *, at_once: bool = False) -> Callable[[], N
     if "OTEL_SERVICE_NAME" not in os.environ:
         attributes["service.name"] = "memoranda"
     provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
+    provider.add_span_processor(
+        SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter)
+    )
     trace_with(_OpenTelemetry(provider))
 
     def end() -> None:
@@ -87,7 +93,9 @@ def _exporter(name: str, *, is_one_line: bool) -> SpanExporter:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         indent = None if is_one_line else 4
-        return ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.to_json(indent=indent) + "\n")
+        return ConsoleSpanExporter(
+            out=sys.stderr, formatter=lambda span: span.to_json(indent=indent) + "\n"
+        )
     raise ValueError(f"OTEL_TRACES_EXPORTER: {name[:40]!a} is none of otlp, console, none")
 
 

@@ -16,4 +16,6 @@ def needs(extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ImportError(f"{error.msg}; pip install 'memoranda[{extra}]'", name=error.name) from error
+        raise ImportError(
+            f"{error.msg}; pip install 'memoranda[{extra}]'", name=error.name
+        ) from error

@@ -80,7 +80,9 @@ class MemoryFiles:
         for name in names:
             # Not whether it is one of its kind: to Python, True is a number.
             if type(arguments.get(name)) is not (int if name == "insert_line" else str):
-                raise Refused(f"Error: The parameter `{name}` is required for the command `{said['command']}`")
+                raise Refused(
+                    f"Error: The parameter `{name}` is required for the command `{said['command']}`"
+                )
             if name in _TEXTS and _SURROGATE.search(arguments[name]):
                 raise Refused("Error: The text is not Unicode")
         if said["command"] == "view":
@@ -110,7 +112,9 @@ class MemoryFiles:
         above = (each for each in _folders(name) if each in self._names.files)
         taken = next((each for each in above if self._find(each) is not None), None)
         if not name or taken is not None or (name in self._names.folders and self._is_folder(name)):
-            raise Refused(f"Error: File {path if taken is None else f'{ROOT}/{taken}'} already exists")
+            raise Refused(
+                f"Error: File {path if taken is None else f'{ROOT}/{taken}'} already exists"
+            )
         try:
             self._memories.store(name, file_text, namespace=self._place, if_absent=True)
         except VersionMismatch:
@@ -127,7 +131,9 @@ class MemoryFiles:
         text = found.memory["value"]
         places = [each.start() for each in re.finditer(re.escape(old_str), text)] if old_str else []
         if not places:
-            raise Refused(f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.")
+            raise Refused(
+                f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+            )
         if len(places) > 1:
             numbers = ", ".join(str(text.count("\n", 0, each) + 1) for each in places)
             raise Refused(
@@ -205,10 +211,14 @@ class MemoryFiles:
         if name and not self._is_folder(name):
             raise Refused(f"The path {path} does not exist. Please provide a valid path.")
         head = (
-            f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:"
+            f"Here're the files and directories up to 2 levels deep in {path}, "
+            "excluding hidden items and node_modules:"
         )
         base = path.rstrip("/")
-        entries = [f"{_size(size)}\t{base}{inside and '/' + inside}" for inside, size in sorted(sizes.items())]
+        entries = [
+            f"{_size(size)}\t{base}{inside and '/' + inside}"
+            for inside, size in sorted(sizes.items())
+        ]
         return "\n".join([head, *entries])
 
     def _find(self, name: str) -> Shown | None:
@@ -223,7 +233,9 @@ class MemoryFiles:
 
     def _below(self, name: str) -> Iterator[Memory]:
         """The file of this name, or what is in the folder."""
-        return (each for each in self._all() if not name or f"{each['key']}/".startswith(f"{name}/"))
+        return (
+            each for each in self._all() if not name or f"{each['key']}/".startswith(f"{name}/")
+        )
 
     def _all(self) -> Iterator[Memory]:
         return _listed(self._memories, self._place)
@@ -233,7 +245,9 @@ class MemoryFiles:
         try:
             self._memories.store(**fields, namespace=self._place, if_match=found.etag)
         except VersionMismatch:
-            raise Refused(f"Error: The file {path} was changed meanwhile. View it and try again.") from None
+            raise Refused(
+                f"Error: The file {path} was changed meanwhile. View it and try again."
+            ) from None
 
 
 class _Names:
@@ -275,7 +289,9 @@ class _Names:
 
     def _list(self) -> None:
         latest = self._latest
-        for memory in _listed(self._memoranda.oams, self._place, first=_FEW if latest else MAX_LIMIT):
+        for memory in _listed(
+            self._memoranda.oams, self._place, first=_FEW if latest else MAX_LIMIT
+        ):
             if memory["updated_at"] < latest:
                 return
             self._latest = max(self._latest, memory["updated_at"])
@@ -349,7 +365,11 @@ def _leads_away(part: str) -> bool:
 def _range(given: object) -> tuple[int, int] | None:
     if given is None:
         return None
-    if isinstance(given, list | tuple) and len(given) == 2 and all(type(each) is int for each in given):
+    if (
+        isinstance(given, list | tuple)
+        and len(given) == 2
+        and all(type(each) is int for each in given)
+    ):
         return given[0], given[1]
     raise Refused("Error: The parameter `view_range` must be two line numbers")
 
@@ -361,7 +381,11 @@ def _folders(name: str) -> Iterator[str]:
 
 
 def _kept(memory: Memory) -> dict[str, Any]:
-    return {name: value for name in ("key", "value", "tags", "metadata") if (value := memory.get(name)) is not None}
+    return {
+        name: value
+        for name in ("key", "value", "tags", "metadata")
+        if (value := memory.get(name)) is not None
+    }
 
 
 def _numbered(lines: list[str], first: int, last: int) -> str:

@@ -20,7 +20,13 @@ from memoranda.standards.ump.rehydrate import rehydrate
 
 with needs("autogen"):
     from autogen_core import CancellationToken
-    from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
+    from autogen_core.memory import (
+        Memory,
+        MemoryContent,
+        MemoryMimeType,
+        MemoryQueryResult,
+        UpdateContextResult,
+    )
     from autogen_core.model_context import ChatCompletionContext
     from autogen_core.models import SystemMessage
 
@@ -34,7 +40,12 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
     """A memory for AutoGen, over an open one; what it takes to open and close that is the caller's."""
 
     def __init__(
-        self, memoranda: Memoranda, *, project: str | None = None, user: str | None = None, limit: int = 8
+        self,
+        memoranda: Memoranda,
+        *,
+        project: str | None = None,
+        user: str | None = None,
+        limit: int = 8,
     ) -> None:
         self._memoranda = memoranda
         self._place: dict[str, Any] = {"project": project, "user": user}
@@ -78,7 +89,9 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
         if content.metadata:
             kept["metadata"] = content.metadata
         text = _text(content)
-        await asyncio.to_thread(self._memoranda.remember, text, **self._place, tags=[_TAG], structured={_CONTENT: kept})
+        await asyncio.to_thread(
+            self._memoranda.remember, text, **self._place, tags=[_TAG], structured={_CONTENT: kept}
+        )
 
     async def clear(self) -> None:
         """Forget what was added here; what came to the memory by other ways stays."""
@@ -89,14 +102,22 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
 
     def _recall(self, text: str, **where: Any) -> Hits:
         asked = question(text)
-        return self._memoranda.recall(asked, **{"limit": self._limit, **self._place, **where}) if asked else []
+        return (
+            self._memoranda.recall(asked, **{"limit": self._limit, **self._place, **where})
+            if asked
+            else []
+        )
 
     def _clear(self) -> None:
         added: list[str] = []
         after = 0
         while found := self._memoranda.list(**self._place, tags=[_TAG], limit=_PAGE, after=after):
             # In no project, about nobody: that is a place, too.
-            added += [each.id for each in found if {"project": each.project, "user": each.user} == self._place]
+            added += [
+                each.id
+                for each in found
+                if {"project": each.project, "user": each.user} == self._place
+            ]
             after += len(found)
         for name in added:
             self._memoranda.forget(name, reason="cleared")
@@ -104,7 +125,9 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
 
 def _said(messages: Sequence[Any]) -> str:
     """What was said last, by whom or whatever said something."""
-    texts = (each.content for each in reversed(messages) if getattr(each, "type", "") != "SystemMessage")
+    texts = (
+        each.content for each in reversed(messages) if getattr(each, "type", "") != "SystemMessage"
+    )
     return next((text for text in texts if isinstance(text, str)), "")
 
 
@@ -117,7 +140,11 @@ def _text(content: MemoryContent) -> str:
 
 
 def _mime(content: MemoryContent) -> str:
-    return content.mime_type.value if isinstance(content.mime_type, MemoryMimeType) else str(content.mime_type)
+    return (
+        content.mime_type.value
+        if isinstance(content.mime_type, MemoryMimeType)
+        else str(content.mime_type)
+    )
 
 
 def _content(hit: Hit) -> MemoryContent:
@@ -125,4 +152,6 @@ def _content(hit: Hit) -> MemoryContent:
     kept = kept if isinstance(kept, dict) else {}
     said = kept.get("content", hit.text)
     metadata = {**kept.get("metadata", {}), "id": hit.id, "score": hit.score}
-    return MemoryContent(content=said, mime_type=kept.get("mime_type", MemoryMimeType.TEXT), metadata=metadata)
+    return MemoryContent(
+        content=said, mime_type=kept.get("mime_type", MemoryMimeType.TEXT), metadata=metadata
+    )

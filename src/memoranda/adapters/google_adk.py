@@ -44,7 +44,10 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
     async def add_session_to_memory(self, session: Any) -> None:
         """Remember what was said in a session; what is remembered already stays as it is."""
         await self.add_events_to_memory(
-            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+            app_name=session.app_name,
+            user_id=session.user_id,
+            events=session.events,
+            session_id=session.id,
         )
 
     async def add_events_to_memory(
@@ -80,15 +83,21 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
                 **_given(observed=entry.timestamp),
             )
 
-    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
         """What is known about it, best first."""
         asked = question(query)
         if not asked:
             return SearchMemoryResponse()
-        hits = await asyncio.to_thread(self._memoranda.recall, asked, limit=self._limit, project=app_name, user=user_id)
+        hits = await asyncio.to_thread(
+            self._memoranda.recall, asked, limit=self._limit, project=app_name, user=user_id
+        )
         return SearchMemoryResponse(memories=[_entry(hit) for hit in hits])
 
-    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
         """Forget one memory of this user, by the id that a search gave."""
         if memory_id:
             await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
@@ -103,7 +112,9 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
             return
         self._memoranda.forget(found.id, reason="deleted")
 
-    def _add(self, place: Mapping[str, Any], events: Sequence[Any], metadata: dict[str, object]) -> None:
+    def _add(
+        self, place: Mapping[str, Any], events: Sequence[Any], metadata: dict[str, object]
+    ) -> None:
         """Remember what was said, each under a name that its event has for ever.
 
         So what was forgotten since, here or by anybody else, is known by its name, and does not come again with the
@@ -115,7 +126,10 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
             {
                 "id": _name(place, event.id),
                 "kind": "episodic",
-                "body": {"text": f"{event.author}: {text}", "structured": {_EVENT: _said(event, metadata)}},
+                "body": {
+                    "text": f"{event.author}: {text}",
+                    "structured": {_EVENT: _said(event, metadata)},
+                },
                 "scope": scope,
                 "time": {"observed": format_instant(round(event.timestamp * 1_000))},
                 "provenance": {"method": _METHOD, "source": {"provider": _METHOD}},
@@ -139,7 +153,9 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
         """The events of a session that are remembered."""
         after = 0
         while found := self._memoranda.list(limit=_PAGE, after=after, **place):
-            yield from (said["event"] for each in found if "event" in (said := _event(each.structured)))
+            yield from (
+                said["event"] for each in found if "event" in (said := _event(each.structured))
+            )
             after += len(found)
 
 
@@ -164,7 +180,11 @@ def _said(event: Any, metadata: Mapping[str, object]) -> dict[str, Any]:
 
 def _name(place: Mapping[str, Any], event_id: str) -> str:
     """What a memory of an event is called."""
-    parts = [_METHOD, *(str(place[each] or "") for each in ("project", "user", "session")), event_id]
+    parts = [
+        _METHOD,
+        *(str(place[each] or "") for each in ("project", "user", "session")),
+        event_id,
+    ]
     return ID_PREFIX + base32_encode(hashlib.sha256(dump(parts)).digest())
 
 

@@ -103,10 +103,16 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         end = op.offset + op.limit
-        paths = [path for path in self._paths() if path[: len(op.namespace_prefix)] == tuple(op.namespace_prefix)]
+        paths = [
+            path
+            for path in self._paths()
+            if path[: len(op.namespace_prefix)] == tuple(op.namespace_prefix)
+        ]
         found: dict[tuple[Path, str], tuple[Path, Memory]] = {}
         if op.query and op.query.strip():
-            for path, memory in self._recalled(op.query, paths, MAX_K if op.filter else min(max(end, 1), MAX_K)):
+            for path, memory in self._recalled(
+                op.query, paths, MAX_K if op.filter else min(max(end, 1), MAX_K)
+            ):
                 if _matches(_value(memory), op.filter):
                     found[path, memory["key"]] = path, memory
         if len(found) < end:
@@ -119,7 +125,12 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             for _, memory in page:
                 self._refresh(memory)
         return [
-            SearchItem(namespace=path, key=memory["key"], **_said(memory), score=memory["metadata"].get(SCORE_KEY))
+            SearchItem(
+                namespace=path,
+                key=memory["key"],
+                **_said(memory),
+                score=memory["metadata"].get(SCORE_KEY),
+            )
             for path, memory in page
         ]
 
@@ -142,7 +153,9 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         cursor: str | None = None
         left = MAX_LIMIT if most is None else most
         while left > 0:
-            page = self._memories.list(namespace=self._place(path), limit=min(left, MAX_LIMIT), **_given(cursor=cursor))
+            page = self._memories.list(
+                namespace=self._place(path), limit=min(left, MAX_LIMIT), **_given(cursor=cursor)
+            )
             yield from ({"metadata": {}, **memory} for memory in page.memories)  # type: ignore[misc]
             cursor = page.next_cursor
             if cursor is None:
@@ -152,7 +165,11 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Path]:
         conditions = op.match_conditions or ()
-        met = (path for path in self._paths() if path and all(_is_met(each, path) for each in conditions))
+        met = (
+            path
+            for path in self._paths()
+            if path and all(_is_met(each, path) for each in conditions)
+        )
         # Of some there is only what was forgotten.
         paths = {path for path in met if any(True for _ in self._pages(path, 1))}
         cut = sorted(paths if op.max_depth is None else {path[: op.max_depth] for path in paths})
@@ -192,11 +209,18 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             value: dict[str, Any] = json.loads(json.dumps(dict(op.value or {}), allow_nan=False))
             ends = None if op.ttl is None else _later(op.ttl)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}") from None
+            raise InvalidInput(
+                f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}"
+            ) from None
         metadata: dict[str, Any] = {_VALUE: value}
         if ends is not None:
             metadata |= {_TTL: op.ttl, EXPIRES_KEY: ends}
-        return {"namespace": self._place(op.namespace), "key": op.key, "value": text_of(value), "metadata": metadata}
+        return {
+            "namespace": self._place(op.namespace),
+            "key": op.key,
+            "value": text_of(value),
+            "metadata": metadata,
+        }
 
     def _refresh(self, memory: Memory) -> None:
         """Move the end of a memory that has one: it was read now."""
@@ -244,7 +268,12 @@ def _value(memory: Memory) -> dict[str, Any]:
         return {TEXTS[0]: memory["value"]}
     if text_of(value) == memory["value"]:
         return value
-    return {**value, next((name for name in TEXTS if isinstance(value.get(name), str)), TEXTS[0]): memory["value"]}
+    return {
+        **value,
+        next((name for name in TEXTS if isinstance(value.get(name), str)), TEXTS[0]): memory[
+            "value"
+        ],
+    }
 
 
 def _matches(value: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
@@ -256,7 +285,9 @@ def _compares(said: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
         if any(name.startswith("$") for name in wanted):
             return all(_holds(said, name, each) for name, each in wanted.items())
-        return isinstance(said, dict) and all(_compares(said.get(name), each) for name, each in wanted.items())
+        return isinstance(said, dict) and all(
+            _compares(said.get(name), each) for name, each in wanted.items()
+        )
     if isinstance(wanted, list | tuple):
         is_long = isinstance(said, list | tuple) and len(said) == len(wanted)
         return is_long and all(_compares(*pair) for pair in zip(said, wanted, strict=True))
@@ -284,7 +315,9 @@ def _is_met(condition: MatchCondition, path: Path) -> bool:
         raise ValueError(f"Unsupported match type: {condition.match_type}")
     if len(path) < len(wanted):
         return False
-    part = path[: len(wanted)] if condition.match_type == "prefix" else path[len(path) - len(wanted) :]
+    part = (
+        path[: len(wanted)] if condition.match_type == "prefix" else path[len(path) - len(wanted) :]
+    )
     return all(each in ("*", said) for each, said in zip(wanted, part, strict=True))
 
 

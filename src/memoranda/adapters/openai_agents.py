@@ -43,7 +43,9 @@ class MemorandaSession:
     async def add_items(self, items: Sequence[Any]) -> None:
         """Go on with these."""
         if items:
-            await asyncio.to_thread(self._memories.batch_store, [self._memory(each) for each in items])
+            await asyncio.to_thread(
+                self._memories.batch_store, [self._memory(each) for each in items]
+            )
 
     async def pop_item(self) -> Any | None:
         """Take the latest back."""
@@ -76,11 +78,17 @@ class MemorandaSession:
         cursor: dict[str, str] = {}
         while True:
             try:
-                page = self._memories.list(namespace=self._place, tags=[self._tag], limit=MAX_LIMIT, **cursor)
+                page = self._memories.list(
+                    namespace=self._place, tags=[self._tag], limit=MAX_LIMIT, **cursor
+                )
             except NotFound:
                 return
             # Tags do not tell upper from lower case; names of sessions do.
-            yield from (each for each in page.memories if each["metadata"].get(SESSION_KEY) == self.session_id)
+            yield from (
+                each
+                for each in page.memories
+                if each["metadata"].get(SESSION_KEY) == self.session_id
+            )
             if page.next_cursor is None:
                 return
             cursor = {"cursor": page.next_cursor}

@@ -19,22 +19,30 @@ from memoranda.opening import credential_id, open_service
 
 def show(
     *,
-    operator: Annotated[bool, Parameter(help="The operator's key, which signs the records of this store.")] = False,
+    operator: Annotated[
+        bool, Parameter(help="The operator's key, which signs the records of this store.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Print the operator's DID; the key is made on first use."""
     if not operator:
-        raise InvalidInput("add --operator; an API key cannot be shown again, make a new one with: memoranda key add")
+        raise InvalidInput(
+            "add --operator; an API key cannot be shown again, make a new one with: memoranda key add"
+        )
     with closing(open_service(run.settings())) as service:
         did = service.operator_did
     run.answer({"did": did}, lambda: print(did))
 
 
 def add(
-    name: Annotated[str, Parameter(name="NAME", help="A name for the key, such as the program that uses it.")],
+    name: Annotated[
+        str, Parameter(name="NAME", help="A name for the key, such as the program that uses it.")
+    ],
     /,
     *,
-    tenant: Annotated[str | None, Parameter(help="The owner whose memories it opens (default: --owner).")] = None,
+    tenant: Annotated[
+        str | None, Parameter(help="The owner whose memories it opens (default: --owner).")
+    ] = None,
     scopes: Annotated[
         str,
         Parameter(
@@ -48,7 +56,9 @@ def add(
     if tenant is not None:
         check_owner(tenant, "--tenant")
     with run.open() as memoranda:
-        secret = memoranda.service.gate.add_key(name, tenant=tenant or memoranda.owner, scopes=split_names(scopes))
+        secret = memoranda.service.gate.add_key(
+            name, tenant=tenant or memoranda.owner, scopes=split_names(scopes)
+        )
     run.answer({"key": secret}, lambda: print(secret))
 
 
@@ -69,7 +79,11 @@ def list_keys(*, run: GivenRun) -> None:
         for api_key in keys
     ]
     documents = [
-        {**dict(zip(columns, row, strict=True)), "scopes": list(api_key.scopes), "revoked": row[4] or None}
+        {
+            **dict(zip(columns, row, strict=True)),
+            "scopes": list(api_key.scopes),
+            "revoked": row[4] or None,
+        }
         for api_key, row in zip(keys, cells, strict=True)
     ]
     run.answer({"keys": documents}, lambda: table(columns, cells, when_empty="no keys yet"))
@@ -81,24 +95,37 @@ def revoke(
     *,
     yes: Annotated[
         bool,
-        Parameter(help="Also revoke the key in owner.credential, or an owner's last key with all permissions."),
+        Parameter(
+            help="Also revoke the key in owner.credential, or an owner's last key with all permissions."
+        ),
     ] = False,
     run: GivenRun,
 ) -> None:
     """Revoke an API key immediately."""
     with run.open() as memoranda:
         try:
-            revoked = memoranda.service.gate.revoke_key(name, in_use=credential_id(run.settings()), is_confirmed=yes)
+            revoked = memoranda.service.gate.revoke_key(
+                name, in_use=credential_id(run.settings()), is_confirmed=yes
+            )
         except Conflict as error:
-            raise Conflict(f"{error.message}. To revoke it: memoranda key revoke {name} --yes") from None
-    run.answer({"id": revoked.key_id, "name": revoked.name}, lambda: line(f"{revoked.key_id} {revoked.name} revoked"))
+            raise Conflict(
+                f"{error.message}. To revoke it: memoranda key revoke {name} --yes"
+            ) from None
+    run.answer(
+        {"id": revoked.key_id, "name": revoked.name},
+        lambda: line(f"{revoked.key_id} {revoked.name} revoked"),
+    )
 
 
 def program(
-    name: Annotated[str, Parameter(name="NAME", help="The program's name, shown to the person who approves it.")],
+    name: Annotated[
+        str, Parameter(name="NAME", help="The program's name, shown to the person who approves it.")
+    ],
     redirect: Annotated[
         tuple[str, ...],
-        Parameter(name="REDIRECT", help="An address to which the approval may be sent; can be repeated."),
+        Parameter(
+            name="REDIRECT", help="An address to which the approval may be sent; can be repeated."
+        ),
     ],
     /,
     *,
@@ -112,16 +139,22 @@ def program(
 
 def mint(
     *,
-    verbs: Annotated[str, Parameter(help="Permissions, separated by commas: read, write, derive, export.")],
+    verbs: Annotated[
+        str, Parameter(help="Permissions, separated by commas: read, write, derive, export.")
+    ],
     project: Annotated[str | None, Parameter(help="Only in this project.")] = None,
     agent: Annotated[str | None, Parameter(help="Only memories of this agent.")] = None,
     visibility: Annotated[
-        Literal["private", "shared", "public"] | None, Parameter(help="Only memories of this visibility.")
+        Literal["private", "shared", "public"] | None,
+        Parameter(help="Only memories of this visibility."),
     ] = None,
     aud: Annotated[
-        str | None, Parameter(help="The DID of its bearer; anyone else sees only shared and public memories.")
+        str | None,
+        Parameter(help="The DID of its bearer; anyone else sees only shared and public memories."),
     ] = None,
-    ttl: Annotated[str, Parameter(help="How long it is valid: 90s, 15m, 1h, 7d or PT1H (default: 1h).")] = "1h",
+    ttl: Annotated[
+        str, Parameter(help="How long it is valid: 90s, 15m, 1h, 7d or PT1H (default: 1h).")
+    ] = "1h",
     run: GivenRun,
 ) -> None:
     """Print a capability token signed by the operator, for the owner in --owner, or for all owners."""
@@ -130,7 +163,10 @@ def mint(
     scope = without_none(owner=run.owner, project=project, agent=agent, visibility=visibility)
     with run.open() as memoranda:
         capability = memoranda.service.gate.mint_token(
-            verbs=split_names(verbs), scope=scope, ttl_ms=read_duration_ms(ttl, "--ttl"), audience=aud
+            verbs=split_names(verbs),
+            scope=scope,
+            ttl_ms=read_duration_ms(ttl, "--ttl"),
+            audience=aud,
         )
     run.answer({"token": capability}, lambda: print(capability))
 

@@ -13,14 +13,18 @@ from memoranda.model.instant import parse_instant
 
 def show(
     *,
-    op: Annotated[tuple[str, ...], Parameter(help="Only this operation, e.g. recall; can be repeated.")] = (),
+    op: Annotated[
+        tuple[str, ...], Parameter(help="Only this operation, e.g. recall; can be repeated.")
+    ] = (),
     actor: Annotated[str | None, Parameter(help="Only by this actor.")] = None,
     target: Annotated[str | None, Parameter(help="Only about this memory.")] = None,
     project: Annotated[str | None, Parameter(help="Only about this project.")] = None,
     since: Annotated[str | None, Parameter(help="Only since then: a date, or RFC 3339.")] = None,
     until: Annotated[str | None, Parameter(help="Only before then: a date, or RFC 3339.")] = None,
     limit: Annotated[int, Parameter(help="Entries at most, the latest (default 100).")] = 100,
-    verify: Annotated[bool, Parameter(help="Check that no entry was changed or is missing.")] = False,
+    verify: Annotated[
+        bool, Parameter(help="Check that no entry was changed or is missing.")
+    ] = False,
     run: GivenRun,
 ) -> int:
     """Show who did what with these memories, oldest first. Reads are recorded too."""
@@ -38,7 +42,9 @@ def show(
     with run.open() as memoranda:
         events = memoranda.ump.audit(conditions)
     columns = ("seq", "when", "operation", "result", "actor", "memories")
-    run.answer({"events": events}, lambda: table(columns, map(_cells, events), when_empty="no matches"))
+    run.answer(
+        {"events": events}, lambda: table(columns, map(_cells, events), when_empty="no matches")
+    )
     return 0
 
 
@@ -52,7 +58,9 @@ def prune(
     assert instant is not None
     with run.open() as memoranda:
         count = memoranda.ump.audit_prune(parse_instant(instant))
-    run.answer({"pruned": count}, lambda: line(f"{counted(count, 'audit entry', 'audit entries')} pruned"))
+    run.answer(
+        {"pruned": count}, lambda: line(f"{counted(count, 'audit entry', 'audit entries')} pruned")
+    )
 
 
 def _cells(event: dict[str, Any]) -> list[object]:
@@ -68,14 +76,18 @@ def _verify(run: GivenRun) -> int:
     """Verify the chain of hashes; return the exit code."""
     with run.open() as memoranda:
         report = memoranda.ump.audit_verify()
-    details = without_none(broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None)
+    details = without_none(
+        broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None
+    )
     document = {"ok": report.ok, "count": report.count, **details}
 
     def show_report() -> None:
         if report.ok:
             line(f"{audit_entries(report)}: complete and unchanged")
         else:
-            note(f"the audit log was changed or is incomplete from entry {report.broken_at}: {report.reason}")
+            note(
+                f"the audit log was changed or is incomplete from entry {report.broken_at}: {report.reason}"
+            )
 
     run.answer(document, show_report)
     return 0 if report.ok else 1

@@ -23,7 +23,10 @@ def backup(
     /,
     *,
     passphrase: Annotated[
-        bool, Parameter(help=f"Encrypt it with a passphrase, from {PASSPHRASE_VARIABLE} or typed at the terminal.")
+        bool,
+        Parameter(
+            help=f"Encrypt it with a passphrase, from {PASSPHRASE_VARIABLE} or typed at the terminal."
+        ),
     ] = False,
     run: GivenRun,
 ) -> None:
@@ -50,7 +53,12 @@ def backup(
         "encrypted": result.encrypted,
     }
     encrypted = ", encrypted" if result.encrypted else ""
-    run.answer(document, lambda: line(f"{counted(result.files, 'file')}, {result.bytes} bytes, to {target}{encrypted}"))
+    run.answer(
+        document,
+        lambda: line(
+            f"{counted(result.files, 'file')}, {result.bytes} bytes, to {target}{encrypted}"
+        ),
+    )
 
 
 def restore(
@@ -58,7 +66,8 @@ def restore(
     /,
     *,
     force: Annotated[
-        bool, Parameter(help="Move an existing store into a folder inside the data directory first.")
+        bool,
+        Parameter(help="Move an existing store into a folder inside the data directory first."),
     ] = False,
     run: GivenRun,
 ) -> None:
@@ -79,7 +88,9 @@ def restore(
         "settings": result.settings,
     }
     if result.settings is not None and not run.json:
-        note(f"the settings in the backup name another store, so they were not applied; they are in {result.settings}")
+        note(
+            f"the settings in the backup name another store, so they were not applied; they are in {result.settings}"
+        )
     summary = f"{counted(result.files, 'file')} restored, as of {result.created}"
     previous = f"; the previous store is in {result.aside}" if result.aside else ""
     run.answer(document, lambda: line(summary + previous))
@@ -95,8 +106,14 @@ def _read_passphrase(*, twice: bool = False) -> str:
         from getpass import getpass
 
         passphrase = getpass("Passphrase: ", stream=sys.stderr)
-        if twice and passphrase and getpass("Repeat the passphrase: ", stream=sys.stderr) != passphrase:
+        if (
+            twice
+            and passphrase
+            and getpass("Repeat the passphrase: ", stream=sys.stderr) != passphrase
+        ):
             raise InvalidInput("the two passphrases differ")
     if not passphrase:
-        raise InvalidInput(f"no passphrase given: type it, pipe it in, or set {PASSPHRASE_VARIABLE}")
+        raise InvalidInput(
+            f"no passphrase given: type it, pipe it in, or set {PASSPHRASE_VARIABLE}"
+        )
     return passphrase

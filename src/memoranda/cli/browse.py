@@ -34,8 +34,12 @@ def list_memories(
     user: Annotated[str | None, Parameter(help="Only about this person.")] = None,
     kind: Annotated[tuple[Kind, ...], Parameter(help="Only of this kind; can be repeated.")] = (),
     tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
-    standard: Annotated[Standard | None, Parameter(help="Only memories written through this standard.")] = None,
-    since: Annotated[str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")] = None,
+    standard: Annotated[
+        Standard | None, Parameter(help="Only memories written through this standard.")
+    ] = None,
+    since: Annotated[
+        str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")
+    ] = None,
     limit: Annotated[int, Parameter(help="Results per page (default 20).")] = 20,
     page: Annotated[int, Parameter(help="The page (default 1).")] = 1,
     exact: Annotated[bool, Parameter(help="Show exact times.")] = False,
@@ -90,7 +94,13 @@ def _row(record: Record, short: Mapping[str, str], *, exact: bool) -> tuple[str,
     observed = record["time"].get("observed") or record["time"]["created"]
     text = one_line(record["body"]["text"])
     excerpt = text if len(text) <= _TEXT_CHARS else text[: _TEXT_CHARS - 1] + "…"
-    return name, when(observed, exact=exact), record["kind"], record["scope"].get("project", "-"), excerpt
+    return (
+        name,
+        when(observed, exact=exact),
+        record["kind"],
+        record["scope"].get("project", "-"),
+        excerpt,
+    )
 
 
 def _empty_list_message(memoranda: Memoranda, project: str | None) -> str:
@@ -116,7 +126,10 @@ def stats(*, run: GivenRun) -> None:
     }
 
     def show() -> None:
-        count, size = counted(statistics.memories, "memory", "memories"), f"{statistics.bytes or 0:,}"
+        count, size = (
+            counted(statistics.memories, "memory", "memories"),
+            f"{statistics.bytes or 0:,}",
+        )
         line(f"{count} of {owner}, {size} bytes including earlier versions")
         for kind, number in statistics.kinds.items():
             line(f"  {number:>8,}  {kind}")
@@ -130,4 +143,7 @@ def undo(*, run: GivenRun) -> None:
     """Undo the last change: a new memory is removed, a revised or forgotten one is restored."""
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
-    run.answer({"undone": undone.change, "id": undone.id, "now": undone.now}, lambda: line(f"Undone: {undone.said}"))
+    run.answer(
+        {"undone": undone.change, "id": undone.id, "now": undone.now},
+        lambda: line(f"Undone: {undone.said}"),
+    )

@@ -43,7 +43,9 @@ def _below(title: str, module: str, functions: str) -> Section:
     entries: list[Entry] = []
     for word in functions.split():
         name, _, function = word.partition("=")
-        entries.append(Entry(name=name, target=f"memoranda.cli.{module}:{function or name.replace('-', '_')}"))
+        entries.append(
+            Entry(name=name, target=f"memoranda.cli.{module}:{function or name.replace('-', '_')}")
+        )
     return Section(title, tuple(entries))
 
 
@@ -59,7 +61,9 @@ _MEMORIES = Section(
         _command("revise", "remember:revise", "Write a new version of a memory."),
         _command("edit", "editor:edit", "Change the text of a memory in your editor."),
         _command("forget", "memories:forget", "Forget a memory, or erase it permanently."),
-        _command("suspicious", "screening:suspicious", "List memories that look like prompt injection."),
+        _command(
+            "suspicious", "screening:suspicious", "List memories that look like prompt injection."
+        ),
         _command("redact", "screening:redact", "List likely secrets, or redact them permanently."),
         _command("history", "memories:history", "Show all versions of a memory."),
         _command("feedback", "memories:feedback", "Report how a recalled memory was used."),
@@ -67,7 +71,9 @@ _MEMORIES = Section(
         _command("stats", "browse:stats", "Count memories by kind and project."),
         _command("undo", "browse:undo", "Undo the last change."),
         _command("rules", "rules:rules", "Show or change your compliance presets and limits."),
-        _command("cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."),
+        _command(
+            "cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."
+        ),
         Entry(
             name="consolidate",
             target="memoranda.cli.consolidate:dream",
@@ -80,7 +86,11 @@ _MEMORIES = Section(
 _AGENTS = Section(
     "Agents",
     (
-        _command("connect", "connect:connect", "Add Memoranda to the agents on this machine: Claude Code, Cursor, …"),
+        _command(
+            "connect",
+            "connect:connect",
+            "Add Memoranda to the agents on this machine: Claude Code, Cursor, …",
+        ),
         _command("disconnect", "connect:disconnect", "Remove Memoranda from them again."),
         _command("hook", "hook:hook", "Handle a session event; run by agents, not by people."),
         Entry(
@@ -93,7 +103,9 @@ _AGENTS = Section(
                 _below("Commitments", "openwop", _OPENWOP_COMMITMENTS),
             ),
         ),
-        _command("distill", "openwop:distill", "Summarise entries of openwop within a token budget."),
+        _command(
+            "distill", "openwop:distill", "Summarise entries of openwop within a token budget."
+        ),
         Entry(
             name="commitments",
             target="memoranda.cli.openwop:list_commitments",
@@ -119,15 +131,25 @@ _FILES = Section(
     "Files",
     (
         _command("export", "export:export", "Write memories to a file or a folder."),
-        _command("import", "importing:import_files", "Read memories from files or folders into the store."),
+        _command(
+            "import",
+            "importing:import_files",
+            "Read memories from files or folders into the store.",
+        ),
         _command("verify", "verify:verify", "Check signatures of the whole store, or of files."),
-        _command("convert", "convert:convert", "Convert a file to another format, without a store."),
+        _command(
+            "convert", "convert:convert", "Convert a file to another format, without a store."
+        ),
         Entry(
             name="oams",
             target="",
             summary="Memories of OAMS, in the store and in files.",
             sections=(
-                _below("In the store, or in a JSONL file", "oams.verbs", "recall list=list_memories get namespaces"),
+                _below(
+                    "In the store, or in a JSONL file",
+                    "oams.verbs",
+                    "recall list=list_memories get namespaces",
+                ),
                 _below("In the store", "oams.verbs", "store forget"),
                 _below("In files, without a store", "oams.files", "validate"),
             ),
@@ -150,14 +172,20 @@ _FILES = Section(
                         *_below("", "oms.adding", "put").entries,
                         *_below("", "oms.store", "get find").entries,
                         *_below("", "oms.adding", "supersede").entries,
-                        *_below("", "oms.store", "verification hold erase erase-user consent rotate-key").entries,
+                        *_below(
+                            "", "oms.store", "verification hold erase erase-user consent rotate-key"
+                        ).entries,
                     ),
                 ),
             ),
         ),
         _command("backup", "backup:backup", "Write the whole store, with its keys, to one file."),
         _command("restore", "backup:restore", "Restore a store from a backup."),
-        _command("migrate-store", "migrate_store:migrate_store", "Copy the store from SQLite to PostgreSQL, or back."),
+        _command(
+            "migrate-store",
+            "migrate_store:migrate_store",
+            "Copy the store from SQLite to PostgreSQL, or back.",
+        ),
         _command("sync", "folder:sync", "Keep a folder of Markdown files in step with the store."),
     ),
 )
@@ -165,10 +193,20 @@ _FILES = Section(
 _SERVERS = Section(
     "Servers",
     (
-        _command("serve", "serve:serve", "Serve memories over HTTP, with MCP at /mcp and a console at /console/."),
-        _command("console", "console:console", "Print a link that signs a browser in to a running server."),
+        _command(
+            "serve",
+            "serve:serve",
+            "Serve memories over HTTP, with MCP at /mcp and a console at /console/.",
+        ),
+        _command(
+            "console",
+            "console:console",
+            "Print a link that signs a browser in to a running server.",
+        ),
         _command("health", "health:health", "Check that a running server and its store answer."),
-        _command("mcp", "mcp:mcp", "Serve memories to one agent over MCP on standard input and output."),
+        _command(
+            "mcp", "mcp:mcp", "Serve memories to one agent over MCP on standard input and output."
+        ),
     ),
 )
 
@@ -229,7 +267,11 @@ OPTIONS: tuple[tuple[str, str], ...] = (
 
 def overview() -> str:
     """Return the help of `memoranda` itself."""
-    lines = ["Usage: memoranda COMMAND [OPTIONS]", "", "The memory of AI agents, kept by the people it belongs to."]
+    lines = [
+        "Usage: memoranda COMMAND [OPTIONS]",
+        "",
+        "The memory of AI agents, kept by the people it belongs to.",
+    ]
     for section in SECTIONS:
         lines += ["", f"{section.title}:"]
         lines += [f"  {entry.name:<13}  {entry.summary}" for entry in section.entries]

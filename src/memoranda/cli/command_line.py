@@ -28,7 +28,9 @@ def run_command(tokens: Sequence[str]) -> object:
     """Run the command that the tokens name. Raises WrongUsage."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     wants_help = not _HELP.isdisjoint(tokens[:end])
-    run, words = _read_shared_options([word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help)
+    run, words = _read_shared_options(
+        [word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help
+    )
     if wants_help:
         words = [word for word in words if not is_option(word)]
     if not words and end == len(tokens):
@@ -89,7 +91,9 @@ def load_command(entry: Entry) -> Function:
     return function
 
 
-def _read_shared_options(tokens: Sequence[str], *, is_lenient: bool = False) -> tuple[Run, list[str]]:
+def _read_shared_options(
+    tokens: Sequence[str], *, is_lenient: bool = False
+) -> tuple[Run, list[str]]:
     """Return the options of every command, and the tokens that are none of them. Raises WrongUsage.
 
     `is_lenient`: a value may be missing.
@@ -112,4 +116,6 @@ def _read_shared_options(tokens: Sequence[str], *, is_lenient: bool = False) -> 
             words.append(word)
     data = values.get("--data")
     home = None if data is None else Path(data)
-    return Run(data=home, store=values.get("--store"), owner=values.get("--owner"), json=is_json), words
+    return Run(
+        data=home, store=values.get("--store"), owner=values.get("--owner"), json=is_json
+    ), words

@@ -59,14 +59,19 @@ def script_for(shell: str) -> str:
     if shell == "fish":
         return "\n".join(_fish_lines(all_pages)) + "\n"
     if shell == "powershell":
-        tables = "\n".join(f'    "{path}" = @({", ".join(map(_quoted, words))})' for path, words in _words(all_pages))
+        tables = "\n".join(
+            f'    "{path}" = @({", ".join(map(_quoted, words))})'
+            for path, words in _words(all_pages)
+        )
         return _POWERSHELL.format(words=tables)
     script = _BASH.format(
         names="\n".join(f'      " {path}") path="{path}" ;;' for path in _paths(all_pages, depth=1))
         + "\n"
         + "\n".join(f'      "{path}") path="{path}" ;;' for path in _paths(all_pages, depth=2)),
         values="\n".join(_bash_values(all_pages)),
-        words="\n".join(f'    "{path}") words="{" ".join(words)}" ;;' for path, words in _words(all_pages)),
+        words="\n".join(
+            f'    "{path}") words="{" ".join(words)}" ;;' for path, words in _words(all_pages)
+        ),
     )
     return script if shell == "bash" else _ZSH + script
 
@@ -102,7 +107,9 @@ def _fish_lines(all_pages: list[Page]) -> Iterator[str]:
         if parents:
             outer = f"__fish_seen_subcommand_from {parents[0]}"
             yield f"complete -c memoranda -n {_quoted(outer)} -a {name} -d {_quoted(_summary(page))}"
-            condition = f"__fish_seen_subcommand_from {parents[0]}; and __fish_seen_subcommand_from {name}"
+            condition = (
+                f"__fish_seen_subcommand_from {parents[0]}; and __fish_seen_subcommand_from {name}"
+            )
         else:
             yield f"complete -c memoranda -n __fish_use_subcommand -a {name} -d {_quoted(_summary(page))}"
             condition = f"__fish_seen_subcommand_from {name}"

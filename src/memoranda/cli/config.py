@@ -11,12 +11,21 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note, table
 from memoranda.cli.values import without_none
 from memoranda.errors import NotFound
-from memoranda.settings import SECRET_SETTINGS, Settings, origins, variable_of, without_password, write_setting
+from memoranda.settings import (
+    SECRET_SETTINGS,
+    Settings,
+    origins,
+    variable_of,
+    without_password,
+    write_setting,
+)
 
 Name = Annotated[str, Parameter(name="NAME", help="The setting.")]
 
 
-def show(name: Annotated[str | None, Parameter(help="Only this setting.")] = None, /, *, run: GivenRun) -> None:
+def show(
+    name: Annotated[str | None, Parameter(help="Only this setting.")] = None, /, *, run: GivenRun
+) -> None:
     """Show the settings in force, and where each comes from: the command line, the environment or memoranda.toml."""
     settings = run.settings()
     declared = {field.name: field for field in fields(Settings)}
@@ -30,12 +39,16 @@ def show(name: Annotated[str | None, Parameter(help="Only this setting.")] = Non
         source = sources.get(setting, "default")
         rows.append((setting, value, source, declared[setting].metadata["meaning"]))
         document[setting] = {"value": value, "from": source}
-    run.answer(document, lambda: table(("setting", "value", "from", "meaning"), rows, when_empty=""))
+    run.answer(
+        document, lambda: table(("setting", "value", "from", "meaning"), rows, when_empty="")
+    )
 
 
 def set_one(
     name: Name,
-    value: Annotated[str, Parameter(name="VALUE", help="The value; separate the items of a list by commas.")],
+    value: Annotated[
+        str, Parameter(name="VALUE", help="The value; separate the items of a list by commas.")
+    ],
     /,
     *,
     run: GivenRun,

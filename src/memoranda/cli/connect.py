@@ -30,7 +30,9 @@ def connect(
     all_: All = False,
     rules: Annotated[
         bool,
-        Parameter(help="Also add instructions for using the memory to the file that its agents read (CLAUDE.md …)."),
+        Parameter(
+            help="Also add instructions for using the memory to the file that its agents read (CLAUDE.md …)."
+        ),
     ] = False,
     hooks: Annotated[
         bool,
@@ -39,10 +41,13 @@ def connect(
             "remembered."
         ),
     ] = False,
-    yes: Annotated[bool, Parameter(help="Add instructions and hooks wherever possible, without asking.")] = False,
+    yes: Annotated[
+        bool, Parameter(help="Add instructions and hooks wherever possible, without asking.")
+    ] = False,
     dry_run: DryRun = False,
     print_: Annotated[
-        bool, Parameter(name="--print", help="Print the configuration to paste, and change nothing.")
+        bool,
+        Parameter(name="--print", help="Print the configuration to paste, and change nothing."),
     ] = False,
     no_check: Annotated[bool, Parameter(help="Do not check first that the server starts.")] = False,
     run: GivenRun,
@@ -53,7 +58,9 @@ def connect(
     """
     machine, server = Machine.this(), _server_command(run)
     if print_:
-        _print_snippets(_find_hosts(names, all_, machine, include_missing=True), machine, server, run)
+        _print_snippets(
+            _find_hosts(names, all_, machine, include_missing=True), machine, server, run
+        )
         return None
     if not names and not all_:
         _list_hosts(machine, run)
@@ -62,24 +69,37 @@ def connect(
     if not (hooks or rules or yes or dry_run or run.json):
         hooks, rules = _ask_for_extras(hosts)
     hooks, rules = hooks or yes, rules or yes
-    edits, problems = _plan(hosts, lambda host: plan_connect(host, machine, server, rules=rules, hooks=hooks))
+    edits, problems = _plan(
+        hosts, lambda host: plan_connect(host, machine, server, rules=rules, hooks=hooks)
+    )
     tools: tuple[str, ...] = ()
     if any(edit.is_change for edit in edits) and not dry_run and not no_check:
         tools = tools_of(server)
         note(f"the server answers, with {counted(len(tools), 'tool')}")
     for host in hosts:
         if rules and not yes and not host.rules:
-            note(f"{host.title} has no instructions file for all projects; paste the text from docs/howto/connect.md")
+            note(
+                f"{host.title} has no instructions file for all projects; paste the text from docs/howto/connect.md"
+            )
         if hooks and not yes and host.hooks is None:
             note(f"{host.title} has no hooks for the start and the end of a session")
-    code = _apply(edits, problems, dry_run=dry_run, run=run, words=("connected", "was already connected"))
+    code = _apply(
+        edits, problems, dry_run=dry_run, run=run, words=("connected", "was already connected")
+    )
     for edit in edits:
-        if edit.what == "hooks" and edit.is_change and edit.host.hooks is not None and edit.host.hooks.note:
+        if (
+            edit.what == "hooks"
+            and edit.is_change
+            and edit.host.hooks is not None
+            and edit.host.hooks.note
+        ):
             note(edit.host.hooks.note)
     return code
 
 
-def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun) -> int | None:
+def disconnect(
+    *names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun
+) -> int | None:
     """Remove Memoranda from agent programs on this machine; without HOST, list them. Nothing else in a file changes."""
     machine = Machine.this()
     if not names and not all_:
@@ -87,7 +107,9 @@ def disconnect(*names: Name, all_: All = False, dry_run: DryRun = False, run: Gi
         return None
     hosts = _find_hosts(names, all_, machine, include_missing=True)
     edits, problems = _plan(hosts, lambda host: plan_disconnect(host, machine))
-    return _apply(edits, problems, dry_run=dry_run, run=run, words=("disconnected", "was not connected"))
+    return _apply(
+        edits, problems, dry_run=dry_run, run=run, words=("disconnected", "was not connected")
+    )
 
 
 def _ask_for_extras(hosts: Sequence[Host]) -> tuple[bool, bool]:
@@ -97,7 +119,9 @@ def _ask_for_extras(hosts: Sequence[Host]) -> tuple[bool, bool]:
     with_hooks = ", ".join(host.title for host in hosts if host.hooks is not None)
     with_rules = ", ".join(host.title for host in hosts if host.rules)
     hooks_question = f"Recall when a session begins, and remember when it ends ({with_hooks})?"
-    rules_question = f"Add instructions for using the memory to the file that agents read ({with_rules})?"
+    rules_question = (
+        f"Add instructions for using the memory to the file that agents read ({with_rules})?"
+    )
     hooks = bool(with_hooks) and is_confirmed(hooks_question)
     return hooks, bool(with_rules) and is_confirmed(rules_question)
 
@@ -110,19 +134,26 @@ def _server_command(run: GivenRun) -> Server:
     if program.stem != "memoranda" or not program.is_file():
         name = program.name if program.stem == "memoranda" else "memoranda"
         program = Path(sys.executable).with_name(name)
-    command = [str(program.absolute())] if program.is_file() else [sys.executable, "-m", "memoranda"]
+    command = (
+        [str(program.absolute())] if program.is_file() else [sys.executable, "-m", "memoranda"]
+    )
     args = [*command[1:], "mcp"]
     if settings.home != Settings().home:
         args += ["--data", str(settings.home.absolute())]
     # The server reads memoranda.toml in the data directory, but it does not inherit the environment of this shell.
     inherited = origins(settings.home)
-    for name, typed, value in (("store", run.store, settings.store), ("owner", run.owner, settings.owner)):
+    for name, typed, value in (
+        ("store", run.store, settings.store),
+        ("owner", run.owner, settings.owner),
+    ):
         if typed is not None or (value and inherited.get(name, SETTINGS_FILE) != SETTINGS_FILE):
             args += [f"--{name}", value]
     return Server(command[0], tuple(args))
 
 
-def _find_hosts(names: Sequence[str], all_: bool, machine: Machine, *, include_missing: bool = False) -> list[Host]:
+def _find_hosts(
+    names: Sequence[str], all_: bool, machine: Machine, *, include_missing: bool = False
+) -> list[Host]:
     """Return the hosts of these names; a program that can be installed in two places is two hosts of one name.
 
     Raises InvalidInput for an unknown name, NotFound for a host that is not installed.
@@ -146,7 +177,9 @@ def _find_hosts(names: Sequence[str], all_: bool, machine: Machine, *, include_m
     return found_hosts
 
 
-def _plan(hosts: Sequence[Host], plan_host: Callable[[Host], list[Edit]]) -> tuple[list[Edit], dict[str, str]]:
+def _plan(
+    hosts: Sequence[Host], plan_host: Callable[[Host], list[Edit]]
+) -> tuple[list[Edit], dict[str, str]]:
     """Return the edits of all hosts, and the problems by host name. A problem does not stop the other hosts."""
     edits: list[Edit] = []
     problems: dict[str, str] = {}
@@ -164,7 +197,12 @@ def _add_problem(problems: dict[str, str], host: Host, message: str) -> None:
 
 
 def _apply(
-    edits: Sequence[Edit], problems: dict[str, str], *, dry_run: bool, run: GivenRun, words: tuple[str, str]
+    edits: Sequence[Edit],
+    problems: dict[str, str],
+    *,
+    dry_run: bool,
+    run: GivenRun,
+    words: tuple[str, str],
 ) -> int | None:
     """Apply the edits and report them; return the exit code. `words` say that an entry changed, or that it did not."""
     changes: list[dict[str, Any]] = []
@@ -194,7 +232,12 @@ def _apply(
 
 
 def _document(edit: Edit) -> dict[str, Any]:
-    return {"host": edit.host.name, "what": edit.what, "file": str(edit.path), "changed": edit.is_change}
+    return {
+        "host": edit.host.name,
+        "what": edit.what,
+        "file": str(edit.path),
+        "changed": edit.is_change,
+    }
 
 
 def _list_hosts(machine: Machine, run: GivenRun) -> None:
@@ -243,4 +286,11 @@ def _print_snippets(hosts: Sequence[Host], machine: Machine, server: Server, run
             line(f"{host.title}: {path}", "bold")
             line(text)
 
-    run.answer({"hosts": [{"name": host.name, "file": path, "text": text} for host, path, text in snippets]}, show)
+    run.answer(
+        {
+            "hosts": [
+                {"name": host.name, "file": path, "text": text} for host, path, text in snippets
+            ]
+        },
+        show,
+    )

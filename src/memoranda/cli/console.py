@@ -15,9 +15,12 @@ from memoranda.opening import owner_credential
 def console(
     *,
     url: Annotated[
-        str | None, Parameter(help="The server's address (default: where `memoranda serve` listens).")
+        str | None,
+        Parameter(help="The server's address (default: where `memoranda serve` listens)."),
     ] = None,
-    browser: Annotated[bool, Parameter(name="--open", help="Open the link in the browser.")] = False,
+    browser: Annotated[
+        bool, Parameter(name="--open", help="Open the link in the browser.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Print a link that signs a browser in to the console of a running server; it works once."""

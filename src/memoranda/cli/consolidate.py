@@ -40,7 +40,10 @@ _RESULT_WORDS: Final = {
 _INPUTS_SHOWN: Final = 5
 NamespaceName = Annotated[
     str | None,
-    Parameter(name=PLACE_NAMES, help="The namespace, or your own namespace of this scope (default: your default)."),
+    Parameter(
+        name=PLACE_NAMES,
+        help="The namespace, or your own namespace of this scope (default: your default).",
+    ),
 ]
 
 
@@ -56,16 +59,24 @@ def dream(
     namespace: NamespaceName = None,
     dry_run: Annotated[bool, Parameter(help="Only show what would be written.")] = False,
     yes: Annotated[bool, Parameter(help="Write without asking for confirmation.")] = False,
-    only: Annotated[tuple[str, ...], Parameter(help="Write only the result with this key; can be repeated.")] = (),
+    only: Annotated[
+        tuple[str, ...], Parameter(help="Write only the result with this key; can be repeated.")
+    ] = (),
     limit: Annotated[int, Parameter(help="Results per strategy at most (default 50).")] = 50,
-    budget: Annotated[int, Parameter(help="Tokens of a compressed text at most (default 400).")] = 400,
+    budget: Annotated[
+        int, Parameter(help="Tokens of a compressed text at most (default 400).")
+    ] = 400,
     model: Annotated[
         str | None,
         Parameter(
-            help="Let a language model phrase the results: an OpenAI-compatible URL; its key is in " + MODEL_KEY + "."
+            help="Let a language model phrase the results: an OpenAI-compatible URL; its key is in "
+            + MODEL_KEY
+            + "."
         ),
     ] = None,
-    model_name: Annotated[str | None, Parameter(help="The name of the model; goes with --model.")] = None,
+    model_name: Annotated[
+        str | None, Parameter(help="The name of the model; goes with --model.")
+    ] = None,
     run: GivenRun,
 ) -> int:
     """Combine related memories of a namespace: preview the results, then write them.
@@ -205,7 +216,9 @@ def _show_run(run: DreamRun) -> None:
     for output in run.outputs:
         _show_output(output)
     for key in run.taken_back:
-        line(f"  {'would remove' if run.is_dry else 'removed'} (no longer follows): {one_line(key)}")
+        line(
+            f"  {'would remove' if run.is_dry else 'removed'} (no longer follows): {one_line(key)}"
+        )
     for reason in run.left_out:
         note(f"{run.strategy}: a result was left out: {one_line(reason)}")
     if run.written or run.taken_back:
@@ -238,7 +251,9 @@ def _show_counts(runs: Sequence[DreamRun]) -> None:
     """Print only the counts, for a person who has just confirmed the preview."""
     for run in runs:
         if run.written or run.taken_back:
-            line(f"{run.strategy}: {run.written} written, {len(run.taken_back)} removed; run {run.run_id}")
+            line(
+                f"{run.strategy}: {run.written} written, {len(run.taken_back)} removed; run {run.run_id}"
+            )
 
 
 # --- runs and undo -------------------------------------------------------------------------------------------
@@ -289,4 +304,6 @@ def undo(
     summary = f"{len(undone.taken_back)} removed, {len(undone.brought_again)} restored"
     run.answer(undone.document(), lambda: line(summary))
     if undone.left and not run.json:
-        note(f"kept, because they were edited, put on hold or forgotten since: {', '.join(map(one_line, undone.left))}")
+        note(
+            f"kept, because they were edited, put on hold or forgotten since: {', '.join(map(one_line, undone.left))}"
+        )

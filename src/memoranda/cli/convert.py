@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 
 def convert(
-    source: Annotated[str, Parameter(name="IN", help="A file, a folder, an archive, a database, or - for input.")],
-    target: Annotated[str, Parameter(name="OUT", help="The file, a folder ending in /, or - for standard output.")],
+    source: Annotated[
+        str, Parameter(name="IN", help="A file, a folder, an archive, a database, or - for input.")
+    ],
+    target: Annotated[
+        str, Parameter(name="OUT", help="The file, a folder ending in /, or - for standard output.")
+    ],
     /,
     *,
     source_format: Annotated[
@@ -34,7 +38,9 @@ def convert(
     columns: Annotated[str | None, Parameter(name="--map", help=COLUMNS_HELP)] = None,
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
     overwrite: Annotated[bool, Parameter(help="Replace an existing bundle of OAMS.")] = False,
-    dry_run: Annotated[bool, Parameter(help="Show what would be converted, and write nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Show what would be converted, and write nothing.")
+    ] = False,
     run: GivenRun,
 ) -> int:
     """Convert a file to another format. No store is opened, and only OUT is written.
@@ -84,7 +90,9 @@ def _check_options(shape: str, *, to_folder: bool, compress: bool, overwrite: bo
     if overwrite and shape != "oams":
         raise InvalidInput("--overwrite is for a bundle of OAMS; a file is always replaced")
     if to_folder and shape not in ("markdown", "oams"):
-        raise InvalidInput("a folder holds Markdown files, or a bundle of OAMS; give the name of a file")
+        raise InvalidInput(
+            "a folder holds Markdown files, or a bundle of OAMS; give the name of a file"
+        )
 
 
 def _document(converted: Converted) -> dict[str, object]:

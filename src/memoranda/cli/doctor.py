@@ -21,6 +21,8 @@ from memoranda.storage.heads import losses_path
 
 if TYPE_CHECKING:
     from memoranda.service.service import Service
+    from memoranda.service.verify import VerifyReport
+    from memoranda.standards.ump.audit import ChainReport
 
 # Bytes free on the disk: with less, SQLite could not write its log back into the database.
 _FREE_BYTES_NEEDED = 64 * 1_048_576
@@ -70,16 +72,30 @@ def doctor(*, run: GivenRun) -> int:
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
-    yield Finding(subject="version", ok=True, seen=f"Memoranda {__version__}, Python {platform.python_version()}")
+    yield Finding(
+        subject="version",
+        ok=True,
+        seen=f"Memoranda {__version__}, Python {platform.python_version()}",
+    )
     if not settings.home.is_dir():
         yield Finding(
-            subject="data directory", ok=True, seen=f"{settings.home} does not exist yet; first use creates it"
+            subject="data directory",
+            ok=True,
+            seen=f"{settings.home} does not exist yet; first use creates it",
         )
         return
     yield _check_private(settings.home, "data directory", 0o700)
     yield _check_disk(settings.home)
-    files = (settings.home / OPERATOR_KEY_FILE, settings.home / OWNER_CREDENTIAL_FILE, settings.database_path)
-    yield from (_check_private(path, path.name, 0o600) for path in files if path is not None and path.exists())
+    files = (
+        settings.home / OPERATOR_KEY_FILE,
+        settings.home / OWNER_CREDENTIAL_FILE,
+        settings.database_path,
+    )
+    yield from (
+        _check_private(path, path.name, 0o600)
+        for path in files
+        if path is not None and path.exists()
+    )
     yield from _check_store(settings)
 
 
@@ -120,10 +136,17 @@ def _check_clear_vectors(service: Service) -> Iterator[Finding]:
     seen = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
     if not vectors.is_wanted:
         mend = "start a server, which removes them, or set vector_search to pgvector"
-        yield Finding(subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend)
+        yield Finding(
+            subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend
+        )
     elif vectors.orphans:
         mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
-        yield Finding(subject=subject, ok=False, seen=f"{vectors.orphans} belong to deleted memories", mend=mend)
+        yield Finding(
+            subject=subject,
+            ok=False,
+            seen=f"{vectors.orphans} belong to deleted memories",
+            mend=mend,
+        )
     else:
         yield Finding(subject=subject, ok=True, seen=seen)
 
@@ -133,7 +156,12 @@ def _check_private(path: Path, subject: str, mode: int) -> Finding:
     current = path.stat().st_mode & 0o777
     if current & 0o077:
         mend = f"chmod {mode:o} {path}"
-        return Finding(subject=subject, ok=False, seen=f"other users can open {path} (mode {current:o})", mend=mend)
+        return Finding(
+            subject=subject,
+            ok=False,
+            seen=f"other users can open {path} (mode {current:o})",
+            mend=mend,
+        )
     return Finding(subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})")
 
 
@@ -141,7 +169,9 @@ def _check_disk(home: Path) -> Finding:
     free = shutil.disk_usage(home).free
     seen = f"{free // 1_048_576} MiB free"
     if free < _FREE_BYTES_NEEDED:
-        return Finding(subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more")
+        return Finding(
+            subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more"
+        )
     return Finding(subject="disk", ok=True, seen=seen)
 
 
@@ -150,8 +180,17 @@ def _check_credential(service: Service, settings: Settings) -> Finding:
     path = settings.home / OWNER_CREDENTIAL_FILE
     if problem := credential_problem(service, path):
         mend = "run 'memoranda console' or 'memoranda serve', which make a new key"
-        return Finding(subject="owner's key", ok=False, seen=f"the key in {path} is not valid: {problem}", mend=mend)
-    seen = f"the key in {path} is valid" if path.exists() else "none yet; the first 'memoranda serve' makes it"
+        return Finding(
+            subject="owner's key",
+            ok=False,
+            seen=f"the key in {path} is not valid: {problem}",
+            mend=mend,
+        )
+    seen = (
+        f"the key in {path} is valid"
+        if path.exists()
+        else "none yet; the first 'memoranda serve' makes it"
+    )
     return Finding(subject="owner's key", ok=True, seen=seen)
 
 
@@ -168,7 +207,12 @@ def _check_store(settings: Settings) -> Iterator[Finding]:
     try:
         service = open_service(settings, checks_queries=True)
     except MemorandaError as error:
-        yield Finding(subject="store", ok=False, seen=str(error), mend=_RESTORE if error.code == "corrupt" else "")
+        yield Finding(
+            subject="store",
+            ok=False,
+            seen=str(error),
+            mend=_RESTORE if error.code == "corrupt" else "",
+        )
         return
     try:
         credential = _check_credential(service, settings)
@@ -183,24 +227,45 @@ def _check_store(settings: Settings) -> Iterator[Finding]:
     yield Finding(subject="operator", ok=True, seen=service.operator_did)
     yield credential
     damage = "; ".join(report.database[:_PROBLEMS_SHOWN])
-    yield Finding(subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else "")
+    yield Finding(
+        subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""
+    )
     losses = "; ".join(loss.words for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
     yield Finding(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
     outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])
     remedy = "run 'memoranda reindex'" if outdated else ""
-    yield Finding(subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy)
-    invalid = len(report.unverified)
-    valid = f"{report.records - invalid} of {report.records} records of {counted(report.owners, 'owner')} verify"
-    remedy = "run 'memoranda verify' to list the others, and restore them from an export" if invalid else ""
-    yield Finding(subject="signatures", ok=not invalid, seen=valid, mend=remedy)
-    overdue = f"{counted(due, 'version')} overdue; the next purge erases them" if due else "nothing overdue"
-    yield Finding(subject="retention", ok=True, seen=overdue)
-    yield from vectors
-    audit = report.audit
     yield Finding(
+        subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy
+    )
+    yield _signatures_finding(report)
+    overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
+    yield Finding(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
+    yield from vectors
+    yield _audit_finding(report.audit)
+
+
+def _signatures_finding(report: VerifyReport) -> Finding:
+    """Return how many signed records verify."""
+    invalid = len(report.unverified)
+    valid = report.records - invalid
+    owners = counted(report.owners, "owner")
+    remedy = "run 'memoranda verify' to list the others, and restore them from an export"
+    return Finding(
+        subject="signatures",
+        ok=not invalid,
+        seen=f"{valid} of {report.records} records of {owners} verify",
+        mend=remedy if invalid else "",
+    )
+
+
+def _audit_finding(audit: ChainReport) -> Finding:
+    """Return whether the chain of the audit log is unbroken."""
+    if audit.ok:
+        return Finding(subject="audit log", ok=True, seen=audit_entries(audit), mend="")
+    return Finding(
         subject="audit log",
-        ok=audit.ok,
-        seen=audit_entries(audit) if audit.ok else f"broken at entry {audit.broken_at}: {audit.reason}",
-        mend="" if audit.ok else "another program changed the database; compare it with a backup",
+        ok=False,
+        seen=f"broken at entry {audit.broken_at}: {audit.reason}",
+        mend="another program changed the database; compare it with a backup",
     )

@@ -26,7 +26,10 @@ def edit(name: MemoryId, /, *, run: GivenRun) -> int:
             return 1
         revised = memoranda.revise(memory.id, text)
         new_name = displayed_id(memoranda, revised.id)
-    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{new_name} revised"))
+    run.answer(
+        {"id": revised.id, "supersedes": list(revised.supersedes)},
+        lambda: line(f"{new_name} revised"),
+    )
     return 0
 
 
@@ -41,7 +44,9 @@ def _edit_text(text: str) -> str:
             # The person chose this program for their own machine.
             code = subprocess.run([*shlex.split(command), str(file)], check=False).returncode  # noqa: S603
         except (OSError, ValueError) as error:
-            raise InvalidInput(f"the editor {command!r} cannot be started: {error}; set EDITOR") from None
+            raise InvalidInput(
+                f"the editor {command!r} cannot be started: {error}; set EDITOR"
+            ) from None
         if code:
             raise InvalidInput(f"the editor {command!r} ended with {code}; nothing was changed")
         try:

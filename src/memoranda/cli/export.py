@@ -29,7 +29,9 @@ class BundleOptions:
 
     namespace: Annotated[
         tuple[str, ...],
-        Parameter(help="With OAMS, only this namespace, or your own namespace of this scope; can be repeated."),
+        Parameter(
+            help="With OAMS, only this namespace, or your own namespace of this scope; can be repeated."
+        ),
     ] = ()
     overwrite: Annotated[bool, Parameter(help="With OAMS, replace an existing bundle.")] = False
 
@@ -49,22 +51,36 @@ class Selection:
 
 
 def export(
-    target: Annotated[str, Parameter(name="FILE", help="The file, a folder ending in /, or - for standard output.")],
+    target: Annotated[
+        str,
+        Parameter(name="FILE", help="The file, a folder ending in /, or - for standard output."),
+    ],
     /,
     *,
     format_name: Annotated[
         Literal[FormatName, TargetName] | None,
-        Parameter(name="--format", help="The format, or another system (default: from the file name)."),
+        Parameter(
+            name="--format", help="The format, or another system (default: from the file name)."
+        ),
     ] = None,
     project: Annotated[str | None, Parameter(help="Only memories of this project.")] = None,
     history: Annotated[
         bool | None,
-        Parameter(negative="--no-history", help="Earlier versions too; by default in a file, not in a folder."),
+        Parameter(
+            negative="--no-history",
+            help="Earlier versions too; by default in a file, not in a folder.",
+        ),
     ] = None,
-    name: Annotated[tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")] = (),
+    name: Annotated[
+        tuple[str, ...], Parameter(name="--id", help="Only this memory; can be repeated.")
+    ] = (),
     compress: Annotated[bool, Parameter(help="Compress an .mg file with zstd.")] = False,
-    book: Annotated[bool, Parameter(help="Several memories in one .ump.md file, which only Memoranda reads.")] = False,
-    strict: Annotated[bool, Parameter(help="Write nothing if a memory would be left out or redacted.")] = False,
+    book: Annotated[
+        bool, Parameter(help="Several memories in one .ump.md file, which only Memoranda reads.")
+    ] = False,
+    strict: Annotated[
+        bool, Parameter(help="Write nothing if a memory would be left out or redacted.")
+    ] = False,
     bundle: BundleOptions = NO_BUNDLE_OPTIONS,
     run: GivenRun,
 ) -> int:
@@ -83,7 +99,9 @@ def export(
         raise InvalidInput("--book is for one .ump.md file")
     if shape in ("mem0", "langgraph", "server-memory", "csv"):
         if project is not None or history is not None or name or strict or to_folder:
-            raise InvalidInput(f"an export to {shape} holds all current memories in one file: give no other option")
+            raise InvalidInput(
+                f"an export to {shape} holds all current memories in one file: give no other option"
+            )
         return _export_system(target, shape, run)
     if shape == "oams":
         if project is not None or history is not None or name:
@@ -92,7 +110,9 @@ def export(
     if bundle != NO_BUNDLE_OPTIONS:
         raise InvalidInput("--namespace and --overwrite need --format oams")
     if to_folder and shape != "markdown":
-        raise InvalidInput("a folder holds Markdown files; for one file of another format, give its name")
+        raise InvalidInput(
+            "a folder holds Markdown files; for one file of another format, give its name"
+        )
     if shape == "mg":
         return _export_grains(target, selection, run, is_compressed=compress)
     # An .ump.md file holds one version of one memory, unless it is a book.
@@ -100,9 +120,13 @@ def export(
     return _export_records(target, cast("RecordFormat", shape), selection, run, is_single=is_single)
 
 
-def _export_records(target: str, shape: RecordFormat, selection: Selection, run: GivenRun, *, is_single: bool) -> int:
+def _export_records(
+    target: str, shape: RecordFormat, selection: Selection, run: GivenRun, *, is_single: bool
+) -> int:
     to_folder = is_folder(target)
-    has_history = selection.history if selection.history is not None else not to_folder and not is_single
+    has_history = (
+        selection.history if selection.history is not None else not to_folder and not is_single
+    )
     summary = _Summary(target=target, noun="record", details={"format": shape}, run=run)
     with run.open() as memoranda, progress("exporting") as done:
 
@@ -134,7 +158,9 @@ def _export_memories(target: str, bundle: BundleOptions, run: GivenRun, *, is_st
     report, shape = Report(), shape_by_name(target)
     if bundle.overwrite and shape != "bundle":
         raise InvalidInput("--overwrite is for a bundle; a file is always replaced")
-    summary = _Summary(target=target, noun="memory", details={"format": "oams", "form": shape}, run=run)
+    summary = _Summary(
+        target=target, noun="memory", details={"format": "oams", "form": shape}, run=run
+    )
     with run.open() as memoranda, progress_steps("reading", "writing") as (reading, sorting):
         service, access = memoranda.service, memoranda.access
         namespaces = [memoranda.oams.namespace(name) for name in bundle.namespace]
@@ -157,15 +183,22 @@ def _export_memories(target: str, bundle: BundleOptions, run: GivenRun, *, is_st
 
 
 def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
-    report, summary = Report(), _Summary(target=target, noun="memory", details={"format": system}, run=run)
+    report, summary = (
+        Report(),
+        _Summary(target=target, noun="memory", details={"format": system}, run=run),
+    )
     with run.open() as memoranda, progress("exporting") as done:
-        count = exchange.export_system(memoranda.service, memoranda.access, target, system, report, done)
+        count = exchange.export_system(
+            memoranda.service, memoranda.access, target, system, report, done
+        )
     return summary.give(count, report)
 
 
 def _export_grains(target: str, selection: Selection, run: GivenRun, *, is_compressed: bool) -> int:
     if selection.names:
-        raise InvalidInput("--id is for records; get one grain with: memoranda oms get ADDRESS --raw")
+        raise InvalidInput(
+            "--id is for records; get one grain with: memoranda oms get ADDRESS --raw"
+        )
     summary = _Summary(target=target, noun="grain", details={"format": "mg"}, run=run)
     with run.open() as memoranda, progress("exporting") as done:
 
@@ -183,7 +216,9 @@ def _export_grains(target: str, selection: Selection, run: GivenRun, *, is_compr
         if selection.is_strict and (losses := exchange.look_first(read_packable)):
             return summary.refuse(losses)
         report = Report()
-        count = exchange.export_grains(read_grains(report), target, report, done, compress=is_compressed)
+        count = exchange.export_grains(
+            read_grains(report), target, report, done, compress=is_compressed
+        )
     return summary.give(count, report)
 
 
@@ -238,4 +273,6 @@ def _require_one(records: Iterator[Record]) -> Iterator[Record]:
         is_empty = False
         yield record
     if is_empty:
-        raise NotFound("none of these memories can be exported: they are forgotten, or their consent forbids export")
+        raise NotFound(
+            "none of these memories can be exported: they are forgotten, or their consent forbids export"
+        )

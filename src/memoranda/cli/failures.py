@@ -22,7 +22,9 @@ def report(tokens: Sequence[str], code: str, message: str) -> None:
 
 def report_unexpected(tokens: Sequence[str], error: Exception) -> None:
     """Report an error that is a fault of Memoranda; its traceback is shown only while debugging."""
-    if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug" and not log_note("unexpected failure", "error", error):
+    if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug" and not log_note(
+        "unexpected failure", "error", error
+    ):
         traceback.print_exception(error)
     hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
     report(tokens, "internal", f"unexpected error in Memoranda; {hint}")

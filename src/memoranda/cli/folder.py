@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 
 def sync(
-    folder: Annotated[Path, Parameter(name="DIR", help="The folder; it is created if it does not exist.")],
+    folder: Annotated[
+        Path, Parameter(name="DIR", help="The folder; it is created if it does not exist.")
+    ],
     /,
     *,
-    watch: Annotated[bool, Parameter(help="Keep running, and synchronise after every change, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, Parameter(help="Keep running, and synchronise after every change, until Ctrl-C.")
+    ] = False,
     project: Annotated[str | None, Parameter(help="Only memories of this project.")] = None,
     form: Annotated[
         Literal["notes", "records"],
         Parameter(help="Notes as people write them (.md), or complete signed records (.ump.md)."),
     ] = "notes",
-    dry_run: Annotated[bool, Parameter(help="Show what would be done, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Show what would be done, and change nothing.")
+    ] = False,
     run: GivenRun,
 ) -> int:
     """Keep a folder of Markdown notes, such as an Obsidian vault, in step with the store, in both directions.
@@ -43,7 +49,9 @@ def sync(
     with run.open() as memoranda:
         if not watch:
             service, access = memoranda.service, memoranda.access
-            report = FolderSync(service, access, folder, states=states, project=project, form=form).run(dry_run=dry_run)
+            report = FolderSync(
+                service, access, folder, states=states, project=project, form=form
+            ).run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
         # Loads watchfiles, which only --watch needs.
@@ -74,7 +82,13 @@ def _show(report: SyncReport, run: GivenRun, *, dry_run: bool = False, quiet: bo
     if quiet and not report.steps:
         return
     if run.json:
-        print_json({"ok": report.ok, "dry_run": dry_run, "steps": [step.document() for step in report.steps]})
+        print_json(
+            {
+                "ok": report.ok,
+                "dry_run": dry_run,
+                "steps": [step.document() for step in report.steps],
+            }
+        )
         return
     for step in report.steps:
         text = f"{step.name}: {step.detail}" if step.detail else step.name

@@ -18,7 +18,8 @@ from memoranda.settings import Settings
 def health(
     *,
     url: Annotated[
-        str | None, Parameter(help="The server's address (default: where `memoranda serve` listens).")
+        str | None,
+        Parameter(help="The server's address (default: where `memoranda serve` listens)."),
     ] = None,
     seconds: Annotated[float, Parameter(help="Seconds to wait for an answer.")] = 3.0,
     run: GivenRun,
@@ -39,7 +40,9 @@ def health(
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "reason", error))
     if run.json or not reason:
-        run.answer({"ready": not reason, "url": base, "reason": reason}, lambda: line(f"{base} is ready"))
+        run.answer(
+            {"ready": not reason, "url": base, "reason": reason}, lambda: line(f"{base} is ready")
+        )
     else:
         note(f"{base} is not ready: {reason}")
     return 1 if reason else 0

@@ -81,7 +81,9 @@ def pages() -> Iterator[Page]:
 def _pages_of(entry: Entry) -> Iterator[Page]:
     """Yield the help of a command, then that of each command below it."""
     function = load_command(entry) if entry.target else None
-    yield Page(path=(entry.name,), summary=entry.summary, function=function, sections=entry.sections)
+    yield Page(
+        path=(entry.name,), summary=entry.summary, function=function, sections=entry.sections
+    )
     for below in entry.below.values():
         yield Page(path=(entry.name, below.name), summary="", function=load_command(below))
 
@@ -95,15 +97,27 @@ def help_of(path: list[str]) -> str:
     for paragraph in page.about.split("\n\n"):
         # An indented paragraph is an example.
         is_example = paragraph.startswith(" ")
-        wrapped = paragraph.splitlines() if is_example else textwrap.wrap(" ".join(paragraph.split()), width)
+        wrapped = (
+            paragraph.splitlines()
+            if is_example
+            else textwrap.wrap(" ".join(paragraph.split()), width)
+        )
         lines += [*wrapped, ""]
     for section in page.sections:
         rows = [(entry.name, first_line(load_command(entry))) for entry in section.entries]
         lines += [f"{section.title}:", *_table(rows, width), ""]
     if page.arguments:
-        lines += ["Arguments:", *_table([(argument_text(slot), help_text(slot)) for slot in page.arguments], width), ""]
+        lines += [
+            "Arguments:",
+            *_table([(argument_text(slot), help_text(slot)) for slot in page.arguments], width),
+            "",
+        ]
     if page.options:
-        lines += ["Options:", *_table([(option_text(slot), help_text(slot)) for slot in page.options], width), ""]
+        lines += [
+            "Options:",
+            *_table([(option_text(slot), help_text(slot)) for slot in page.options], width),
+            "",
+        ]
     lines += ["Options of every command:", *_table(list(OPTIONS[:-2]), width)]
     return "\n".join(lines) + "\n"
 

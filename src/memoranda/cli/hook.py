@@ -29,7 +29,9 @@ _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 
 def hook(
-    event: Annotated[Literal["session-start", "prompt", "session-end"], Parameter(help="The event.")],
+    event: Annotated[
+        Literal["session-start", "prompt", "session-end"], Parameter(help="The event.")
+    ],
     *,
     host: Annotated[str, Parameter(help="The agent program that runs it.")] = "agent",
     run: GivenRun,
@@ -40,13 +42,17 @@ def hook(
     and the last answer are remembered. Errors go to standard error and never stop the agent program.
     """
     configured = hook_of(host, event)
-    seconds = HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
+    seconds = (
+        HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
+    )
     timer = threading.Timer(seconds * _PATIENCE, os._exit, (0,))
     timer.daemon = True
     timer.start()
     try:
         if configured is not None and configured.seconds is None:
-            note(f"hook {event}: set up by an earlier version; to update it, run: memoranda connect {host}")
+            note(
+                f"hook {event}: set up by an earlier version; to update it, run: memoranda connect {host}"
+            )
             answer: dict[str, Any] = {}
         else:
             answer = _answer(event, host, run)
@@ -75,7 +81,11 @@ def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
         return {}
     with run.open() as memoranda:
         text = sessions.context(memoranda, session)
-    return {"hookSpecificOutput": {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}} if text else {}
+    return (
+        {"hookSpecificOutput": {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}}
+        if text
+        else {}
+    )
 
 
 def _read_input() -> Any:

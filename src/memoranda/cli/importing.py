@@ -24,24 +24,36 @@ _STATEMENTS_SHOWN: Final = 10
 
 
 def import_files(
-    *sources: Annotated[str, Parameter(name="FILE", help="Files, folders, or - for standard input.")],
+    *sources: Annotated[
+        str, Parameter(name="FILE", help="Files, folders, or - for standard input.")
+    ],
     format_name: Annotated[
         Literal[FormatName, SystemName] | None,
-        Parameter(name="--format", help="The format or the system (default: detected from the file)."),
+        Parameter(
+            name="--format", help="The format or the system (default: detected from the file)."
+        ),
     ] = None,
-    adopt: Annotated[bool, Parameter(help="Make the memories your own: you become their owner and sign them.")] = False,
+    adopt: Annotated[
+        bool, Parameter(help="Make the memories your own: you become their owner and sign them.")
+    ] = False,
     namespace: Annotated[
         str | None,
-        Parameter(help="Put memories of OAMS into this namespace, or your own namespace of this scope."),
+        Parameter(
+            help="Put memories of OAMS into this namespace, or your own namespace of this scope."
+        ),
     ] = None,
     columns: Annotated[str | None, Parameter(name="--map", help=COLUMNS_HELP)] = None,
     restore: Annotated[
         bool, Parameter(help="Restore memories that were deleted here after the file was written.")
     ] = False,
-    dry_run: Annotated[bool, Parameter(help="Show what would be imported, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Show what would be imported, and change nothing.")
+    ] = False,
     extract: Annotated[
         bool,
-        Parameter(help="Also list what people stated in imported conversations, for review; no statement is stored."),
+        Parameter(
+            help="Also list what people stated in imported conversations, for review; no statement is stored."
+        ),
     ] = False,
     undo: Annotated[
         bool, Parameter(help="Undo the last import; give no file. Memories edited since are kept.")
@@ -56,7 +68,9 @@ def import_files(
     if undo:
         return _undo_import(sources, run, is_dry=dry_run)
     if adopt and namespace is not None:
-        raise InvalidInput("--adopt keeps the scopes and --namespace replaces them: give one of the two")
+        raise InvalidInput(
+            "--adopt keeps the scopes and --namespace replaces them: give one of the two"
+        )
     if extract and dry_run:
         raise InvalidInput("--extract needs imported conversations: leave out --dry-run")
     surveys = SurveyLog(is_quiet=run.json)
@@ -76,7 +90,9 @@ def import_files(
             expect=done.expect,
             spoken=conversations if extract else None,
         )
-        candidates = [_extract_statements(memoranda, conversation) for conversation in sorted(conversations)]
+        candidates = [
+            _extract_statements(memoranda, conversation) for conversation in sorted(conversations)
+        ]
     if not run.json:
         note_report(report)
     document = {**_document(report, dry_run=dry_run), **surveys.document()}
@@ -90,8 +106,13 @@ def _extract_statements(memoranda: Memoranda, namespace: Namespace) -> dict[str,
     """Return what people stated in the conversations of a namespace, and the command to review it. Writes nothing."""
     run = memoranda.oams.verbs.consolidate(namespace, STATEMENTS, is_dry=True)
     outputs = [output for output in run.outputs if output.result in ("created", "updated")]
-    statements = [{"text": output.memory["value"], "from": [key for key, _ in output.inputs]} for output in outputs]
-    review = f"memoranda consolidate --strategy {STATEMENTS} --namespace {shlex.quote(str(namespace))}"
+    statements = [
+        {"text": output.memory["value"], "from": [key for key, _ in output.inputs]}
+        for output in outputs
+    ]
+    review = (
+        f"memoranda consolidate --strategy {STATEMENTS} --namespace {shlex.quote(str(namespace))}"
+    )
     return {"namespace": str(namespace), "statements": statements, "review": review}
 
 
@@ -103,14 +124,22 @@ def _show(report: Report, candidates: list[dict[str, Any]], *, dry_run: bool) ->
         for statement in statements[:_STATEMENTS_SHOWN]:
             line(f"  {one_line(statement['text'])}")
         if statements:
-            line(f"None of them is stored yet. To see them in their conversations and confirm: {candidate['review']}")
+            line(
+                f"None of them is stored yet. To see them in their conversations and confirm: {candidate['review']}"
+            )
 
 
 def _summary(report: Report, *, dry_run: bool) -> str:
     """Return the counts of an import in one line."""
     names = ["created", "merged", "refused"]
     if "oams" in report.forms:
-        names = ["created", *(["merged"] if report.merged else []), "updated", "unchanged", "refused"]
+        names = [
+            "created",
+            *(["merged"] if report.merged else []),
+            "updated",
+            "unchanged",
+            "refused",
+        ]
     text = ", ".join(f"{getattr(report, name)} {name}" for name in names)
     deleted = f", {report.forgotten} skipped (deleted here)" if report.forgotten else ""
     warnings = f", {counted(report.warned, 'warning')}" if report.warned else ""
@@ -129,9 +158,13 @@ def _document(report: Report, *, dry_run: bool) -> dict[str, object]:
 
 def _undo_import(sources: tuple[str, ...], run: GivenRun, *, is_dry: bool) -> int:
     if sources or is_dry:
-        raise InvalidInput("--undo undoes the whole last import: give no file, and leave out --dry-run")
+        raise InvalidInput(
+            "--undo undoes the whole last import: give no file, and leave out --dry-run"
+        )
     with run.open() as memoranda, progress("undoing") as done:
         undone = memoranda.ump.undo_import(progress=done)
-    counts = f"{undone.forgotten} removed, {undone.restored} restored, {undone.left} kept (edited since)"
+    counts = (
+        f"{undone.forgotten} removed, {undone.restored} restored, {undone.left} kept (edited since)"
+    )
     run.answer(undone.document(), lambda: line(f"{undone.what}: {counts}"))
     return 0

@@ -41,7 +41,9 @@ def read_duration_ms(text: str, option: str) -> int:
     try:
         return parse_duration_ms(text)
     except ValueError:
-        raise InvalidInput(f"{option}: {text!r} is not a duration such as 90s, 15m, 1h, 7d or PT1H") from None
+        raise InvalidInput(
+            f"{option}: {text!r} is not a duration such as 90s, 15m, 1h, 7d or PT1H"
+        ) from None
 
 
 def read_json_object(text: str, option: str) -> dict[str, Any]:

@@ -27,13 +27,17 @@ def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
     call replaces the first.
     """
     root, is_debug = logging.getLogger(), level == "debug"
-    for previous in [handler for handler in root.handlers if isinstance(handler.formatter, _TextFormatter)]:
+    for previous in [
+        handler for handler in root.handlers if isinstance(handler.formatter, _TextFormatter)
+    ]:
         root.removeHandler(previous)
     # A program that embeds this one may have set up logging already.
     if not root.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(
-            _JsonFormatter(is_verbose=is_debug) if form == "json" else _TextFormatter(is_verbose=is_debug)
+            _JsonFormatter(is_verbose=is_debug)
+            if form == "json"
+            else _TextFormatter(is_verbose=is_debug)
         )
         logging.basicConfig(level=level.upper(), handlers=[handler])
         _capture_python_messages()
@@ -48,9 +52,15 @@ def set_up_early() -> None:
         set_up("info", form="json")
 
 
-def log_note(text: str, level: Literal["warning", "error"], error: BaseException | None = None) -> bool:
+def log_note(
+    text: str, level: Literal["warning", "error"], error: BaseException | None = None
+) -> bool:
     """Write a message to the log at any log level, if the log is JSON; return False if it is not."""
-    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler.formatter, _JsonFormatter)]
+    handlers = [
+        handler
+        for handler in logging.getLogger().handlers
+        if isinstance(handler.formatter, _JsonFormatter)
+    ]
     if not handlers:
         return False
     trace = None if error is None else (type(error), error, error.__traceback__)
@@ -86,7 +96,9 @@ class _TextFormatter(logging.Formatter):
         return super().formatMessage(record) + (f" [{request}]" if request else "")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        return super().formatException(ei) if self._is_verbose else "\n".join(error_locations(ei[1]))
+        return (
+            super().formatException(ei) if self._is_verbose else "\n".join(error_locations(ei[1]))
+        )
 
 
 class _JsonFormatter(_TextFormatter):
@@ -121,4 +133,7 @@ def error_locations(error: BaseException | None) -> list[str]:
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    return [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in traceback.extract_tb(trace)]
+    return [
+        f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        for frame in traceback.extract_tb(trace)
+    ]

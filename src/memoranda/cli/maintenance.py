@@ -13,7 +13,9 @@ def purge(*, run: GivenRun) -> int:
     """Erase memories past their retention period now, of all owners. A server does this when each is due."""
     with closing(open_service(run.settings())) as service:
         count = service.purge()
-    text = f"{counted(count, 'version')} erased" if count else "Nothing was past its retention period"
+    text = (
+        f"{counted(count, 'version')} erased" if count else "Nothing was past its retention period"
+    )
     run.answer({"erased": count}, lambda: line(text))
     return 0
 

@@ -36,15 +36,23 @@ def _explain(home: Path) -> None:
 
 def mcp(
     *,
-    agent: Annotated[str | None, Parameter(help="The agent's name, stored with its memories.")] = None,
-    project: Annotated[str | None, Parameter(help="The project of its memories, unless it names another.")] = None,
+    agent: Annotated[
+        str | None, Parameter(help="The agent's name, stored with its memories.")
+    ] = None,
+    project: Annotated[
+        str | None, Parameter(help="The project of its memories, unless it names another.")
+    ] = None,
     names: Annotated[
         Literal["plain", "reserved"] | None,
-        Parameter(help="Tool names that every agent accepts (ump_recall), or those of UMP (ump.recall)."),
+        Parameter(
+            help="Tool names that every agent accepts (ump_recall), or those of UMP (ump.recall)."
+        ),
     ] = None,
     tools: Annotated[
         str | None,
-        Parameter(help="Additional tools, separated by commas: feedback, oms, oams, cal, ump, or all."),
+        Parameter(
+            help="Additional tools, separated by commas: feedback, oms, oams, cal, ump, or all."
+        ),
     ] = None,
     schemas: Annotated[
         Literal["brief", "full"] | None,
@@ -64,7 +72,9 @@ def mcp(
     try:
         access = service.gate.local(settings.owner or None, actor_kind="agent")
         service.start_background()
-        run_stdio(service, replace(access, actor=agent or access.actor, default_project=project), offer)
+        run_stdio(
+            service, replace(access, actor=agent or access.actor, default_project=project), offer
+        )
     finally:
         service.close()
         stop_tracing()

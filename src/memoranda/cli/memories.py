@@ -43,7 +43,9 @@ def forget(
     /,
     *,
     reason: Annotated[str, Parameter(help="The reason; kept in the audit log.")] = "",
-    hard: Annotated[bool, Parameter(help="Erase it permanently, with its earlier versions.")] = False,
+    hard: Annotated[
+        bool, Parameter(help="Erase it permanently, with its earlier versions.")
+    ] = False,
     yes: Annotated[bool, Parameter(help="Do not ask for confirmation.")] = False,
     run: GivenRun,
 ) -> int:
@@ -74,7 +76,9 @@ def history(name: MemoryId, /, *, run: GivenRun) -> None:
         for version in versions:
             replaced = f" to {when(version['replaced'])}" if version["replaced"] else ""
             doubt = "" if version["verified"] else "  SIGNATURE DOES NOT VERIFY"
-            record_block(version["record"], head=f"{when(version['recorded'])}{replaced}{doubt}", short=short)
+            record_block(
+                version["record"], head=f"{when(version['recorded'])}{replaced}{doubt}", short=short
+            )
 
     run.answer({"versions": versions}, show)
 

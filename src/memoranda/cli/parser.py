@@ -35,7 +35,9 @@ from memoranda.cli.run import Run
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
 # At most 18 digits: a longer number is a mistake, and takes long to parse.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,3})?")
+_DECIMAL: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,3})?"
+)
 # A parameter, and the field of it where the parameter is a class of options.
 Key = tuple[str, str | None]
 
@@ -102,7 +104,9 @@ def _slots_of_parameter(declared: Declared) -> list[Slot]:
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
         return [
-            _slot((declared.name, field.name), *type_and_parameter(hints[field.name]), has_option=True)
+            _slot(
+                (declared.name, field.name), *type_and_parameter(hints[field.name]), has_option=True
+            )
             for field in fields(kind)
         ]
     is_variadic = declared.kind is Declared.VAR_POSITIONAL
@@ -169,7 +173,9 @@ def _fill(slots: Sequence[Slot], tokens: Sequence[str]) -> dict[Key, object]:
                     raise WrongUsage(f"{name} takes no value.")
                 value: object = name != slot.negative
             else:
-                value = _read_value(slot, name, text if equals else next(remaining, None), is_attached=bool(equals))
+                value = _read_value(
+                    slot, name, text if equals else next(remaining, None), is_attached=bool(equals)
+                )
             if slot.key in values and not slot.is_repeatable:
                 raise WrongUsage(f"{name} is given twice.")
             values.setdefault(slot.key, []).append(value)
@@ -179,10 +185,15 @@ def _fill(slots: Sequence[Slot], tokens: Sequence[str]) -> dict[Key, object]:
             kind = "option" if slot.options and not slot.is_positional else "argument"
             raise WrongUsage(f"The {kind} {slot.label} is missing.")
     by_key = {slot.key: slot for slot in slots}
-    return {key: tuple(parts) if by_key[key].is_repeatable else parts[0] for key, parts in values.items()}
+    return {
+        key: tuple(parts) if by_key[key].is_repeatable else parts[0]
+        for key, parts in values.items()
+    }
 
 
-def _fill_arguments(slots: Sequence[Slot], arguments: Sequence[str], values: dict[Key, list[object]]) -> None:
+def _fill_arguments(
+    slots: Sequence[Slot], arguments: Sequence[str], values: dict[Key, list[object]]
+) -> None:
     """Give arguments to their slots in order; the last may take all that remain."""
     remaining = list(arguments)
     for slot in slots:
@@ -194,7 +205,9 @@ def _fill_arguments(slots: Sequence[Slot], arguments: Sequence[str], values: dic
         values[slot.key] = [_convert(slot, slot.placeholder, text) for text in remaining[:count]]
         del remaining[:count]
     if remaining:
-        raise WrongUsage(f"There is no argument for {remaining[0]!r}. A text of several words needs quotes.")
+        raise WrongUsage(
+            f"There is no argument for {remaining[0]!r}. A text of several words needs quotes."
+        )
 
 
 def _read_value(slot: Slot, name: str, text: str | None, *, is_attached: bool) -> object:
@@ -247,7 +260,9 @@ def _bind(
         if not described.is_typed:
             keywords[name] = run
         elif is_dataclass(kind) and isinstance(kind, type):
-            members = {field: value for (owner, field), value in values.items() if owner == name and field}
+            members = {
+                field: value for (owner, field), value in values.items() if owner == name and field
+            }
             if members:
                 keywords[name] = kind(**members)
         elif parameter.kind is Declared.VAR_POSITIONAL:

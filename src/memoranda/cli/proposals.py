@@ -20,16 +20,22 @@ _TITLE_CHARS = 160
 
 def list_proposals(
     *,
-    state: Annotated[str | None, Parameter(help="Only draft, revised, applied, rejected or archived ones.")] = None,
+    state: Annotated[
+        str | None, Parameter(help="Only draft, revised, applied, rejected or archived ones.")
+    ] = None,
     kind: Annotated[str | None, Parameter(help="Only of this kind.")] = None,
     run: GivenRun,
 ) -> None:
     """List the proposals."""
     with run.open() as memoranda:
         proposals = memoranda.openwop.proposals(state=state, kind=kind)
-    rows = [(proposal["id"], proposal["state"], proposal["kind"], _title(proposal)) for proposal in proposals]
+    rows = [
+        (proposal["id"], proposal["state"], proposal["kind"], _title(proposal))
+        for proposal in proposals
+    ]
     run.answer(
-        {"proposals": proposals}, lambda: table(("id", "state", "kind", "title"), rows, when_empty="no proposals")
+        {"proposals": proposals},
+        lambda: table(("id", "state", "kind", "title"), rows, when_empty="no proposals"),
     )
 
 
@@ -76,13 +82,17 @@ def apply(
     proposal_id: ProposalId,
     /,
     *,
-    approval: Annotated[str | None, Parameter(help="The id of its approval, if one is required.")] = None,
+    approval: Annotated[
+        str | None, Parameter(help="The id of its approval, if one is required.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Install the artifact of a proposal, byte for byte."""
     with run.open() as memoranda:
         proposal = memoranda.openwop.apply_proposal(proposal_id, approval_id=approval)
-    run.answer(proposal, lambda: line(f"installed as {proposal['activation']['installedArtifactRef']}"))
+    run.answer(
+        proposal, lambda: line(f"installed as {proposal['activation']['installedArtifactRef']}")
+    )
 
 
 def approve(proposal_id: ProposalId, /, *, run: GivenRun) -> None:

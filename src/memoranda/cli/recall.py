@@ -28,20 +28,38 @@ def recall(
     query: Annotated[str, Parameter(help="The question, or words to search for.")],
     /,
     *,
-    kind: Annotated[tuple[Kind, ...], Parameter(help="Only memories of this kind; can be repeated.")] = (),
-    limit: Annotated[int | None, Parameter(help="Results at most (default: 8, or 12 with --for-prompt).")] = None,
-    valid_at: Annotated[str | None, Parameter(help="Only what was true then: RFC 3339, or a date (its end).")] = None,
-    known_at: Annotated[str | None, Parameter(help="As the store was then: RFC 3339, or a date (its end).")] = None,
-    tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
-    standard: Annotated[Standard | None, Parameter(help="Only memories written through this standard.")] = None,
-    prefer: Annotated[
-        tuple[Signal, ...], Parameter(help="Weigh a signal more among good answers; can be repeated.")
+    kind: Annotated[
+        tuple[Kind, ...], Parameter(help="Only memories of this kind; can be repeated.")
     ] = (),
-    for_prompt: Annotated[bool, Parameter(help="One framed block, safe to put into a model's context.")] = False,
-    budget: Annotated[int | None, Parameter(help="With --for-prompt: characters of the block.")] = None,
-    max_chars: Annotated[int | None, Parameter(help="With --for-prompt: characters of one memory.")] = None,
+    limit: Annotated[
+        int | None, Parameter(help="Results at most (default: 8, or 12 with --for-prompt).")
+    ] = None,
+    valid_at: Annotated[
+        str | None, Parameter(help="Only what was true then: RFC 3339, or a date (its end).")
+    ] = None,
+    known_at: Annotated[
+        str | None, Parameter(help="As the store was then: RFC 3339, or a date (its end).")
+    ] = None,
+    tag: Annotated[tuple[str, ...], Parameter(help="Only with this tag; can be repeated.")] = (),
+    standard: Annotated[
+        Standard | None, Parameter(help="Only memories written through this standard.")
+    ] = None,
+    prefer: Annotated[
+        tuple[Signal, ...],
+        Parameter(help="Weigh a signal more among good answers; can be repeated."),
+    ] = (),
+    for_prompt: Annotated[
+        bool, Parameter(help="One framed block, safe to put into a model's context.")
+    ] = False,
+    budget: Annotated[
+        int | None, Parameter(help="With --for-prompt: characters of the block.")
+    ] = None,
+    max_chars: Annotated[
+        int | None, Parameter(help="With --for-prompt: characters of one memory.")
+    ] = None,
     strict: Annotated[
-        bool, Parameter(help="Only memories that name exactly this project, user, agent and session.")
+        bool,
+        Parameter(help="Only memories that name exactly this project, user, agent and session."),
     ] = False,
     words: Annotated[bool, Parameter(help="Keyword search only, without loading a model.")] = False,
     rerank: Annotated[bool, Parameter(help="Re-rank the top 20 (slower, more accurate).")] = False,
@@ -80,8 +98,13 @@ def recall(
     ).to_recall()
     with run.open() as memoranda:
         if for_prompt:
-            options = {"max_visibility": "public", **without_none(budget_chars=budget, max_chars=max_chars)}
-            _answer_block(run, memoranda.ump.for_prompt(RehydrateRequest.parse({**question, **options})))
+            options = {
+                "max_visibility": "public",
+                **without_none(budget_chars=budget, max_chars=max_chars),
+            }
+            _answer_block(
+                run, memoranda.ump.for_prompt(RehydrateRequest.parse({**question, **options}))
+            )
             return
         request = RecallRequest.parse(question)
         documents = [hit.document() for hit in memoranda.ump.recall(request)]
@@ -94,7 +117,9 @@ def _answer_block(run: Run, block: RehydratedBlock) -> None:
     run.answer(document, lambda: print(block.text) if block.text else None)
 
 
-def _show_results(memoranda: Memoranda, request: RecallRequest, documents: list[dict[str, Any]]) -> None:
+def _show_results(
+    memoranda: Memoranda, request: RecallRequest, documents: list[dict[str, Any]]
+) -> None:
     if not documents:
         message = no_matches(request.scope.get("project"), memoranda.ump.elsewhere(request))
         # Keyword search alone has no relevance threshold.
@@ -105,5 +130,7 @@ def _show_results(memoranda: Memoranda, request: RecallRequest, documents: list[
         record_block(document["record"], head=f"{document['score']:.2f}", short=short)
         if "explanation" in document:
             signals = sorted(document["explanation"].items(), key=lambda item: -item[1]["part"])
-            parts = [f"{name} {signal['part']:.2f} (no. {signal['rank']})" for name, signal in signals]
+            parts = [
+                f"{name} {signal['part']:.2f} (no. {signal['rank']})" for name, signal in signals
+            ]
             line("      " + ", ".join(parts))

@@ -46,9 +46,17 @@ def _part(page: Page) -> str:
     for section in page.sections:
         rows = [f"* `{entry.name}`: {first_line(load_command(entry))}" for entry in section.entries]
         lines += [f"**{section.title}**:", "", *rows, ""]
-    for title, slots, name_of in (("Arguments", page.arguments, argument_text), ("Options", page.options, option_text)):
+    for title, slots, name_of in (
+        ("Arguments", page.arguments, argument_text),
+        ("Options", page.options, option_text),
+    ):
         if slots:
-            lines += [f"**{title}**:", "", *(f"* `{name_of(slot)}`: {help_text(slot)}" for slot in slots), ""]
+            lines += [
+                f"**{title}**:",
+                "",
+                *(f"* `{name_of(slot)}`: {help_text(slot)}" for slot in slots),
+                "",
+            ]
     return "\n".join(lines)
 
 

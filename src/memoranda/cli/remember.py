@@ -20,9 +20,12 @@ class Weight:
 
     salience: Annotated[float | None, Parameter(help="How important it is, from 0 to 1.")] = None
     confidence: Annotated[float | None, Parameter(help="How certain it is, from 0 to 1.")] = None
-    valid_from: Annotated[str | None, Parameter(help="When it becomes true: a date, or RFC 3339.")] = None
+    valid_from: Annotated[
+        str | None, Parameter(help="When it becomes true: a date, or RFC 3339.")
+    ] = None
     valid_to: Annotated[
-        str | None, Parameter(help="When it stops being true: a date, RFC 3339, or never, which lifts an end.")
+        str | None,
+        Parameter(help="When it stops being true: a date, RFC 3339, or never, which lifts an end."),
     ] = None
 
     def fields(self) -> dict[str, Any]:
@@ -39,12 +42,21 @@ class Weight:
 class ConsentTerms:
     """Consent for a memory, and its sources."""
 
-    retention: Annotated[str | None, Parameter(help="Erase it after this time: 30d, or P365D.")] = None
+    retention: Annotated[str | None, Parameter(help="Erase it after this time: 30d, or P365D.")] = (
+        None
+    )
     redact: Annotated[
-        tuple[str, ...], Parameter(help="A field to hide from others, such as body.structured.token; can be repeated.")
+        tuple[str, ...],
+        Parameter(
+            help="A field to hide from others, such as body.structured.token; can be repeated."
+        ),
     ] = ()
-    export: Annotated[bool, Parameter(negative="--no-export", help="Allow or forbid that it leaves this store.")] = True
-    about: Annotated[tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")] = ()
+    export: Annotated[
+        bool, Parameter(negative="--no-export", help="Allow or forbid that it leaves this store.")
+    ] = True
+    about: Annotated[
+        tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")
+    ] = ()
     source: Annotated[str | None, Parameter(help="A reference to its source.")] = None
 
     def fields(self) -> dict[str, Any]:
@@ -65,7 +77,9 @@ NO_WEIGHT, NO_TERMS = Weight(), ConsentTerms()
 
 
 def remember(
-    text: Annotated[str | None, Parameter(help="The text; without it, or with -, standard input is read.")] = None,
+    text: Annotated[
+        str | None, Parameter(help="The text; without it, or with -, standard input is read.")
+    ] = None,
     /,
     *,
     kind: Annotated[Kind, Parameter(help="The kind of memory (default: semantic).")] = "semantic",
@@ -88,7 +102,9 @@ def remember(
         **terms.fields(),
     )
     with run.open() as memoranda:
-        result = memoranda.ump.remember(memoranda.ump.with_defaults(memory.to_draft(), method="cli"))
+        result = memoranda.ump.remember(
+            memoranda.ump.with_defaults(memory.to_draft(), method="cli")
+        )
         name = displayed_id(memoranda, result.id)
     run.answer({"id": result.id, "result": result.result}, lambda: line(f"{name} {result.result}"))
 
@@ -108,4 +124,7 @@ def revise(
         new_text = read_text(text) if text is not None or not fields else None
         revised = memoranda.revise(name, new_text, **fields)
         new_name = displayed_id(memoranda, revised.id)
-    run.answer({"id": revised.id, "supersedes": list(revised.supersedes)}, lambda: line(f"{new_name} revised"))
+    run.answer(
+        {"id": revised.id, "supersedes": list(revised.supersedes)},
+        lambda: line(f"{new_name} revised"),
+    )

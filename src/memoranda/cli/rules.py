@@ -18,18 +18,28 @@ _RULES = ("presets", "memories", "bytes", "writes_per_minute")
 
 def rules(
     *,
-    preset: Annotated[tuple[Preset, ...], Parameter(help="Apply this compliance preset; can be repeated.")] = (),
+    preset: Annotated[
+        tuple[Preset, ...], Parameter(help="Apply this compliance preset; can be repeated.")
+    ] = (),
     no_presets: Annotated[bool, Parameter(help="Apply only the server's presets.")] = False,
-    max_memories: Annotated[int | None, Parameter(help="Maximum memories; 0 means no limit of your own.")] = None,
-    max_bytes: Annotated[int | None, Parameter(help="Maximum bytes of documents; 0 means no limit.")] = None,
-    writes_per_minute: Annotated[int | None, Parameter(help="Maximum writes a minute; 0 means no limit.")] = None,
+    max_memories: Annotated[
+        int | None, Parameter(help="Maximum memories; 0 means no limit of your own.")
+    ] = None,
+    max_bytes: Annotated[
+        int | None, Parameter(help="Maximum bytes of documents; 0 means no limit.")
+    ] = None,
+    writes_per_minute: Annotated[
+        int | None, Parameter(help="Maximum writes a minute; 0 means no limit.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Show or change your compliance presets and limits.
 
     They apply in addition to the server's, which cannot be weakened.
     """
-    changes: dict[str, Any] = without_none(memories=max_memories, bytes=max_bytes, writes_per_minute=writes_per_minute)
+    changes: dict[str, Any] = without_none(
+        memories=max_memories, bytes=max_bytes, writes_per_minute=writes_per_minute
+    )
     if preset or no_presets:
         changes["presets"] = preset
     with run.open() as memoranda:

@@ -14,10 +14,14 @@ _TEXT_CHARS = 80
 
 
 def redact(
-    names: Annotated[tuple[str, ...], Parameter(name="ID", help="A memory's id; without one, lists secrets.")] = (),
+    names: Annotated[
+        tuple[str, ...], Parameter(name="ID", help="A memory's id; without one, lists secrets.")
+    ] = (),
     /,
     *,
-    all_current: Annotated[bool, Parameter(name="--all", help="Redact every memory in the list.")] = False,
+    all_current: Annotated[
+        bool, Parameter(name="--all", help="Redact every memory in the list.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """List likely secrets, or redact them permanently, earlier versions included."""
@@ -40,22 +44,33 @@ def redact(
         run.answer({"redacted": redacted}, show_redacted)
         return
     documents = [
-        {"id": suspect.id, "kinds": list(suspect.kinds), "text": suspect.text, "current": suspect.is_current}
+        {
+            "id": suspect.id,
+            "kinds": list(suspect.kinds),
+            "text": suspect.text,
+            "current": suspect.is_current,
+        }
         for suspect in suspects
     ]
-    rows = [(suspect.id, ", ".join(suspect.kinds), suspect.text[:_TEXT_CHARS]) for suspect in suspects]
+    rows = [
+        (suspect.id, ", ".join(suspect.kinds), suspect.text[:_TEXT_CHARS]) for suspect in suspects
+    ]
     rows += [(suspect.where, ", ".join(suspect.kinds), "") for suspect in outside]
     run.answer(
         {
             "suspects": documents,
-            "beside": [{"where": suspect.where, "kinds": list(suspect.kinds)} for suspect in outside],
+            "beside": [
+                {"where": suspect.where, "kinds": list(suspect.kinds)} for suspect in outside
+            ],
         },
         lambda: table(("id", "kind", "text"), rows, when_empty="no likely secrets found"),
     )
 
 
 def suspicious(
-    names: Annotated[tuple[str, ...], Parameter(name="ID", help="With --allow: the id of a memory.")] = (),
+    names: Annotated[
+        tuple[str, ...], Parameter(name="ID", help="With --allow: the id of a memory.")
+    ] = (),
     /,
     *,
     allow: Annotated[bool, Parameter(help="Dismiss these memories as false alarms.")] = False,
@@ -76,9 +91,17 @@ def suspicious(
         with progress("looking") as done:
             suspects = list(memoranda.ump.orders(progress=done))
         short = memoranda.ump.short_ids([suspect.id for suspect in suspects])
-    documents = [{"id": suspect.id, "kinds": list(suspect.kinds), "text": suspect.text} for suspect in suspects]
-    rows = [(short[suspect.id], ", ".join(suspect.kinds), one_line(suspect.text)[:_TEXT_CHARS]) for suspect in suspects]
+    documents = [
+        {"id": suspect.id, "kinds": list(suspect.kinds), "text": suspect.text}
+        for suspect in suspects
+    ]
+    rows = [
+        (short[suspect.id], ", ".join(suspect.kinds), one_line(suspect.text)[:_TEXT_CHARS])
+        for suspect in suspects
+    ]
     run.answer(
         {"suspicious": documents},
-        lambda: table(("id", "kind", "text"), rows, when_empty="nothing looks like prompt injection"),
+        lambda: table(
+            ("id", "kind", "text"), rows, when_empty="nothing looks like prompt injection"
+        ),
     )

@@ -55,28 +55,55 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 def serve(
     *,
-    host: Annotated[str | None, Parameter(help="The address to listen on (default: 127.0.0.1).")] = None,
-    port: Annotated[int | None, Parameter(help="The port (default: 8420); 0 picks a free one.")] = None,
-    ump_version: Annotated[Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")] = None,
-    allow_host: Annotated[tuple[str, ...], Parameter(help="Another Host name to answer to; can be repeated.")] = (),
+    host: Annotated[
+        str | None, Parameter(help="The address to listen on (default: 127.0.0.1).")
+    ] = None,
+    port: Annotated[
+        int | None, Parameter(help="The port (default: 8420); 0 picks a free one.")
+    ] = None,
+    ump_version: Annotated[
+        Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")
+    ] = None,
+    allow_host: Annotated[
+        tuple[str, ...], Parameter(help="Another Host name to answer to; can be repeated.")
+    ] = (),
     allow_origin: Annotated[
         tuple[str, ...], Parameter(help="A web origin whose pages may call; can be repeated.")
     ] = (),
     trusted_proxy: Annotated[
-        tuple[str, ...], Parameter(help="The address of a proxy whose X-Forwarded-For is trusted; can be repeated.")
+        tuple[str, ...],
+        Parameter(help="The address of a proxy whose X-Forwarded-For is trusted; can be repeated."),
     ] = (),
-    tls_cert: Annotated[str | None, Parameter(help="Serve https with this certificate chain (PEM).")] = None,
-    tls_key: Annotated[str | None, Parameter(help="The private key of the certificate (PEM).")] = None,
+    tls_cert: Annotated[
+        str | None, Parameter(help="Serve https with this certificate chain (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        str | None, Parameter(help="The private key of the certificate (PEM).")
+    ] = None,
     allow_owner: Annotated[
-        tuple[str, ...], Parameter(help="The DID of an owner whose self-signed tokens are accepted; can be repeated.")
+        tuple[str, ...],
+        Parameter(
+            help="The DID of an owner whose self-signed tokens are accepted; can be repeated."
+        ),
     ] = (),
     open_registration: Annotated[
-        bool, Parameter(help="Allow self-registration: anyone with a self-signed token becomes an owner.")
+        bool,
+        Parameter(
+            help="Allow self-registration: anyone with a self-signed token becomes an owner."
+        ),
     ] = False,
-    oauth: Annotated[bool, Parameter(help="Let people with a key grant programs access to /mcp (OAuth 2.1).")] = False,
-    seams: Annotated[bool, Parameter(help="Also serve the test routes of openwop's conformance suites.")] = False,
-    log_level: Annotated[LogLevel | None, Parameter(help="The log level on standard error.")] = None,
-    workers: Annotated[int | None, Parameter(help="Server processes that share the port (default: 1).")] = None,
+    oauth: Annotated[
+        bool, Parameter(help="Let people with a key grant programs access to /mcp (OAuth 2.1).")
+    ] = False,
+    seams: Annotated[
+        bool, Parameter(help="Also serve the test routes of openwop's conformance suites.")
+    ] = False,
+    log_level: Annotated[
+        LogLevel | None, Parameter(help="The log level on standard error.")
+    ] = None,
+    workers: Annotated[
+        int | None, Parameter(help="Server processes that share the port (default: 1).")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Serve memories over HTTP, with MCP at /mcp, until interrupted."""
@@ -98,21 +125,33 @@ def serve(
     set_up(settings.log_level, form=settings.log_format, requests=settings.log_requests == "on")
     if not _is_loopback(settings.host) and not settings.tls_cert:
         _warn_unencrypted(settings.host)
-    if settings.open_registration == "on" and not (settings.max_bytes and settings.writes_per_minute):
+    if settings.open_registration == "on" and not (
+        settings.max_bytes and settings.writes_per_minute
+    ):
         note(
             "anyone can become an owner and write without limit: set MEMORANDA_MAX_BYTES and "
             "MEMORANDA_WRITES_PER_MINUTE"
         )
     if settle_vectors(settings):
-        note("vector_search is process, so the unencrypted vectors for pgvector were removed from the database")
+        note(
+            "vector_search is process, so the unencrypted vectors for pgvector were removed from the database"
+        )
     if settings.workers == 1:
-        _serve(settings, seams=seams, on_ready=lambda url, link: _announce(url, settings, link, as_json=run.json))
+        _serve(
+            settings,
+            seams=seams,
+            on_ready=lambda url, link: _announce(url, settings, link, as_json=run.json),
+        )
     else:
         _serve_together(settings, seams=seams, as_json=run.json)
 
 
 def _serve(
-    settings: Settings, *, seams: bool, on_ready: Callable[[str, str], None], lifeline: int | None = None
+    settings: Settings,
+    *,
+    seams: bool,
+    on_ready: Callable[[str, str], None],
+    lifeline: int | None = None,
 ) -> None:
     """Run one server process. `lifeline` is a pipe that closes when the parent of this worker ends."""
     is_alone = settings.workers == 1
@@ -175,14 +214,20 @@ def _mcp_offer(settings: Settings) -> Offer:
     return Offer().with_query(settings.mcp_offer)
 
 
-def _oauth_options(service: Service, settings: Settings, running: Callable[[], Any]) -> dict[str, Any]:
+def _oauth_options(
+    service: Service, settings: Settings, running: Callable[[], Any]
+) -> dict[str, Any]:
     """Return the options of the application for OAuth, and the tasks that run as long as it does."""
     if settings.oauth == "off":
         return {"lifespans": [running]}
     from memoranda.bindings.http.oauth import OAuth
 
     oauth = OAuth(service, cast("Registration", settings.oauth))
-    return {"public_routes": oauth.routes, "protected": MCP_PATH, "lifespans": [running, oauth.running]}
+    return {
+        "public_routes": oauth.routes,
+        "protected": MCP_PATH,
+        "lifespans": [running, oauth.running],
+    }
 
 
 def _settle_memory() -> None:
@@ -205,7 +250,9 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 
     check_workers(settings.workers)
     if settings.database_path is None and settings.address is None:
-        raise InvalidInput("workers: a store in memory cannot be shared by several processes; use one worker or a file")
+        raise InvalidInput(
+            "workers: a store in memory cannot be shared by several processes; use one worker or a file"
+        )
     # Creates missing keys and tables once, before several workers would.
     with closing(open_service(settings, checks_queries=True)) as service:
         link = _link_for_terminal(service, owner_credential(service, settings, note))
@@ -218,7 +265,9 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
         Workers(
             shared.workers,
             work,
-            lambda: _announce(base_url(listener, is_tls=bool(shared.tls_cert)), shared, link, as_json=as_json),
+            lambda: _announce(
+                base_url(listener, is_tls=bool(shared.tls_cert)), shared, link, as_json=as_json
+            ),
         ).run()
 
 
@@ -236,7 +285,9 @@ def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None
         print(f"Open it in a browser (the link works once, within ten minutes): {url}{link}")
     else:
         local_url = server_url(replace(settings, port=int(url.rpartition(":")[2])))
-        print(f"Open it in a browser: {local_url}{CONSOLE}/ (to sign in: memoranda console --url {local_url})")
+        print(
+            f"Open it in a browser: {local_url}{CONSOLE}/ (to sign in: memoranda console --url {local_url})"
+        )
     print(f"Sign in with the key in {credential}, which only you can read. For example:")
     print(f"  curl -H {bearer} \\")
     print(f"    -H 'Content-Type: application/json' -d '{{\"query\": \"hello\"}}' {url}/ump/recall")

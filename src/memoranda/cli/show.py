@@ -85,7 +85,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
             print("\t".join(row))
 
 
-def record_block(record: Mapping[str, Any], *, head: str = "", short: Mapping[str, str] | None = None) -> None:
+def record_block(
+    record: Mapping[str, Any], *, head: str = "", short: Mapping[str, str] | None = None
+) -> None:
     """Print a record: a line about it, its text, its id. `short` maps ids to short ids for a terminal."""
     scope, lifecycle = record["scope"], record.get("lifecycle", {})
     about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
@@ -132,7 +134,9 @@ def no_matches(project: str | None, elsewhere: Mapping[str, int]) -> str:
     if project is None:
         return "no matches"
     counts = ", ".join(f"{count} in {name or 'no project'}" for name, count in elsewhere.items())
-    return f"no matches in {project}; {counts}" if counts else f"no matches in {project}, or elsewhere"
+    return (
+        f"no matches in {project}; {counts}" if counts else f"no matches in {project}, or elsewhere"
+    )
 
 
 def note_report(report: Report) -> None:
@@ -191,7 +195,12 @@ def _advance(bar: Progress, task: TaskID, done: int) -> None:
 def _bars() -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, console=_console(is_error=True), transient=True)
 
 

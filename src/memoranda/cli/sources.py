@@ -25,10 +25,14 @@ class SurveyLog:
 
     def add(self, source: str, system: str, survey: Survey) -> None:
         """Add the survey of a source, with the number of its memories and users."""
-        self.surveys.append({"source": source, "system": system, "memories": survey.memories, "users": survey.users})
+        self.surveys.append(
+            {"source": source, "system": system, "memories": survey.memories, "users": survey.users}
+        )
         if not self.is_quiet:
             of_users = f" of {counted(survey.users, 'user')}" if survey.users else ""
-            note(f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}")
+            note(
+                f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}"
+            )
 
     def document(self) -> dict[str, object]:
         """Return the part of the JSON answer about sources."""

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def verify(
-    *sources: Annotated[str, Parameter(name="FILE", help="Files or folders (default: the whole store).")],
+    *sources: Annotated[
+        str, Parameter(name="FILE", help="Files or folders (default: the whole store).")
+    ],
     format_name: Annotated[
-        FormatName | None, Parameter(name="--format", help="The format (default: detected from the file).")
+        FormatName | None,
+        Parameter(name="--format", help="The format (default: detected from the file)."),
     ] = None,
     run: GivenRun,
 ) -> int:
@@ -43,7 +46,10 @@ def _verify_files(sources: tuple[str, ...], format_name: FormatName | None, run:
         "failed": report.refused,
         "failures": [refusal.document() for refusal in report.refusals],
     }
-    run.answer(document, lambda: line(f"{counted(report.verified, 'record')} verified, {report.refused} failed"))
+    run.answer(
+        document,
+        lambda: line(f"{counted(report.verified, 'record')} verified, {report.refused} failed"),
+    )
     return 1 if report.refused else 0
 
 
@@ -57,7 +63,11 @@ def _show_store(report: VerifyReport) -> None:
     for loss in report.losses:
         note(loss.words)
     if not report.audit.ok:
-        note(f"the audit log was changed or is incomplete from entry {report.audit.broken_at}: {report.audit.reason}")
+        note(
+            f"the audit log was changed or is incomplete from entry {report.audit.broken_at}: {report.audit.reason}"
+        )
     verdict = "no problems found" if report.ok else "problems found"
     entries = audit_entries(report.audit)
-    line(f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}")
+    line(
+        f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}"
+    )

@@ -42,7 +42,9 @@ def _probes(service: Service) -> Probes[None]:
 
 
 def _fixture(service: Service, access: Access, request: RunRequest) -> Run:
-    return _probes(service).run(access, request.workflow_id, tags=request.tags, metadata=dict(request.metadata))
+    return _probes(service).run(
+        access, request.workflow_id, tags=request.tags, metadata=dict(request.metadata)
+    )
 
 
 # --- requests ----------------------------------------------------------------------------------------------
@@ -133,7 +135,9 @@ def distill(service: Service, call: Call, asked: Distill) -> dict[str, Any]:
 
 def _sources(given: list[Any]) -> list[str]:
     found = [each.get("content") if isinstance(each, dict) else each for each in given]
-    return [check_text(text, f"sources[{index}]", MAX_CONTENT_BYTES) for index, text in enumerate(found)]
+    return [
+        check_text(text, f"sources[{index}]", MAX_CONTENT_BYTES) for index, text in enumerate(found)
+    ]
 
 
 def consolidate(service: Service, call: Call, asked: Consolidate) -> dict[str, Any]:
@@ -148,7 +152,11 @@ def fire(service: Service, call: Call, asked: Fire) -> dict[str, Any]:
     event, after, canary = _probes(service).fire(call.access, asked.memory_ref, asked.condition)
     if event is None:
         raise InvalidInput("the commitment was not fired")
-    result: dict[str, Any] = {"event": event["payload"], "fireCount": after.fired, "runId": event["runId"]}
+    result: dict[str, Any] = {
+        "event": event["payload"],
+        "fireCount": after.fired,
+        "runId": event["runId"],
+    }
     return {**result, "intentionCanary": canary} if asked.include_intention_canary else result
 
 

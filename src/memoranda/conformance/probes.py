@@ -44,11 +44,23 @@ class Host:
     run: Run
     ref: str
 
-    def put(self, content: str, *tags: str, node_id: str | None = "probe", expires: Instant | None = None) -> str:
+    def put(
+        self,
+        content: str,
+        *tags: str,
+        node_id: str | None = "probe",
+        expires: Instant | None = None,
+    ) -> str:
         """Write as a node of the run does; the id."""
         draft = Draft(content=content, tags=tags, expires=expires)
         made = memory.put_entry(
-            self.context, self.access, self.ref, draft, run_id=self.run.run_id, node_id=node_id, agent_id=AGENT_ID
+            self.context,
+            self.access,
+            self.ref,
+            draft,
+            run_id=self.run.run_id,
+            node_id=node_id,
+            agent_id=AGENT_ID,
         )
         return str(made["id"])
 
@@ -84,7 +96,11 @@ def noop(host: Host) -> Variables:
 
 
 def round_trip(host: Host) -> Variables:
-    return {"memoryReadback": host.entry(host.put("The probe wrote this and reads it back.", "source:probe"))}
+    return {
+        "memoryReadback": host.entry(
+            host.put("The probe wrote this and reads it back.", "source:probe")
+        )
+    }
 
 
 def redacts(host: Host) -> Variables:
@@ -96,11 +112,15 @@ def redacts(host: Host) -> Variables:
 def expires(host: Host) -> Variables:
     """One entry that lasts and one that ended before it began; the latter only we ourselves can write."""
     now = host.context.clock()
-    fresh = host.put("This one lasts for an hour.", "source:probe", expires=Instant(now + _EXPIRES_MS))
+    fresh = host.put(
+        "This one lasts for an hour.", "source:probe", expires=Instant(now + _EXPIRES_MS)
+    )
     space = refs.space_of(host.ref)
     ended = Draft(content="This one is over.", tags=("source:probe",), expires=Instant(now - 1))
     gone = memory.prepare(host.context, host.access.default_tenant, space, ended, now)
-    host.context.engine.write(host.access.default_tenant, lambda unit: memory.append(unit, gone, now))
+    host.context.engine.write(
+        host.access.default_tenant, lambda unit: memory.append(unit, gone, now)
+    )
     return {"memoryList": host.entries(), "freshId": fresh, "expiredId": gone.entry["id"]}
 
 
@@ -110,7 +130,11 @@ def isolates(host: Host) -> Variables:
     own = host.put("This belongs to the tenant of the run.", "source:probe")
     seen = memory.get_entry(host.context, host.access, OTHER_REF, theirs, run_id=host.run.run_id)
     probe: Any = host.entries(refs.qualify_ref(OTHER_REF, OTHER_TENANT))
-    return {"ownerEntryId": own, "ownerProbe": host.entries(), "crossTenantProbe": probe if seen is None else [seen]}
+    return {
+        "ownerEntryId": own,
+        "ownerProbe": host.entries(),
+        "crossTenantProbe": probe if seen is None else [seen],
+    }
 
 
 def fits_budget(host: Host) -> Variables:
@@ -124,9 +148,15 @@ def fits_budget(host: Host) -> Variables:
     ]
     over = host.put("This alone is over every budget. " * 40, mark)
     options = ListOptions(tag=mark, token_budget=_BUDGET_TOKENS)
-    found = memory.list_entries(host.context, host.access, host.ref, options, run_id=host.run.run_id)
+    found = memory.list_entries(
+        host.context, host.access, host.ref, options, run_id=host.run.run_id
+    )
     given = [entry["id"] for entry in found]
-    shown = {} if not host.context.has_semantic_search else {"relevanceOrder": _by_relevance(host, mark)}
+    shown = (
+        {}
+        if not host.context.has_semantic_search
+        else {"relevanceOrder": _by_relevance(host, mark)}
+    )
     return {
         "tokenBudget": _BUDGET_TOKENS,
         "budgetedTokenTotal": sum(count(entry["content"]) for entry in found),
@@ -134,7 +164,9 @@ def fits_budget(host: Host) -> Variables:
         "overBudgetEntryId": over,
         "overBudgetEntryOmitted": over not in given,
         "redactedContentSample": host.entry(written[-1], field="content"),
-        "crossTenantBudgetedProbe": host.entries(refs.qualify_ref(OTHER_REF, OTHER_TENANT), tokenBudget=_BUDGET_TOKENS),
+        "crossTenantBudgetedProbe": host.entries(
+            refs.qualify_ref(OTHER_REF, OTHER_TENANT), tokenBudget=_BUDGET_TOKENS
+        ),
         "recencyOrder": given,
         **shown,
     }
@@ -188,7 +220,13 @@ def distill(
         for number, value in enumerate(_canaries(given or []) if has_canary else ()):
             context.secrets.register(host.run.key, f"canary-{number}", value)
         made = distillation.distill(
-            context, access, ref, token_budget=token_budget, is_indexed=is_indexed, given=given, run_id=host.run.run_id
+            context,
+            access,
+            ref,
+            token_budget=token_budget,
+            is_indexed=is_indexed,
+            given=given,
+            run_id=host.run.run_id,
         )
     _finish(context, access, host.run, {})
     return made
@@ -238,15 +276,24 @@ def fire(
 class _Session:
     """A run; if what is done in it fails, it has failed, and either way its secrets are forgotten."""
 
-    def __init__(self, context: Context, access: Access, workflow_id: str, ref: str, **about: Any) -> None:
-        self._context, self._access, self._workflow_id, self._ref = context, access, workflow_id, ref
+    def __init__(
+        self, context: Context, access: Access, workflow_id: str, ref: str, **about: Any
+    ) -> None:
+        self._context, self._access, self._workflow_id, self._ref = (
+            context,
+            access,
+            workflow_id,
+            ref,
+        )
         self._about = about
 
     def __enter__(self) -> Host:
         now, agent = self._context.clock(), {"agentId": AGENT_ID, "memoryRef": self._ref}
         run = self._context.engine.write(
             self._access.default_tenant,
-            lambda unit: runs.begin(unit, workflow_id=self._workflow_id, now=now, agent=agent, **self._about),
+            lambda unit: runs.begin(
+                unit, workflow_id=self._workflow_id, now=now, agent=agent, **self._about
+            ),
         )
         self._host = Host(context=self._context, access=self._access, run=run, ref=self._ref)
         return self._host
@@ -270,10 +317,17 @@ def _finish(context: Context, access: Access, run: Run, variables: Variables, **
 
 def _others(context: Context) -> str:
     """Something that another tenant keeps; its id."""
-    them = Access(credential="conformance", actor=OTHER_TENANT, tenant=OTHER_TENANT, default_tenant=OTHER_TENANT)
+    them = Access(
+        credential="conformance",
+        actor=OTHER_TENANT,
+        tenant=OTHER_TENANT,
+        default_tenant=OTHER_TENANT,
+    )
     found = memory.list_entries(context, them, OTHER_REF, ListOptions(limit=1))
     if not found:
-        found = [memory.put_entry(context, them, OTHER_REF, Draft(content="Nobody else may read this."))]
+        found = [
+            memory.put_entry(context, them, OTHER_REF, Draft(content="Nobody else may read this."))
+        ]
     return str(found[0]["id"])
 
 

@@ -54,8 +54,15 @@ class ModelWriter:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise InvalidInput("the model's address must be an http or https URL such as http://127.0.0.1:11434/v1")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.fragment
+        ):
+            raise InvalidInput(
+                "the model's address must be an http or https URL such as http://127.0.0.1:11434/v1"
+            )
 
     def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
         """The model's wording, or None with the reason in `problem`."""
@@ -74,7 +81,9 @@ class ModelWriter:
         data = {
             "strategy": strategy,
             "text": dream.text,
-            "memories": [shorten(clean(note.text), _NOTE_CHARS_LIMIT) for note in notes[:_NOTES_LIMIT]],
+            "memories": [
+                shorten(clean(note.text), _NOTE_CHARS_LIMIT) for note in notes[:_NOTES_LIMIT]
+            ],
         }
         body = {
             "model": self.model,
@@ -90,7 +99,8 @@ class ModelWriter:
             headers["Authorization"] = f"Bearer {self.api_key}"
         address = self.url.rstrip("/") + "/chat/completions"
         # The scheme was checked when the writer was made.
-        request = urllib.request.Request(address, data=json_text.dump(body), headers=headers, method="POST")  # noqa: S310
+        sent = json_text.dump(body)
+        request = urllib.request.Request(address, data=sent, headers=headers, method="POST")  # noqa: S310
         opener = urllib.request.build_opener(_NoRedirect)
         with opener.open(request, timeout=self.timeout_seconds) as answer:
             found: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)

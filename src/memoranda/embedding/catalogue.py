@@ -85,7 +85,11 @@ EMBEDDER: Final = KnownModel(
     question_prefix="Represent this sentence for searching relevant passages: ",
     floor=0.50,
     line=0.56,
-    other_names=("arctic-embed-s", "snowflake-arctic-embed-s", "Snowflake/snowflake-arctic-embed-s"),
+    other_names=(
+        "arctic-embed-s",
+        "snowflake-arctic-embed-s",
+        "Snowflake/snowflake-arctic-embed-s",
+    ),
 )
 # Its vectors have the same dimensions, and it has the same vocabulary.
 SECOND: Final = KnownModel(
@@ -131,7 +135,10 @@ def model_folders() -> list[Path]:
     if configured:
         return [Path(configured)]
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return [Path(sys.prefix) / "share" / "memoranda" / "models", Path(data) / "memoranda" / "models"]
+    return [
+        Path(sys.prefix) / "share" / "memoranda" / "models",
+        Path(data) / "memoranda" / "models",
+    ]
 
 
 def find_folder(model_info: KnownModel) -> Path | None:
@@ -145,7 +152,9 @@ def find_folder(model_info: KnownModel) -> Path | None:
 
 def can_run(model_info: KnownModel) -> bool:
     """Return True if a model and its runtime are installed."""
-    return importlib.util.find_spec("onnxruntime") is not None and find_folder(model_info) is not None
+    return (
+        importlib.util.find_spec("onnxruntime") is not None and find_folder(model_info) is not None
+    )
 
 
 def embedder_model() -> str:
@@ -160,7 +169,9 @@ def load_embedder() -> Embedder:
     folder, second_folder = _require_folder(EMBEDDER), find_folder(SECOND)
     vocabulary = load_vocabulary(folder)
     second = (
-        None if second_folder is None else OnnxEmbedder(second_folder, vocabulary, model=SECOND.model, is_mean=True)
+        None
+        if second_folder is None
+        else OnnxEmbedder(second_folder, vocabulary, model=SECOND.model, is_mean=True)
     )
     return OnnxEmbedder(
         folder,

@@ -27,9 +27,13 @@ class Endpoint:
     def __init__(self, address: str, model: str, *, key: str = "", prefix: str = "") -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput("embedder must be auto, off, or an address that begins with http:// or https://")
+            raise InvalidInput(
+                "embedder must be auto, off, or an address that begins with http:// or https://"
+            )
         if not model:
-            raise InvalidInput("an embedder address needs the name of its model; set embedder_model")
+            raise InvalidInput(
+                "an embedder address needs the name of its model; set embedder_model"
+            )
         self.model = f"{model}@{parts.hostname}"
         self._requested_model = model
         self._address = address.rstrip("/") + "/embeddings"
@@ -75,7 +79,9 @@ class Endpoint:
 
     def of_memory(self, text: str, /) -> Vector:
         """Return the vector of a text. Raises StoreUnavailable."""
-        body = json.dumps({"model": self._requested_model, "input": [text], "encoding_format": "float"}).encode()
+        body = json.dumps(
+            {"model": self._requested_model, "input": [text], "encoding_format": "float"}
+        ).encode()
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         headers = {"Content-Type": "application/json", **key}
         request = urllib.request.Request(self._address, body, headers)  # noqa: S310 - http or https, checked above
@@ -84,7 +90,9 @@ class Endpoint:
                 body_json = json.loads(answer.read(_RESPONSE_BYTES))
             vector = normalize_vector(body_json["data"][0]["embedding"])
         except (OSError, urllib.error.URLError) as error:
-            raise StoreUnavailable(f"the embedder at {self._place} does not answer: {error}") from error
+            raise StoreUnavailable(
+                f"the embedder at {self._place} does not answer: {error}"
+            ) from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise StoreUnavailable(f"the embedder at {self._place} returned no vector") from error
         self._dimensions = len(vector)

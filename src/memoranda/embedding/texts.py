@@ -33,6 +33,8 @@ def prepend_context(before: str, text: str) -> str:
         statement = statement[-TAIL_LIMIT:]
         sentence_end = _SENTENCE_END.search(statement, 0, len(statement) - 1)
         statement = (
-            statement[sentence_end.end() :] if sentence_end is not None else statement.partition(" ")[2] or statement
+            statement[sentence_end.end() :]
+            if sentence_end is not None
+            else statement.partition(" ")[2] or statement
         )
     return f"{name}{statement}\n{text}"

@@ -95,7 +95,9 @@ def _is_space(char: str) -> bool:
 def _is_dropped(char: str) -> bool:
     """Return True for characters that are removed before tokenization."""
     # Characters that Unicode has not assigned yet are kept, so the tokens do not depend on the Unicode version.
-    return char == "\ufffd" or (char not in _KEPT_CONTROLS and unicodedata.category(char) in _CONTROLS)
+    return char == "\ufffd" or (
+        char not in _KEPT_CONTROLS and unicodedata.category(char) in _CONTROLS
+    )
 
 
 def _fold(word: str) -> str:
@@ -106,7 +108,9 @@ def _fold(word: str) -> str:
 
 def _strip_accents(word: str) -> str:
     """Return the word without accents."""
-    return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")
+    return "".join(
+        char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn"
+    )
 
 
 def _split_punctuation(word: str) -> Iterator[str]:

@@ -179,7 +179,9 @@ _KEY_HEAD: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?
 _KEY_TAIL: Final = "-----END "
 _KEY_TAIL_LINE: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----", re.ASCII)
 # The body of a key whose end is missing: lines of base64, possibly with \n escaped as in JSON.
-_KEY_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=]{16,}+|\s|\\[rn]|[A-Za-z-]{1,20}+:[ ][^\r\n\\]{0,80})*+", re.ASCII)
+_KEY_BODY: Final = re.compile(
+    r"(?:[A-Za-z0-9+/=]{16,}+|\s|\\[rn]|[A-Za-z-]{1,20}+:[ ][^\r\n\\]{0,80})*+", re.ASCII
+)
 _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/=]{20}", re.ASCII)
 
 
@@ -226,10 +228,13 @@ _NAMED: Final = re.compile(
 )
 _NAMED_WORDS: Final = ("passw", "passphrase", "pwd", "secret", "token", "key", "credential")
 _BEARER: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:bearer|basic)[ ](?P<value>[A-Za-z0-9._~+/=-]{20,}+)", re.ASCII | re.IGNORECASE
+    r"(?<![A-Za-z0-9])(?:bearer|basic)[ ](?P<value>[A-Za-z0-9._~+/=-]{20,}+)",
+    re.ASCII | re.IGNORECASE,
 )
 _BEARER_WORDS: Final = ("bearer ", "basic ")
-_VALUE: Final = re.compile(r"[=:>,|][ \t\"'`=]{0,5}+(?P<value>[A-Za-z0-9_=-]{14,128}+)(?=[\s\"'`;,\\]|$)", re.ASCII)
+_VALUE: Final = re.compile(
+    r"[=:>,|][ \t\"'`=]{0,5}+(?P<value>[A-Za-z0-9_=-]{14,128}+)(?=[\s\"'`;,\\]|$)", re.ASCII
+)
 # Characters in front of a value in which a vendor's name is searched.
 _NAME_CHARS: Final = 40
 _VENDOR_NAME: Final = re.compile(
@@ -276,7 +281,11 @@ def _is_unnamed_key(value: str) -> bool:
     """Return True if a value after a vendor's name is a key: one word of letters and digits, or a random string."""
     if _UUID.fullmatch(value) or _is_token(value):
         return True
-    return value.isalnum() and sum(map(str.isdigit, value)) >= _MIN_DIGITS and any(map(str.isalpha, value))
+    return (
+        value.isalnum()
+        and sum(map(str.isdigit, value)) >= _MIN_DIGITS
+        and any(map(str.isalpha, value))
+    )
 
 
 def _contains_any(lower: str, words: tuple[str, ...]) -> bool:
@@ -296,11 +305,17 @@ def _find_bearers(text: str) -> Iterator[Finding]:
 
 def _is_password(value: str) -> bool:
     """Return True if a value called a password looks like one, not like a word, a path, a date or a placeholder."""
-    if len(value) > _MAX_NAMED_CHARS or value.startswith(("/", "./", "~/", "http://", "https://", "[REDACTED:")):
+    if len(value) > _MAX_NAMED_CHARS or value.startswith(
+        ("/", "./", "~/", "http://", "https://", "[REDACTED:")
+    ):
         return False
     if _PLACEHOLDER.fullmatch(value) or _UUID.fullmatch(value) or _DATE.match(value):
         return False
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and len(set(value)) >= _FEW_CHARACTERS
+    return (
+        any(map(str.isdigit, value))
+        and any(map(str.isalpha, value))
+        and len(set(value)) >= _FEW_CHARACTERS
+    )
 
 
 def _is_token(value: str) -> bool:
@@ -369,10 +384,14 @@ def _is_stated_password(value: str) -> bool:
 def _is_passphrase(value: str) -> bool:
     """Return True if a quoted text is a password; a sentence can be one."""
     words = value.split()
-    return _is_stated_password(value) or (len(words) > _MANY_WORDS and words[0].lower() not in _SENTENCE_STARTS)
+    return _is_stated_password(value) or (
+        len(words) > _MANY_WORDS and words[0].lower() not in _SENTENCE_STARTS
+    )
 
 
-_SENTENCE_STARTS: Final = frozenset("a an the your my our his her their must should not in on at".split())
+_SENTENCE_STARTS: Final = frozenset(
+    "a an the your my our his her their must should not in on at".split()
+)
 
 
 # --- cards -------------------------------------------------------------------------------------------
@@ -414,7 +433,9 @@ def _has_check_digit(digits: str) -> bool:
 # KSUID 27, message and request ids 24 to 30); longer strings are files.
 _MIN_RUN_CHARS: Final = 32
 _MAX_RUN_CHARS: Final = 256
-_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_MIN_RUN_CHARS},}}+={{0,2}}", re.ASCII)
+_RUN: Final = re.compile(
+    rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_MIN_RUN_CHARS},}}+={{0,2}}", re.ASCII
+)
 # Different characters, letters of each case, and digits that a random string must have.
 _MIN_DISTINCT: Final = 16
 _MIN_LETTERS: Final = 4
@@ -468,7 +489,9 @@ def _is_random(token: str) -> bool:
     bare = _UUID.sub("", token)
     if len(set(bare)) < _MIN_DISTINCT or _HEX.fullmatch(bare):
         return False
-    upper, lower, digits = (sum(map(test, bare)) for test in (str.isupper, str.islower, str.isdigit))
+    upper, lower, digits = (
+        sum(map(test, bare)) for test in (str.isupper, str.islower, str.isdigit)
+    )
     if min(upper, lower) < _MIN_LETTERS or digits < _MIN_DIGITS:
         return False
     return _class_changes(bare) >= _MIN_RANDOM_CHANGES
@@ -476,7 +499,8 @@ def _is_random(token: str) -> bool:
 
 # ASCII letters and digits → their class: digit, upper case, lower case.
 _CLASSES: Final = bytes.maketrans(
-    (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode(), b"d" * 10 + b"u" * 26 + b"l" * 26
+    (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode(),
+    b"d" * 10 + b"u" * 26 + b"l" * 26,
 )
 _OTHER_ASCII: Final = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 

@@ -35,7 +35,9 @@ def public_key_from_did(did: str) -> bytes:
     if not did.startswith(_PREFIX):
         raise ValueError("not a did:key")
     data = base58_decode(did[len(_PREFIX) :])
-    if len(data) != 2 + bindings.crypto_sign_PUBLICKEYBYTES or not data.startswith(_ED25519_MULTICODEC):
+    if len(data) != 2 + bindings.crypto_sign_PUBLICKEYBYTES or not data.startswith(
+        _ED25519_MULTICODEC
+    ):
         raise ValueError("not the did:key of an Ed25519 key")
     return data[2:]
 

@@ -115,7 +115,9 @@ def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 _KINDS: Final = {kind: _compile(patterns) for kind, patterns in _PATTERNS.items()}
 # Invisible characters that a model reads: tag characters, and runs of zero-width characters.
-_HIDDEN: Final = re.compile("[\U000e0000-\U000e007f]{4,}|[\u200b\u200c\u2060\u2061-\u2064\ufeff]{4,}")
+_HIDDEN: Final = re.compile(
+    "[\U000e0000-\U000e007f]{4,}|[\u200b\u200c\u2060\u2061-\u2064\ufeff]{4,}"
+)
 # Characters. Only the beginning of a longer text is examined, such as a complete page.
 _EXAMINED_CHARS: Final = 200_000
 

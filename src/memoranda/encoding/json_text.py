@@ -37,7 +37,11 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def parse(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
     """Parse one JSON value. Raises MalformedJson or TooLarge, and nothing else."""
-    if isinstance(data, bytes) and len(data) <= max_bytes and data.count(b"{") + data.count(b"[") <= max_depth:
+    if (
+        isinstance(data, bytes)
+        and len(data) <= max_bytes
+        and data.count(b"{") + data.count(b"[") <= max_depth
+    ):
         value = _parse_common_form(data)
         if value is not None:
             return value
@@ -46,7 +50,9 @@ def parse(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise MalformedJson(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+        raise MalformedJson(
+            f"not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        ) from None
     except RecursionError:
         raise MalformedJson("not JSON: nested too deeply") from None
     # Escaped surrogates are rare, so the values are only checked if the text has one.
@@ -122,7 +128,9 @@ def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 def _parse_integer(digits: str) -> int:
     """Parse an integer. Raises MalformedJson if it exceeds a double."""
     # float() accepts any number of digits, unlike int(), which has a limit.
-    if len(digits) >= MAX_INTEGER_DIGITS and (len(digits) > MAX_INTEGER_DIGITS + 1 or math.isinf(float(digits))):
+    if len(digits) >= MAX_INTEGER_DIGITS and (
+        len(digits) > MAX_INTEGER_DIGITS + 1 or math.isinf(float(digits))
+    ):
         raise MalformedJson(f"not JSON we accept: an integer of {len(digits)} digits")
     return int(digits)
 
@@ -141,7 +149,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_build_object, parse_float=_parse_float, parse_int=_parse_integer, parse_constant=_refuse_constant
+    object_pairs_hook=_build_object,
+    parse_float=_parse_float,
+    parse_int=_parse_integer,
+    parse_constant=_refuse_constant,
 )
 
 
@@ -214,7 +225,10 @@ def _write_pretty(value: Json, newline: str) -> str:
     """Write a value with indentation; `newline` includes the current indentation."""
     deeper = newline + "  "
     if isinstance(value, dict) and value:
-        members = (f"{_write_scalar(key)}: {_write_pretty(member, deeper)}" for key, member in value.items())
+        members = (
+            f"{_write_scalar(key)}: {_write_pretty(member, deeper)}"
+            for key, member in value.items()
+        )
         return "{" + deeper + ("," + deeper).join(members) + newline + "}"
     if isinstance(value, list | tuple) and value:
         items = (_write_pretty(item, deeper) for item in value)

@@ -39,7 +39,9 @@ _ABSENT: Final = object()
 
 if TYPE_CHECKING:
     # The declaration for type checkers of the class below.
-    @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+    @dataclass_transform(
+        kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,)
+    )
     class _StructBase:
         __struct_fields__: ClassVar[tuple[str, ...]]
         __struct_encode_fields__: ClassVar[tuple[str, ...]]
@@ -68,7 +70,9 @@ class Shape(_StructBase, forbid_unknown_fields=True):
     def parse_texts(cls, fields: dict[str, Any]) -> Self:
         """Parse fields whose values are all text, as in a query string. Raises InvalidInput."""
         kinds = _scalar_kinds(cast("Any", cls))
-        return cls.parse({name: _convert_text(text, kinds.get(name)) for name, text in fields.items()})
+        return cls.parse(
+            {name: _convert_text(text, kinds.get(name)) for name, text in fields.items()}
+        )
 
     def replace_fields(self, **changes: Any) -> Self:
         """Return a copy with other values."""
@@ -84,7 +88,9 @@ def _scalar_kinds(shape: Any) -> dict[str, type]:
         for part in _iter_parts(field.type):
             if isinstance(part, msgspec.inspect.BoolType):
                 kinds[field.encode_name] = bool
-            elif isinstance(part, msgspec.inspect.IntType) or issubclass(getattr(part, "cls", object), int):
+            elif isinstance(part, msgspec.inspect.IntType) or issubclass(
+                getattr(part, "cls", object), int
+            ):
                 kinds[field.encode_name] = int
     return kinds
 
@@ -107,7 +113,10 @@ def parse_value(value: object, kind: type[T]) -> T:
         except ValidationError as error:
             text, _, path = str(error).rpartition(" - at `$")
             steps = _split_path(path) if text else []
-            if "got `float`" in str(error) and (corrected := _with_integer(value, steps)) is not _ABSENT:
+            if (
+                "got `float`" in str(error)
+                and (corrected := _with_integer(value, steps)) is not _ABSENT
+            ):
                 # JSON has one kind of number, and some clients write 8 as 8.0.
                 value = corrected
                 continue
@@ -120,7 +129,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Struct):
         fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         members = ((name, getattr(value, field)) for name, field in fields)
-        return {name: to_json(item) for name, item in members if item is not None and item is not msgspec.UNSET}
+        return {
+            name: to_json(item)
+            for name, item in members
+            if item is not None and item is not msgspec.UNSET
+        }
     if hasattr(type(value), "to_json"):
         return value.to_json()
     return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -141,9 +154,8 @@ def check_field_names(value: dict[str, Any], field_names: Sequence[str], locatio
 
 def _unknown_field(name: str, field_names: Sequence[str], location: str) -> str:
     """Return the message about an unknown field."""
-    return (
-        f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {', '.join(field_names) or 'none'}"
-    )
+    known = ", ".join(field_names) or "none"
+    return f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {known}"
 
 
 class Custom(ABC):
@@ -214,7 +226,9 @@ def _type_at(info: Any, steps: list[str | int | None]) -> Any:
     inspect = msgspec.inspect
     for step in steps:
         if isinstance(step, str):
-            info = next(field.type for field in _struct_in(info).fields if field.encode_name == step)
+            info = next(
+                field.type for field in _struct_in(info).fields if field.encode_name == step
+            )
         elif step is None:
             info = _find_part(info, inspect.DictType).value_type
         else:
@@ -256,7 +270,9 @@ def _describe_type(info: Any) -> str:
         case inspect.UnionType():
             nothing = inspect.NoneType
             return " or ".join(
-                _describe_type(part) for part in info.types if not isinstance(_unwrap_annotation(part), nothing)
+                _describe_type(part)
+                for part in info.types
+                if not isinstance(_unwrap_annotation(part), nothing)
             )
         case inspect.LiteralType():
             return f"one of {'|'.join(map(str, info.values))}"
@@ -336,7 +352,11 @@ def _build_schema(info: Any, nulls: bool) -> Schema:
             return dict(_as_custom(custom).SCHEMA)
         case inspect.StrType():
             return _add_limits(
-                {"type": "string"}, info, minLength="min_length", maxLength="max_length", pattern="pattern"
+                {"type": "string"},
+                info,
+                minLength="min_length",
+                maxLength="max_length",
+                pattern="pattern",
             )
         case inspect.IntType():
             return _add_limits({"type": "integer"}, info, minimum="ge", maximum="le")
@@ -382,7 +402,11 @@ def _object_schema(info: Any, nulls: bool) -> Schema:
         if isinstance(default := getattr(field, "default", None), str | int | float):
             described = {**described, "default": default}
         properties[field.encode_name] = described
-    schema_object: Schema = {"type": "object", "description": info.cls.__doc__, "properties": properties}
+    schema_object: Schema = {
+        "type": "object",
+        "description": info.cls.__doc__,
+        "properties": properties,
+    }
     if required := [field.encode_name for field in info.fields if field.required]:
         schema_object["required"] = required
     if getattr(info, "forbid_unknown_fields", True):

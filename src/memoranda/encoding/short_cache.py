@@ -23,7 +23,11 @@ def short_cache(limit: int, *, length: int = 256) -> Callable[[Callable[P, T]], 
         @wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
             # Called a dozen times for every memory, so it does nothing else.
-            return cached(*args) if len(cast("Sized", args[-1])) <= length else function(*args, **options)
+            return (
+                cached(*args)
+                if len(cast("Sized", args[-1])) <= length
+                else function(*args, **options)
+            )
 
         return call
 

@@ -20,7 +20,18 @@ from typing import Any, Final
 # The tags of SML and its envelope, the frame of UMP, and frames in which frameworks and hosts show memories to a model.
 # No text may spell any of them, whatever frame contains it.
 FRAME_TAGS: Final = (
-    *("belief", "goal", "event", "action", "observation", "reasoning", "state", "workflow", "consensus", "consent"),
+    *(
+        "belief",
+        "goal",
+        "event",
+        "action",
+        "observation",
+        "reasoning",
+        "state",
+        "workflow",
+        "consensus",
+        "consent",
+    ),
     "context",
     "ump:memory",
     "umpmemory",
@@ -33,7 +44,9 @@ _INVISIBLE = re.compile(
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # Joiners form words in Persian and Indic scripts and build emoji; next to ASCII they only hide something.
-_STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])")
+_STRAY_JOINER = re.compile(
+    "(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])"
+)
 # All control characters except tab and those that may be taken for the end of a line.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]+")
 _OPENERS: Final = "<\u02c2\u1438\u16b2\u2329\u276c\u276e\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236"
@@ -121,7 +134,9 @@ def _neutralize_lookalikes(text: str, replacement: str) -> str:
     positions: list[int] = []
     for position, symbol in enumerate(text):
         for part in (
-            symbol if symbol.isascii() else unicodedata.normalize("NFKD", _PLAIN_BY_LOOKALIKE.get(symbol, symbol))
+            symbol
+            if symbol.isascii()
+            else unicodedata.normalize("NFKD", _PLAIN_BY_LOOKALIKE.get(symbol, symbol))
         ):
             # Spaces and combining marks do not keep a reader from seeing the tag.
             if part.isspace() or unicodedata.category(part) in _IGNORED_CATEGORIES:

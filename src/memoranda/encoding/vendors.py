@@ -30,7 +30,10 @@ _VENDORS: Final = (
     ("flutterwave-key", r"FLWSECK(?:_TEST)?-[A-Za-z0-9-]{12,}+"),
     ("fly-token", r"fo1_[A-Za-z0-9_-]{43}|fm[12][ar]?_[A-Za-z0-9+/=]{60,}+"),
     ("frameio-token", r"fio-u-[A-Za-z0-9_=-]{64}"),
-    ("grafana-token", r"glc_[A-Za-z0-9+/=]{32,}+|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9+/=]{60,}+"),
+    (
+        "grafana-token",
+        r"glc_[A-Za-z0-9+/=]{32,}+|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9+/=]{60,}+",
+    ),
     ("harness-key", r"[ps]at\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
     ("heroku-key", r"HRKU-[A-Za-z0-9_-]{36,}+"),
     ("infracost-token", r"ico-[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
@@ -70,7 +73,10 @@ _VENDORS: Final = (
     ("stripe-webhook-secret", r"whsec_[A-Za-z0-9+/=]{24,}+"),
     ("github-token", r"gh[pousr]_[A-Za-z0-9]{36,}+"),
     ("github-token", r"github_pat_[A-Za-z0-9_]{22,}+"),
-    ("gitlab-token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|ffct|imt|agent|oas|soat)-[A-Za-z0-9_.-]{20,}+"),
+    (
+        "gitlab-token",
+        r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|ffct|imt|agent|oas|soat)-[A-Za-z0-9_.-]{20,}+",
+    ),
     ("gitlab-token", r"GR1348941[A-Za-z0-9_-]{20}"),
     ("aws-access-key", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     ("slack-token", r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}+"),
@@ -103,7 +109,9 @@ _VENDORS: Final = (
 )
 # A credential cannot begin inside a word.
 _WORD_START: Final = r"(?<![A-Za-z0-9_-])"
-ANY_KEY: Final = re.compile(_WORD_START + "(?:" + "|".join(pattern for _, pattern in _VENDORS) + ")", re.ASCII)
+ANY_KEY: Final = re.compile(
+    _WORD_START + "(?:" + "|".join(pattern for _, pattern in _VENDORS) + ")", re.ASCII
+)
 
 
 @cache

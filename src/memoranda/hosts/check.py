@@ -27,7 +27,9 @@ async def _tools_of(server: Server) -> tuple[str, ...]:
     said = f"the server does not answer, so nothing was changed: {server.command} {' '.join(server.args)}"
     # Hosts give it little of their own environment, as this client does; what it says to people is for the agent's log.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        transport = stdio_client(StdioServerParameters(command=server.command, args=[*server.args]), errlog=nowhere)
+        transport = stdio_client(
+            StdioServerParameters(command=server.command, args=[*server.args]), errlog=nowhere
+        )
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS), Client(transport) as client:
                 return tuple(tool.name for tool in (await client.list_tools()).tools)

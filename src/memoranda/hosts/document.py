@@ -40,7 +40,9 @@ class Slot:
                 return None
             found = _mapping(found, key).get(key)
         if found is not None and not isinstance(found, list if self.is_listed else dict):
-            raise InvalidInput(f"{'.'.join(self.path)} is not {'a list' if self.is_listed else 'a table'} there")
+            raise InvalidInput(
+                f"{'.'.join(self.path)} is not {'a list' if self.is_listed else 'a table'} there"
+            )
         return found
 
     def entry(self, document: Any) -> Any:
@@ -82,7 +84,10 @@ class Slot:
         if depth == len(self.path):
             return container
         here = document or {}
-        return {**here, self.path[depth]: self._rebuilt(here.get(self.path[depth]), container, depth + 1)}
+        return {
+            **here,
+            self.path[depth]: self._rebuilt(here.get(self.path[depth]), container, depth + 1),
+        }
 
 
 class Format(Protocol):

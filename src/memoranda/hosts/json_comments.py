@@ -100,7 +100,9 @@ def _add(text: str, node: _Node, key: str, value: Any) -> str:
         inner = outer + _unit(text)
         shown = f"{named}{_dump(value, inner, _unit(text), newline)}"
         left = text[node.start + 1 : close].rstrip(_BLANKS)
-        return f"{text[: node.start + 1]}{left}{newline}{inner}{shown}{newline}{outer}{text[close:]}"
+        return (
+            f"{text[: node.start + 1]}{left}{newline}{inner}{shown}{newline}{outer}{text[close:]}"
+        )
     last = node.members[-1].node.end
     if "\n" not in text[node.start : close]:
         after = _after_comma(text, last)
@@ -118,7 +120,10 @@ def _add(text: str, node: _Node, key: str, value: Any) -> str:
 
 def _replace(text: str, member: _Member, value: Any) -> str:
     node = member.node
-    if "\n" in text[node.start : node.end] or text[text.rfind("\n", 0, member.start) + 1 : member.start].isspace():
+    if (
+        "\n" in text[node.start : node.end]
+        or text[text.rfind("\n", 0, member.start) + 1 : member.start].isspace()
+    ):
         shown = _dump(value, _indent_at(text, member.start), _unit(text), newline_of(text))
     else:
         shown = json.dumps(value, ensure_ascii=False)

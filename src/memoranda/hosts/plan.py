@@ -65,8 +65,12 @@ class Edit:
 
     def diff(self) -> str:
         """The changed lines alone: those around them may hold keys of others."""
-        before, after = ([] if each is None else _decode(each).splitlines() for each in (self.before, self.after))
-        shown = difflib.unified_diff(before, after, str(self.path), str(self.path), n=0, lineterm="")
+        before, after = (
+            [] if each is None else _decode(each).splitlines() for each in (self.before, self.after)
+        )
+        shown = difflib.unified_diff(
+            before, after, str(self.path), str(self.path), n=0, lineterm=""
+        )
         return "\n".join(shown)
 
     def apply(self) -> None:
@@ -138,7 +142,9 @@ def plan_disconnect(host: Host, machine: Machine) -> list[Edit]:
         path = _regular(machine.path(host.hooks.file))
         parts += [_Part("hooks", path, HOOKS_FORM, slot, None) for slot in host.hooks.slots]
     if host.rules:
-        parts.append(_Part("rules", _regular(machine.path(host.rules)), RULES_FORM, RULES_SLOT, None))
+        parts.append(
+            _Part("rules", _regular(machine.path(host.rules)), RULES_FORM, RULES_SLOT, None)
+        )
     return [_edit(host, group) for group in _by_file(parts)]
 
 
@@ -193,7 +199,9 @@ def _edit(host: Host, parts: list[_Part]) -> Edit:
     with _Named(first.path):
         text = _text(before)
         document = first.form.parse(text)
-        present = [(part.slot, entry) for part in parts if (entry := part.slot.entry(document)) is not None]
+        present = [
+            (part.slot, entry) for part in parts if (entry := part.slot.entry(document)) is not None
+        ]
         original = _read(_backup_of(first.path))
         is_ours_alone = bool(present) and _adds_up_to(before, original, host, first, present)
         is_leaving = all(part.value is None for part in parts)
@@ -215,7 +223,11 @@ def _put(part: _Part, text: str) -> str:
 
 
 def _adds_up_to(
-    now: bytes | None, original: bytes | None, host: Host, part: _Part, entries: list[tuple[Slot, Entry]]
+    now: bytes | None,
+    original: bytes | None,
+    host: Host,
+    part: _Part,
+    entries: list[tuple[Slot, Entry]],
 ) -> bool:
     """Return True if a file is the original with our entries, and nothing else was changed."""
     try:
@@ -223,12 +235,17 @@ def _adds_up_to(
         if any(slot.entry(part.form.parse(text)) is not None for slot, _ in entries):
             return False
         # An earlier version of ours added nothing but the entries.
-        return any(_added(start, part.form, entries, original) == now for start in (_prepared(host, part, text), text))
+        return any(
+            _added(start, part.form, entries, original) == now
+            for start in (_prepared(host, part, text), text)
+        )
     except MemorandaError:
         return False
 
 
-def _added(text: str, form: Format, entries: list[tuple[Slot, Entry]], original: bytes | None) -> bytes:
+def _added(
+    text: str, form: Format, entries: list[tuple[Slot, Entry]], original: bytes | None
+) -> bytes:
     for slot, entry in entries:
         text = put(form, text, slot, entry)
     return _encode(text, original)
@@ -244,7 +261,9 @@ def _completed(host: Host, text: str) -> str:
     if not isinstance(document, dict):
         return text
     missing = {key: value for key, value in host.required.items() if key not in document}
-    completed = "".join(f"{key}: {value}{newline_of(text)}" for key, value in missing.items()) + text
+    completed = (
+        "".join(f"{key}: {value}{newline_of(text)}" for key, value in missing.items()) + text
+    )
     if host.form.parse(completed) != {**missing, **document}:
         raise Unsupported(f"{' and '.join(missing)} are missing in it; write them into it by hand")
     return completed

@@ -120,7 +120,10 @@ def digest(session: Session) -> str | None:
     answers = [turn.text for turn in turns if turn.role == "assistant"]
     shown = prompts if len(prompts) <= _PROMPTS else [*prompts[:2], "…", *prompts[2 - _PROMPTS :]]
     project = f" in {session.project}" if session.project else ""
-    lines = [f"A session with {session.host}{project}. What was asked:", *(f"- {prompt}" for prompt in shown)]
+    lines = [
+        f"A session with {session.host}{project}. What was asked:",
+        *(f"- {prompt}" for prompt in shown),
+    ]
     if answers:
         lines.append(f"The last answer: {_cut(answers[-1], _ANSWER_CHARS)}")
     return "\n".join(lines)

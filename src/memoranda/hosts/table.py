@@ -68,7 +68,12 @@ def _opencode(server: Server) -> Entry:
 
 
 def _goose(server: Server) -> Entry:
-    about = {"name": NAME, "description": "Memory that all your agents share.", "type": "stdio", "enabled": True}
+    about = {
+        "name": NAME,
+        "description": "Memory that all your agents share.",
+        "type": "stdio",
+        "enabled": True,
+    }
     return {**about, "cmd": server.command, "args": [*server.args], "timeout": 300}
 
 
@@ -99,7 +104,10 @@ class Hooks:
     file: str
     # Told to a person who has to do something before the host runs them.
     note: str = ""
-    hooks: tuple[Hook, ...] = (Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd"))
+    hooks: tuple[Hook, ...] = (
+        Hook("session-start", "SessionStart"),
+        Hook("session-end", "SessionEnd"),
+    )
     # In which unit the host counts.
     units_per_second: int = 1
 
@@ -116,7 +124,11 @@ class Hooks:
         if hook.seconds is None:
             return None
         timeout = hook.seconds * self.units_per_second
-        return {"hooks": [{"type": "command", "command": server.hook(hook.event, host), "timeout": timeout}]}
+        return {
+            "hooks": [
+                {"type": "command", "command": server.hook(hook.event, host), "timeout": timeout}
+            ]
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +172,24 @@ class Host:
 
     def slot(self, document: Any) -> Slot:
         """Where the entry is, or goes, in what the file says."""
-        return next((each for each in self.slots if each.within(document) is not None), self.slots[-1])
+        return next(
+            (each for each in self.slots if each.within(document) is not None), self.slots[-1]
+        )
 
 
 class Machine:
     """Where programs keep their files here."""
 
-    def __init__(self, home: Path, environment: Mapping[str, str], system: str = sys.platform) -> None:
+    def __init__(
+        self, home: Path, environment: Mapping[str, str], system: str = sys.platform
+    ) -> None:
         self.system = system
         self._environment = environment
         config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-        apps = {"darwin": home / "Library" / "Application Support", "win32": Path(environment.get("APPDATA") or home)}
+        apps = {
+            "darwin": home / "Library" / "Application Support",
+            "win32": Path(environment.get("APPDATA") or home),
+        }
         self._folders = {"home": home, "config": config, "apps": apps.get(system, config)}
         for name, (variable, usual) in _MOVED.items():
             self._folders[name] = Path(environment.get(variable) or home / usual)
@@ -216,7 +235,11 @@ HOSTS: Final[Sequence[Host]] = (
         signs=("{apps}/Claude",),
     ),
     Host(
-        name="cursor", title="Cursor", files=("{home}/.cursor/mcp.json",), signs=("{home}/.cursor",), program="cursor"
+        name="cursor",
+        title="Cursor",
+        files=("{home}/.cursor/mcp.json",),
+        signs=("{home}/.cursor",),
+        program="cursor",
     ),
     Host(
         name="vscode",
@@ -312,7 +335,9 @@ HOSTS: Final[Sequence[Host]] = (
     Host(
         name="cline",
         title="Cline in VS Code",
-        files=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",),
+        files=(
+            "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        ),
         signs=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev",),
     ),
     Host(
@@ -335,4 +360,6 @@ RULES_FORM: Final = MarkedText()
 def hook_of(host: str, event: str) -> Hook | None:
     """Return the hook of a host for an event of ours; None if the host has none, or is not one of these."""
     hooks = next((row.hooks for row in HOSTS if row.name == host), None)
-    return None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)
+    return (
+        None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)
+    )

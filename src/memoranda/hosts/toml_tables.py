@@ -25,7 +25,10 @@ class TomlTables:
     def put(self, text: str, slot: Slot, value: Entry) -> str:
         newline, text = newline_of(text), self.take(text, slot)
         header = ".".join((*slot.path, slot.name))
-        lines = [f"[{header}]", *(f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())]
+        lines = [
+            f"[{header}]",
+            *(f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in value.items()),
+        ]
         before = text if not text or text.endswith("\n") else text + newline
         return (before + newline if before else "") + newline.join(lines) + newline
 

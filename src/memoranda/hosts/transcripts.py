@@ -106,7 +106,9 @@ def _after_spaces(text: str, at: int) -> int:
 def _closing(text: str, tag: re.Match[str]) -> re.Match[str] | None:
     """Return the tag that closes a block, which may hold others of its name."""
     depth = 0
-    for bracket in re.compile(rf"<(/?){re.escape(tag[1])}(?:\s[^<>]*)?>").finditer(text, tag.start()):
+    for bracket in re.compile(rf"<(/?){re.escape(tag[1])}(?:\s[^<>]*)?>").finditer(
+        text, tag.start()
+    ):
         depth += -1 if bracket[1] else 1
         if depth == 0:
             return bracket
@@ -116,10 +118,16 @@ def _closing(text: str, tag: re.Match[str]) -> re.Match[str] | None:
 def _session_entries(path: Path) -> list[dict[str, Any]]:
     """Return the entries of all files of a session, the oldest first; nothing else than files is read."""
     name = _GEMINI_FILE.fullmatch(path.name)
-    paths = [path] if name is None else sorted(path.parent.glob(f"session-*-{name[1]}.jsonl"))[-FILES_LIMIT:]
+    paths = (
+        [path]
+        if name is None
+        else sorted(path.parent.glob(f"session-*-{name[1]}.jsonl"))[-FILES_LIMIT:]
+    )
     files = {file: list(_entries(file)) for file in paths if file.is_file()}
     session = _session_id(files.get(path, []))
-    return [entry for entries in files.values() if _session_id(entries) == session for entry in entries]
+    return [
+        entry for entries in files.values() if _session_id(entries) == session for entry in entries
+    ]
 
 
 def _session_id(entries: list[dict[str, Any]]) -> object:
@@ -158,7 +166,9 @@ def _turn(entry: Entry) -> Turn | None:
     if any(entry.get(flag) for flag in _FLAGS):
         return None
     for message in (entry, entry.get("message"), entry.get("payload")):
-        if isinstance(message, dict) and (role := _ROLES.get(str(message.get("role") or message.get("type")))):
+        if isinstance(message, dict) and (
+            role := _ROLES.get(str(message.get("role") or message.get("type")))
+        ):
             text = "" if _is_made_up(message) else _text_of(message, role)
             if text:
                 return Turn(role, text)
@@ -191,10 +201,19 @@ def _texts(content: object) -> Iterator[str]:
 
 def _codex_turns(entries: list[dict[str, Any]]) -> Iterator[Turn]:
     """Return the turns of a file of Codex; nothing of an agent that another agent started."""
-    payloads = [(entry.get("type"), entry["payload"]) for entry in entries if isinstance(entry.get("payload"), dict)]
-    if any(kind == "session_meta" and payload.get("thread_source", "user") != "user" for kind, payload in payloads):
+    payloads = [
+        (entry.get("type"), entry["payload"])
+        for entry in entries
+        if isinstance(entry.get("payload"), dict)
+    ]
+    if any(
+        kind == "session_meta" and payload.get("thread_source", "user") != "user"
+        for kind, payload in payloads
+    ):
         return
-    is_typed_marked = any(kind == "event_msg" and _typed_item(payload) is not None for kind, payload in payloads)
+    is_typed_marked = any(
+        kind == "event_msg" and _typed_item(payload) is not None for kind, payload in payloads
+    )
     for kind, payload in payloads:
         if kind == "event_msg" and (typed := _typed_item(payload)):
             yield Turn("user", typed)
@@ -209,7 +228,11 @@ def _typed_item(payload: Entry) -> str | None:
     if payload.get("type") == "user_message":
         return _text_of({"content": payload.get("message")}, "user")
     item = payload.get("item")
-    if payload.get("type") == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
+    if (
+        payload.get("type") == "item_completed"
+        and isinstance(item, dict)
+        and item.get("type") == "UserMessage"
+    ):
         return _text_of(item, "user")
     return None
 
@@ -221,7 +244,10 @@ def _without_host_parts(payload: Entry) -> Entry:
     content = payload.get("content")
     if payload.get("role") != "user" or not (isinstance(marks, list) and isinstance(content, list)):
         return payload
-    return {**payload, "content": [part for part, mark in zip(content, marks, strict=False) if _is_persons(mark)]}
+    return {
+        **payload,
+        "content": [part for part, mark in zip(content, marks, strict=False) if _is_persons(mark)],
+    }
 
 
 def _is_persons(mark: object) -> bool:

@@ -42,7 +42,9 @@ class YamlBlocks:
         if not children:
             rest = _EMPTY.fullmatch(lines[start].rstrip("\r\n")[len(key) + 1 :].strip())
             if rest is None:
-                raise InvalidInput(f"{key} is written in one line; write its entries in lines of their own")
+                raise InvalidInput(
+                    f"{key} is written in one line; write its entries in lines of their own"
+                )
             lines[start] = f"{key}:{'  ' + rest[1] if rest[1] else ''}{newline}"
         indent = _indent(children[0]) if children else "  "
         return "".join([*lines[:end], *_block(slot, value, indent, newline), *lines[end:]])

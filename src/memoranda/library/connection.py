@@ -39,8 +39,15 @@ class Connection:
 
     def __init__(self, url: str, key: str | None) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise InvalidInput(f"{url!r} is not the address of a server, such as http://127.0.0.1:8420")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.username
+            or parts.query
+        ):
+            raise InvalidInput(
+                f"{url!r} is not the address of a server, such as http://127.0.0.1:8420"
+            )
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json", "User-Agent": f"memoranda/{__version__}"}
@@ -70,7 +77,9 @@ class Connection:
         target = self._prefix + path + _encoded(query or {})
         data = body if body is None or isinstance(body, bytes) else dump(body)
         kind = {} if data is None else {"Content-Type": "application/json"}
-        status, said, raw = self._exchange(method, target, data, {**self._headers, **kind, **(headers or {})})
+        status, said, raw = self._exchange(
+            method, target, data, {**self._headers, **kind, **(headers or {})}
+        )
         if status < 400 and said.get_content_type() != "application/json":
             return Answer(status=status, headers=said, document=None, raw=raw)
         document = self._read(raw)
@@ -96,11 +105,17 @@ class Connection:
             raw = response.read(_ANSWER_BYTES_LIMIT + 1)
         except (OSError, HTTPException) as error:
             connection.close()
-            why = errors.words_of(error) if isinstance(error, OSError) else "it ended without an answer"
+            why = (
+                errors.words_of(error)
+                if isinstance(error, OSError)
+                else "it ended without an answer"
+            )
             raise StoreUnavailable(f"{self.url} does not answer: {why}") from None
         if len(raw) > _ANSWER_BYTES_LIMIT:
             connection.close()
-            raise StoreUnavailable(f"{self.url}: the answer is over the limit of {_ANSWER_BYTES_LIMIT} bytes")
+            raise StoreUnavailable(
+                f"{self.url}: the answer is over the limit of {_ANSWER_BYTES_LIMIT} bytes"
+            )
         if response.will_close or len(self._idle) >= _IDLE_LIMIT:
             connection.close()
         else:
@@ -125,7 +140,9 @@ class Connection:
         try:
             return parse(raw, max_bytes=_ANSWER_BYTES_LIMIT, max_depth=_DEPTH_LIMIT)
         except MemorandaError:
-            raise StoreUnavailable(f"{self.url} does not answer as a Memoranda server does") from None
+            raise StoreUnavailable(
+                f"{self.url} does not answer as a Memoranda server does"
+            ) from None
 
     def _error(self, status: int, headers: Message, document: Any) -> MemorandaError:
         said = document.get("error") if isinstance(document, dict) else None
@@ -134,7 +151,9 @@ class Connection:
 
             return openwop_error(document, retry_after_seconds=_seconds(headers.get("Retry-After")))
         if not isinstance(said, dict):
-            return StoreUnavailable(f"{self.url} does not answer as a Memoranda server does: status {status}")
+            return StoreUnavailable(
+                f"{self.url} does not answer as a Memoranda server does: status {status}"
+            )
         code, message = said.get("code"), str(said.get("message", ""))
         if isinstance(code, int):
             from memoranda.standards.oams.codes import error_of

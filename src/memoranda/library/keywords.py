@@ -65,12 +65,16 @@ class Listed(TypedDict, total=False):
 def check(given: Mapping[str, Any], known: type) -> None:
     """Raise TypeError for a keyword that there is not, as Python does where they are written out."""
     if unknown := sorted(given.keys() - known.__annotations__.keys()):
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; there are {', '.join(known.__annotations__)}")
+        raise TypeError(
+            f"unexpected keyword argument {unknown[0]!r}; there are {', '.join(known.__annotations__)}"
+        )
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords as a request says them: what was not said is left out."""
-    return {name: _said(value) for name, value in given.items() if value is not None and value != ()}
+    return {
+        name: _said(value) for name, value in given.items() if value is not None and value != ()
+    }
 
 
 def _said(value: object) -> object:
@@ -88,5 +92,7 @@ def moment(value: When) -> str:
     if isinstance(value, str):
         return value
     if value.tzinfo is None:
-        raise InvalidInput(f"{value.isoformat()} has no time zone; say datetime.now(UTC), or .astimezone()")
+        raise InvalidInput(
+            f"{value.isoformat()} has no time zone; say datetime.now(UTC), or .astimezone()"
+        )
     return format_instant(from_datetime(value))

@@ -71,11 +71,22 @@ class OamsMemories:
         return self.verbs.batch_store([{"namespace": default, **memory} for memory in memories])
 
     def recall(
-        self, /, query: str, *, namespace: str | Sequence[str] | None = None, k: int = 8, **where: Any
+        self,
+        /,
+        query: str,
+        *,
+        namespace: str | Sequence[str] | None = None,
+        k: int = 8,
+        **where: Any,
     ) -> Sequence[Memory]:
         """Return the best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
         names = [namespace] if namespace is None or isinstance(namespace, str) else namespace
-        request = {"query": query, "namespaces": [str(self.namespace(name)) for name in names], "k": k, **where}
+        request = {
+            "query": query,
+            "namespaces": [str(self.namespace(name)) for name in names],
+            "k": k,
+            **where,
+        }
         from memoranda.standards.oams.requests import RecallRequest
 
         return self.verbs.recall(RecallRequest.parse(request))
@@ -84,7 +95,9 @@ class OamsMemories:
         """Return one memory by its key, with the tag of its version."""
         return self.verbs.get(self.namespace(namespace), key)
 
-    def forget(self, key: str, *, namespace: str | None = None, if_match: str | None = None) -> None:
+    def forget(
+        self, key: str, *, namespace: str | None = None, if_match: str | None = None
+    ) -> None:
         """Take a memory out of every answer."""
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 class RemoteCal(RemoteVerbs, rows=OPERATIONS):
     """The query language over a server. The verbs that take a query are in the body: they load none of the language."""
 
-    def __call__(self, query: Given, params: Mapping[str, object] | None = None, **options: Any) -> dict[str, Any]:
+    def __call__(
+        self, query: Given, params: Mapping[str, object] | None = None, **options: Any
+    ) -> dict[str, Any]:
         """Return the answer to a query: `run`."""
         return self.run(query, params=params, **options)
 
-    def check(self, given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False) -> CheckResult:
+    def check(
+        self, given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False
+    ) -> CheckResult:
         """Return the first thing wrong with a query, if there is one."""
-        return cast("CheckResult", self._query("check", given, params=params, strict=strict).document)
+        return cast(
+            "CheckResult", self._query("check", given, params=params, strict=strict).document
+        )
 
     def run(
         self,
@@ -45,7 +51,12 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         return cast("dict[str, Any]", answer.document)
 
     def prepare(
-        self, given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False, **whose: Any
+        self,
+        given: Given,
+        *,
+        params: Mapping[str, object] | None = None,
+        strict: bool = False,
+        **whose: Any,
     ) -> dict[str, Any]:
         """Fix a query and describe its effects: {token, plan, tier, side_effects}."""
         answer = self._query("prepare", given, params=params, strict=strict, **whose)
@@ -62,7 +73,9 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
     ) -> Iterator[Event]:
         """Yield the events of an ASSEMBLE; a failure before the first is raised."""
         del raises
-        answer = self._query("stream", given, params=params, strict=strict, headers={"Accept": LINES}, **whose)
+        answer = self._query(
+            "stream", given, params=params, strict=strict, headers={"Accept": LINES}, **whose
+        )
         for line in answer.raw.splitlines():
             yield parse(line)
 
@@ -78,7 +91,14 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         **more: Any,
     ) -> Answer:
         query = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
-        fields = {"params": None if params is None else dict(params), "strict": strict or None, **more}
-        body = {"query": query, **{name: value for name, value in fields.items() if value is not None}}
+        fields = {
+            "params": None if params is None else dict(params),
+            "strict": strict or None,
+            **more,
+        }
+        body = {
+            "query": query,
+            **{name: value for name, value in fields.items() if value is not None},
+        }
         narrowed = {} if token is None else {"X-CAL-Token": token}
         return self._answer(verb, _body=body, _headers={**narrowed, **(headers or {})})

@@ -31,7 +31,12 @@ _BYTES: Final = {"Accept": f"{MEDIA_TYPE}, {SIGNED_MEDIA_TYPE}"}
 # Listings that can be continued: their cursors, a hundred bytes each, are kept for a caller who comes back.
 _CURSORS_LIMIT: Final = 1000
 # Fields of a request, and the parts of a selection that they state.
-_PARTS: Final = {"subject": "subject", "relation": "relation", "object": "object", "user_id": "user"}
+_PARTS: Final = {
+    "subject": "subject",
+    "relation": "relation",
+    "object": "object",
+    "user_id": "user",
+}
 # Verbs that a server does not offer, and the reason.
 NOT_OVER_A_WIRE: Final[Mapping[str, str]] = {
     "rotate_master_key": "its master key is every owner's; its operator rotates it: memoranda oms rotate-key"
@@ -51,7 +56,9 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         """Add a grain: its fields, or the bytes in which it travels."""
         return self._store("put", given, owner=owner)
 
-    def supersede(self, old_address: str, given: Given, *, justification: str | None = None) -> Stored:
+    def supersede(
+        self, old_address: str, given: Given, *, justification: str | None = None
+    ) -> Stored:
         """Replace a grain under its policy."""
         return self._store("supersede", given, address=old_address, justification=justification)
 
@@ -89,11 +96,17 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
 
     def find(self, request: FindRequest, *, owner: str | None = None) -> GrainPage:
         """Return grains that match, best first with a text, else in the order written."""
-        fields = {name: value for name, value in to_builtins(request, enc_hook=_type_name).items() if value is not None}
+        fields = {
+            name: value
+            for name, value in to_builtins(request, enc_hook=_type_name).items()
+            if value is not None
+        }
         answer = self._document("find", request=fields, owner=owner)
         results = tuple(
             FoundGrain(
-                stored=self._grain_in(result), score=result["score"], matched_fields=tuple(result["matched_fields"])
+                stored=self._grain_in(result),
+                score=result["score"],
+                matched_fields=tuple(result["matched_fields"]),
             )
             for result in answer["results"]
         )
@@ -142,20 +155,35 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     ) -> Iterator[tuple[bytes, IndexState]]:
         """Yield every grain that may leave, as it travels, with its index."""
         return reported(
-            lambda after: self.export_page(owner=owner, namespace=namespace, history=history, after=after), report
+            lambda after: self.export_page(
+                owner=owner, namespace=namespace, history=history, after=after
+            ),
+            report,
         )
 
     def export_page(
-        self, *, owner: str | None = None, namespace: str | None = None, history: bool = True, after: int = 0
+        self,
+        *,
+        owner: str | None = None,
+        namespace: str | None = None,
+        history: bool = True,
+        after: int = 0,
     ) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
         """Return a page of an export, the version after which the next begins, and the report of the page."""
-        answer = self._document("export_page", owner=owner, namespace=namespace, history=history, after=after or None)
-        page = [(base64_decode(grain["grain"]), IndexState(**grain["index"])) for grain in answer["grains"]]
+        answer = self._document(
+            "export_page", owner=owner, namespace=namespace, history=history, after=after or None
+        )
+        page = [
+            (base64_decode(grain["grain"]), IndexState(**grain["index"]))
+            for grain in answer["grains"]
+        ]
         return page, position(answer["next_cursor"]), Report.of(answer["report"])
 
     def set_hold(self, address: str, *, held: bool, reason: str = "") -> bool:
         """Put a legal hold on a grain, or lift it."""
-        answer = self._document("grain_hold" if held else "grain_release", address=address, reason=reason)
+        answer = self._document(
+            "grain_hold" if held else "grain_release", address=address, reason=reason
+        )
         return bool(answer["held"])
 
     def _grain_in(self, document: Mapping[str, Any]) -> StoredGrain:
@@ -163,15 +191,24 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         grain = codec.encode(document["grain"])
         if grain.address != document["content_address"]:
             return self.get(document["content_address"])
-        return _stored_grain({**document, "address": document["content_address"]}, grain, grain.blob)
+        return _stored_grain(
+            {**document, "address": document["content_address"]}, grain, grain.blob
+        )
 
 
 def _request(selection: Selection, **more: Any) -> FindRequest:
     """Return the request for a selection. Raises Unsupported for one that no request can state."""
     space = DEFAULT_NAMESPACE if selection.space == "" else selection.space
     fields: dict[str, Any] = {name: getattr(selection, part) for name, part in _PARTS.items()}
-    fields |= {"namespace": space, "session_id": selection.session, "current": selection.standing == "current", **more}
-    request = FindRequest.parse({name: value for name, value in fields.items() if value is not None})
+    fields |= {
+        "namespace": space,
+        "session_id": selection.session,
+        "current": selection.standing == "current",
+        **more,
+    }
+    request = FindRequest.parse(
+        {name: value for name, value in fields.items() if value is not None}
+    )
     if request.selection != selection:
         raise Unsupported("where: over a server, grains are found by what a FindRequest can say")
     return request

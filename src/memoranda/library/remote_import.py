@@ -60,7 +60,12 @@ class RemoteImport:
         if owner is not None:
             raise Unsupported("owner: the key decides whose memory it is")
         self._send_part = send
-        self._how: dict[str, Any] = {"adopt": adopt, "into": into, "restore": restore, "is_dry": is_dry}
+        self._how: dict[str, Any] = {
+            "adopt": adopt,
+            "into": into,
+            "restore": restore,
+            "is_dry": is_dry,
+        }
         self._label = label
         self._progress = progress
         self._report = report if report is not None else Report()
@@ -151,7 +156,9 @@ def item_document(item: Item) -> dict[str, Any]:
     if item.raw is not None:
         document["line"] = item.raw.decode("utf-8")
     else:
-        document["value"] = base64_encode(item.value) if isinstance(item.value, bytes) else item.value
+        document["value"] = (
+            base64_encode(item.value) if isinstance(item.value, bytes) else item.value
+        )
     if item.index is not DEFAULT:
         document["index"] = item.index.portable_fields()
     return document

@@ -39,9 +39,13 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             return self._default
         return parse_namespace(name if ":" in name else f"{self._default.owner}:{name}")
 
-    def store(self, value: Mapping[str, Any], *, if_match: str | None = None, if_absent: bool = False) -> Stored:
+    def store(
+        self, value: Mapping[str, Any], *, if_match: str | None = None, if_absent: bool = False
+    ) -> Stored:
         """Write one memory."""
-        answer = self._answer("store", value=dict(value), if_match=if_match, if_absent="*" if if_absent else None)
+        answer = self._answer(
+            "store", value=dict(value), if_match=if_match, if_absent="*" if if_absent else None
+        )
         return Stored(
             memory=answer.document,
             etag=_etag(answer.headers.get("ETag")),
@@ -54,10 +58,14 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         stored = self._document("batch_store", values=[dict(value) for value in values])
         return [Stored(memory=memory, etag="", result="stored") for memory in stored]
 
-    def recall(self, request: RecallRequest, *, consents: Sequence[Access] = ()) -> list[oams.Memory]:
+    def recall(
+        self, request: RecallRequest, *, consents: Sequence[Access] = ()
+    ) -> list[oams.Memory]:
         """Return the best memories for a query, each with its score."""
         if consents:
-            raise Unsupported("consents: over a server they are tokens, in the header X-OAMS-Consent")
+            raise Unsupported(
+                "consents: over a server they are tokens, in the header X-OAMS-Consent"
+            )
         return cast("list[oams.Memory]", self._document("recall", request=request))
 
     def get(self, namespace: Namespace, key: str) -> Shown:
@@ -72,18 +80,26 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
     def list_memories(self, request: ListRequest) -> Page:
         """Return a page of a namespace, last updated first."""
         tags = None if request.tag_filter is None else dump(list(request.tag_filter)).decode()
-        answer = self._document("list_memories", request=request.replace_fields(tag_filter=None), tags=tags)
+        answer = self._document(
+            "list_memories", request=request.replace_fields(tag_filter=None), tags=tags
+        )
         return Page(memories=answer["memories"], next_cursor=answer["next_cursor"])
 
     def export(
         self, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
     ) -> Iterator[tuple[bytes, oams.Memory]]:
         """Yield every current memory that may leave: the bytes of its line, and the memory in them."""
-        chosen = [self.namespace(name) for name in self.namespaces()] if namespaces is None else namespaces
+        chosen = (
+            [self.namespace(name) for name in self.namespaces()]
+            if namespaces is None
+            else namespaces
+        )
         for namespace in chosen:
             yield from self._export(namespace, report)
 
-    def _export(self, namespace: Namespace, report: Report | None) -> Iterator[tuple[bytes, oams.Memory]]:
+    def _export(
+        self, namespace: Namespace, report: Report | None
+    ) -> Iterator[tuple[bytes, oams.Memory]]:
         return reported(lambda after: self.export_page(namespace, after=after), report)
 
     def export_page(
@@ -108,7 +124,9 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         """Run one strategy over a namespace."""
         chosen = Options() if options is None else options
         if writer is not None or chosen.count is not Options().count:
-            raise Unsupported("writer and count: what words results and counts tokens is the server's")
+            raise Unsupported(
+                "writer and count: what words results and counts tokens is the server's"
+            )
         return self._dream(
             namespace=str(namespace),
             strategy=strategy,
@@ -139,9 +157,13 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             for output in answer.pop("outputs")
         )
         is_dry = answer.pop("dry_run")
-        lists: dict[str, Any] = {name: tuple(answer.pop(name)) for name in ("taken_back", "left_out")}
+        lists: dict[str, Any] = {
+            name: tuple(answer.pop(name)) for name in ("taken_back", "left_out")
+        }
         names = ("run_id", "namespace", "strategy", "inputs", "stayed")
-        return DreamRun(**{name: answer[name] for name in names}, **lists, outputs=outputs, is_dry=is_dry)
+        return DreamRun(
+            **{name: answer[name] for name in names}, **lists, outputs=outputs, is_dry=is_dry
+        )
 
     def undo(self, run_id: str) -> Undone:
         """Undo a consolidation."""

@@ -10,7 +10,12 @@ from memoranda.errors import NotFound, WorkflowError
 from memoranda.library.remote_verbs import RemoteVerbs
 from memoranda.model.instant import Instant
 from memoranda.service.openwop.commitments import Commitment
-from memoranda.service.openwop.distill import Compacted, Consolidated, Distilled, TokenBudgetExceededError
+from memoranda.service.openwop.distill import (
+    Compacted,
+    Consolidated,
+    Distilled,
+    TokenBudgetExceededError,
+)
 from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop.entry import Draft, Entry, ListOptions
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
@@ -40,7 +45,9 @@ NOT_OVER_A_WIRE: Final[Mapping[str, str]] = {
 class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     """openwop over a server."""
 
-    def discovery(self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
+    def discovery(
+        self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
         """Return the server's claims; it knows itself whether it is attended."""
         del is_attended, fixtures
         return dict(self._server.get("/.well-known/openwop"))
@@ -62,7 +69,9 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         ids = self._document("put_entries", ref=ref, drafts=drafts)["ids"]
         return [self._document("get_entry", ref=ref, entry_id=entry_id) for entry_id in ids]
 
-    def fire_commitment(self, commitment_id: str, *, condition: str | None = None) -> tuple[Event | None, Commitment]:
+    def fire_commitment(
+        self, commitment_id: str, *, condition: str | None = None
+    ) -> tuple[Event | None, Commitment]:
         """Fire a commitment as if its condition held now; None if it was fired for this already."""
         answer = self._document("fire_commitment", commitment_id=commitment_id, condition=condition)
         return answer.get("event"), Commitment.of(answer["commitment"])
@@ -89,7 +98,12 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         metadata: Mapping[str, Any] | None = None,
     ) -> Run:
         """Begin a host's run; its view of the store is the present one."""
-        fields = {"workflow_id": workflow_id, "run_id": run_id, "agent": agent, "metadata": metadata}
+        fields = {
+            "workflow_id": workflow_id,
+            "run_id": run_id,
+            "agent": agent,
+            "metadata": metadata,
+        }
         return self._run(self._document("begin_run", **fields, tags=tags or None)["runId"])
 
     def _run(self, run_id: str) -> Run:
@@ -115,7 +129,9 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
 
     def fork(self, run_id: str, *, mode: str, from_seq: int) -> Run:
         """Start another run with the facts of this one."""
-        return self._run(self._document("fork", run_id=run_id, mode=mode, from_seq=from_seq)["runId"])
+        return self._run(
+            self._document("fork", run_id=run_id, mode=mode, from_seq=from_seq)["runId"]
+        )
 
     def runs(self, *, before: Instant | RunPlace | None = None, limit: int = MAX_RUNS) -> list[Run]:
         """Return the runs, the last started first: before an instant, or after a position in the list."""
@@ -166,13 +182,21 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         of_archives: bool = False,
     ) -> Distilled:
         """Make an archive of a ref within a budget of tokens."""
-        how = {"token_budget": token_budget, "texts": None if given is None else list(given), "run_id": run_id}
+        how = {
+            "token_budget": token_budget,
+            "texts": None if given is None else list(given),
+            "run_id": run_id,
+        }
         try:
-            answer = self._pass("distillation", ref, **how, is_indexed=is_indexed, of_archives=of_archives)
+            answer = self._pass(
+                "distillation", ref, **how, is_indexed=is_indexed, of_archives=of_archives
+            )
         except WorkflowError as error:
             if error.openwop_code != TOKEN_BUDGET_EXCEEDED:
                 raise
-            budget, least = (int(str(error.details[name])) for name in ("budget", "minimumRequired"))
+            budget, least = (
+                int(str(error.details[name])) for name in ("budget", "minimumRequired")
+            )
             raise TokenBudgetExceededError(budget, least) from None
         index = answer.get("index")
         return Distilled(

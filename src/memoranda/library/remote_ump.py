@@ -17,7 +17,12 @@ from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.capability import MAX_RECALL
-from memoranda.standards.ump.requests import MAX_EXPORT_IDS, RecallRequest, RehydrateRequest, ReviseRequest
+from memoranda.standards.ump.requests import (
+    MAX_EXPORT_IDS,
+    RecallRequest,
+    RehydrateRequest,
+    ReviseRequest,
+)
 from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
@@ -50,7 +55,9 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         """Return all versions of a memory, oldest first."""
         return list(_paged(lambda after: self.history_page(name, after=after)))
 
-    def history_page(self, name: str, *, after: int = 0) -> tuple[list[dict[str, object]], int | None]:
+    def history_page(
+        self, name: str, *, after: int = 0
+    ) -> tuple[list[dict[str, object]], int | None]:
         """Return as many versions as fit into an answer, after a number of them."""
         answer = self._document("history_page", name=name, after=after or None)
         return answer["versions"], position(answer.get("next_cursor"))
@@ -68,7 +75,10 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
             # UMP §3.5 replaces a body as one value, so a new text alone would lose the data.
             body: dict[str, Any] = dict(drop_original(self.get(name))["body"])
             parts = {"text": text, "structured": None if structured is None else dict(structured)}
-            changes["body"] = {**body, **{part: value for part, value in parts.items() if value is not None}}
+            changes["body"] = {
+                **body,
+                **{part: value for part, value in parts.items() if value is not None},
+            }
         revised: Revised = self.revise(ReviseRequest.parse({"id": name, "patch": changes}))
         return revised
 
@@ -88,15 +98,21 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
         answer = self._document("for_prompt", request=request)
         dropped = tuple((memory["id"], memory["reason"]) for memory in answer.get("dropped", ()))
-        return RehydratedBlock(text=answer["text"], injected=tuple(answer["injected"]), dropped=dropped)
+        return RehydratedBlock(
+            text=answer["text"], injected=tuple(answer["injected"]), dropped=dropped
+        )
 
     def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
         """Return records as such a block with short ids."""
         from memoranda.standards.ump.rehydrate import frame_records
 
-        return frame_records(records, self.short_ids([record["id"] for record in records]), max_chars=max_chars)
+        return frame_records(
+            records, self.short_ids([record["id"] for record in records]), max_chars=max_chars
+        )
 
-    def list_records(self, *, after: int = 0, limit: int = 50, **where: Any) -> tuple[list[Record], int | None]:
+    def list_records(
+        self, *, after: int = 0, limit: int = 50, **where: Any
+    ) -> tuple[list[Record], int | None]:
         """Return what is current, last updated first. A server's pages are shorter than `limit` may be."""
         records: list[Record] = []
         following: int | None = after
@@ -133,7 +149,8 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def _suspect_page(self, verb: str, after: int) -> SuspectPage:
         answer = self._document(verb, after=after or None)
         return SuspectPage(
-            suspects=read_result(answer["suspects"], list[Suspect]), next=position(answer["next_cursor"])
+            suspects=read_result(answer["suspects"], list[Suspect]),
+            next=position(answer["next_cursor"]),
         )
 
     def suspects_beside(self) -> Iterator[SuspectBeside]:
@@ -144,7 +161,8 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         """Return some of them: all files first, then the logs."""
         answer = self._document("suspects_beside_page", after=after or None)
         return BesidePage(
-            suspects=read_result(answer["suspects"], list[SuspectBeside]), next=position(answer["next_cursor"])
+            suspects=read_result(answer["suspects"], list[SuspectBeside]),
+            next=position(answer["next_cursor"]),
         )
 
     # --- feed, audit, checks -----------------------------------------------------------------------------------------
@@ -156,12 +174,16 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def changes(self, scope: Mapping[str, str], after: int) -> FeedPage:
         """Return the next changes in a scope."""
         answer = self._document("changes", **scope, after=after)
-        return FeedPage(**{**answer, "events": tuple(ChangeEvent(**event) for event in answer["events"])})
+        return FeedPage(
+            **{**answer, "events": tuple(ChangeEvent(**event) for event in answer["events"])}
+        )
 
     def audit_verify(self, owner: str | None = None) -> ChainReport:
         """Check the whole audit chain."""
         answer = self._document("audit_verify", owner=owner)
-        return ChainReport(**{"broken_at" if name == "brokenAt" else name: value for name, value in answer.items()})
+        return ChainReport(
+            **{"broken_at" if name == "brokenAt" else name: value for name, value in answer.items()}
+        )
 
     def verify(self, *, owner: str | None = None, progress: Progress | None = None) -> VerifyReport:
         """Check every signature, the audit chain and the database."""
@@ -183,13 +205,20 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         """Yield every record that may leave, in the order written; or those of the given ids."""
         if names is None:
             return reported(lambda after: self.export_page(after=after, **which), report)
-        parts = [list(names[first : first + MAX_EXPORT_IDS]) for first in range(0, len(names), MAX_EXPORT_IDS)]
+        parts = [
+            list(names[first : first + MAX_EXPORT_IDS])
+            for first in range(0, len(names), MAX_EXPORT_IDS)
+        ]
         return (record for part in parts for record in self._export_named(part, report, **which))
 
-    def _export_named(self, names: list[str], report: Report | None, **which: Any) -> Iterator[Record]:
+    def _export_named(
+        self, names: list[str], report: Report | None, **which: Any
+    ) -> Iterator[Record]:
         return reported(lambda _: self._export(names=names, **which), report)
 
-    def export_page(self, *, after: int = 0, **which: Any) -> tuple[list[Record], int | None, Report]:
+    def export_page(
+        self, *, after: int = 0, **which: Any
+    ) -> tuple[list[Record], int | None, Report]:
         """Return a page of an export, the version after which the next begins, and the report of the page."""
         return self._export(after=after or None, **which)
 
@@ -206,17 +235,23 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def _own_tenant(self) -> str:
         return str(self._document("stats")["owner"])
 
-    def import_part(self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any) -> Part:
+    def import_part(
+        self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any
+    ) -> Part:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import item_document
         from memoranda.service.exchange import Part
 
         documents = [item_document(item) for item in items]
-        answer = self._document("import_part", items=documents, into=None if into is None else str(into), **how)
+        answer = self._document(
+            "import_part", items=documents, into=None if into is None else str(into), **how
+        )
         waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
         return Part(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
 
-    def undo_import(self, name: str | None = None, *, progress: Progress | None = None) -> UndoneImport:
+    def undo_import(
+        self, name: str | None = None, *, progress: Progress | None = None
+    ) -> UndoneImport:
         """Undo an import; by default the last."""
         from memoranda.service.imports import UndoneImport
 
@@ -231,7 +266,11 @@ def _ranked(answer: Mapping[str, Any]) -> list[Ranked]:
     results = []
     for result in answer["results"]:
         explanation = result.pop("explanation", None)
-        reasons = None if explanation is None else {name: Reason(**part) for name, part in explanation.items()}
+        reasons = (
+            None
+            if explanation is None
+            else {name: Reason(**part) for name, part in explanation.items()}
+        )
         results.append(Ranked(**result, reasons=reasons))
     return results
 
@@ -244,7 +283,9 @@ def _paged(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Itera
         yield from items
 
 
-def reported(page_after: Callable[[int], tuple[Sequence[T], int | None, Report]], report: Report | None) -> Iterator[T]:
+def reported(
+    page_after: Callable[[int], tuple[Sequence[T], int | None, Report]], report: Report | None
+) -> Iterator[T]:
     """Yield the items of all pages of an export, and add up their reports."""
 
     def items_after(after: int) -> tuple[Sequence[T], int | None]:
@@ -256,7 +297,9 @@ def reported(page_after: Callable[[int], tuple[Sequence[T], int | None, Report]]
     return _paged(items_after)
 
 
-def _counted(page_after: Callable[..., SuspectPage], progress: Progress | None) -> Iterator[Suspect]:
+def _counted(
+    page_after: Callable[..., SuspectPage], progress: Progress | None
+) -> Iterator[Suspect]:
     """Yield the items of all pages; progress counts those found, because a server does not tell how many it read."""
     count = 0
 

@@ -42,7 +42,9 @@ class RemoteVerbs:
     def __init__(self, server: Connection) -> None:
         self._server = server
 
-    def __init_subclass__(cls, *, rows: Iterable[Row], refused: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init_subclass__(
+        cls, *, rows: Iterable[Row], refused: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init_subclass__()
         cls._refused, cls._routes = refused, {}
         for row in rows:
@@ -52,7 +54,13 @@ class RemoteVerbs:
                 setattr(cls, verb, RemoteVerb(verb, routes))
 
     def _answer(
-        self, name: str, /, *, _body: object = None, _headers: Mapping[str, str] | None = None, **arguments: Any
+        self,
+        name: str,
+        /,
+        *,
+        _body: object = None,
+        _headers: Mapping[str, str] | None = None,
+        **arguments: Any,
     ) -> Answer:
         """Return the answer to a verb with these arguments, or to an operation without a verb.
 
@@ -61,7 +69,11 @@ class RemoteVerbs:
         routes = self._routes[name]
         has_parameters = bool(routes[0].verb and arguments)
         parameters = parameters_of(routes[0]) if has_parameters else {}
-        sent = {key: as_json(value, parameters.get(key)) for key, value in arguments.items() if value is not None}
+        sent = {
+            key: as_json(value, parameters.get(key))
+            for key, value in arguments.items()
+            if value is not None
+        }
         return send(self._server, route_for(routes, sent), sent, body=_body, headers=_headers)
 
     def _document(self, name: str, /, **arguments: Any) -> Any:
@@ -93,7 +105,11 @@ class RemoteVerb:
         function, _ = function_of(self._routes[0].table, self._name)
         parameters, kind = parameters_of(self._routes[0]), _result_type(function)
         signature = inspect.Signature(list(parameters.values()))
-        further = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+        further = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD
+        ]
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(signature.bind(*args, **keywords).arguments)
@@ -139,14 +155,20 @@ def route_for(routes: list[Row], arguments: Arguments) -> Row:
     """Return the route with the longest path that the arguments fill."""
     if len(routes) == 1:
         return routes[0]
-    fitting = [row for row in routes if by_field(row, arguments).keys() >= set(_NAME.findall(row.path))]
+    fitting = [
+        row for row in routes if by_field(row, arguments).keys() >= set(_NAME.findall(row.path))
+    ]
     return max(fitting or routes, key=lambda row: len(_NAME.findall(row.path)))
 
 
 def by_field(row: Row, arguments: Arguments) -> dict[str, Any]:
     """Return arguments by the names that they have in the path and in the request."""
     asks = row.asks
-    encoded = {} if asks is None else dict(zip(asks.__struct_fields__, asks.__struct_encode_fields__, strict=True))
+    encoded = (
+        {}
+        if asks is None
+        else dict(zip(asks.__struct_fields__, asks.__struct_encode_fields__, strict=True))
+    )
     fields: dict[str, Any] = {}
     for parameter, value in arguments.items():
         if parameter == row.request and isinstance(value, dict):
@@ -185,7 +207,9 @@ def send(
         return quote(str(fields.pop(match[1])), safe="/" if match[1] == _WITH_SLASHES else "")
 
     path = _NAME.sub(name_in_path, row.path)
-    conditions = {header: arguments[name] for name, header in row.conditions.items() if name in arguments}
+    conditions = {
+        header: arguments[name] for name, header in row.conditions.items() if name in arguments
+    }
     conditions |= headers or {}
     if body is not None or row.method in ("GET", "DELETE"):
         return server.ask(row.method, path, body, query=as_query(fields), headers=conditions)
@@ -198,7 +222,11 @@ def send(
 
 def as_query(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields as a query writes them; it has words for flags."""
-    flags = {name: "true" if value else "false" for name, value in fields.items() if isinstance(value, bool)}
+    flags = {
+        name: "true" if value else "false"
+        for name, value in fields.items()
+        if isinstance(value, bool)
+    }
     return {**fields, **flags}
 
 
@@ -214,5 +242,8 @@ def read_result(document: Any, kind: Any) -> Any:
         return of(document)
     types = inspect.get_annotations(kind)
     return kind(
-        **{name: tuple(value) if str(types[name]).startswith("tuple") else value for name, value in document.items()}
+        **{
+            name: tuple(value) if str(types[name]).startswith("tuple") else value
+            for name, value in document.items()
+        }
     )

@@ -50,8 +50,12 @@ class Memory:
     @property
     def tags(self) -> tuple[str, ...]:
         """What it is filed under."""
-        about = (each["target"] for each in self.record.get("relations", ()) if each["type"] == "about")
-        return tuple(target.removeprefix(TAG_PREFIX) for target in about if target.startswith(TAG_PREFIX))
+        about = (
+            each["target"] for each in self.record.get("relations", ()) if each["type"] == "about"
+        )
+        return tuple(
+            target.removeprefix(TAG_PREFIX) for target in about if target.startswith(TAG_PREFIX)
+        )
 
     @property
     def structured(self) -> Mapping[str, Any]:
@@ -111,7 +115,9 @@ def hit(found: Ranked) -> Hit:
     """What was found, for a program."""
     explained = None
     if found.reasons is not None:
-        explained = {name: {"part": each.part, "rank": each.rank} for name, each in found.reasons.items()}
+        explained = {
+            name: {"part": each.part, "rank": each.rank} for name, each in found.reasons.items()
+        }
     return Hit(found.record, score=found.score, signals=found.signals, explanation=explained)
 
 

@@ -80,7 +80,9 @@ def decode(stored: bytes) -> Bounds:
     try:
         return _DECODER.decode(stored)
     except msgspec.MsgspecError as error:
-        raise StoreCorrupt("what binds a memory cannot be read any more; run 'memoranda verify'") from error
+        raise StoreCorrupt(
+            "what binds a memory cannot be read any more; run 'memoranda verify'"
+        ) from error
 
 
 def beyond(earlier: Bounds, own: Bounds) -> Bounds:
@@ -91,7 +93,9 @@ def beyond(earlier: Bounds, own: Bounds) -> Bounds:
         user="" if own.user else earlier.user,
         agent="" if own.agent else earlier.agent,
         session="" if own.session else earlier.session,
-        visibility=earlier.visibility if _is_wider(own.visibility, earlier.visibility) else FREE.visibility,
+        visibility=earlier.visibility
+        if _is_wider(own.visibility, earlier.visibility)
+        else FREE.visibility,
         exportable=earlier.exportable or not own.exportable,
         redact=() if set(earlier.redact) <= set(own.redact) else earlier.redact,
         expires=ends if is_later else None,

@@ -30,7 +30,9 @@ def existing_day(year: int, month: int, day: int) -> date | None:
 
 def days_after(day: date, count: int) -> date:
     """Return the day that is so many days later, or earlier if the count is negative."""
-    return date.fromordinal(min(max(day.toordinal() + count, FIRST_DAY.toordinal()), LAST_DAY.toordinal()))
+    return date.fromordinal(
+        min(max(day.toordinal() + count, FIRST_DAY.toordinal()), LAST_DAY.toordinal())
+    )
 
 
 def months_after(day: date, count: int) -> date:

@@ -34,7 +34,9 @@ def next_after(expression: str, at: int, timezone: str = "UTC") -> int:
     try:
         return from_datetime(next(_read(expression, to_datetime(at).astimezone(zone(timezone)))))
     except (StopIteration, OverflowError, ValueError):
-        raise InvalidInput(f"the schedule “{' '.join(expression.split())}” does not come again") from None
+        raise InvalidInput(
+            f"the schedule “{' '.join(expression.split())}” does not come again"
+        ) from None
 
 
 def check_cron(expression: str, timezone: str = "UTC") -> None:
@@ -63,7 +65,9 @@ def zone(name: str) -> tzinfo:
 
 def _read(expression: str, start: datetime) -> CronSim:
     if len(expression) > EXPRESSION_CHARS_LIMIT:
-        raise InvalidInput(f"a cron expression has at most {EXPRESSION_CHARS_LIMIT} characters, not {len(expression)}")
+        raise InvalidInput(
+            f"a cron expression has at most {EXPRESSION_CHARS_LIMIT} characters, not {len(expression)}"
+        )
     fields = expression.upper().split()
     if len(fields) != FIELDS:
         raise InvalidInput(

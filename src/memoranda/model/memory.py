@@ -228,7 +228,9 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same as stored; what a process made of it besides does not count."""
-        return isinstance(other, Version) and all(getattr(self, name) == getattr(other, name) for name in _STORED)
+        return isinstance(other, Version) and all(
+            getattr(self, name) == getattr(other, name) for name in _STORED
+        )
 
     def __ne__(self, other: object) -> bool:
         # A struct has one of its own, which would ask whether they are one object.

@@ -43,4 +43,9 @@ def unwrap(holder: object) -> Document | None:
         data = base64_decode(native["data"])
     except ValueError:
         return None
-    return Document(standard=native["standard"], name=native["name"], media_type=native["media_type"], native=data)
+    return Document(
+        standard=native["standard"],
+        name=native["name"],
+        media_type=native["media_type"],
+        native=data,
+    )

@@ -16,7 +16,9 @@ _NO_NAME: Final = re.compile(r"…|\.\.\.|[<>]|\s")
 def check_owner(name: str, where: str) -> None:
     """Refuse a name that was copied from an example, or that is no DID although it begins like one."""
     if _NO_NAME.search(name) or not name.isprintable():
-        raise InvalidInput(f"{where}: {name!r} is a placeholder, or not in one piece; give the whole name")
+        raise InvalidInput(
+            f"{where}: {name!r} is a placeholder, or not in one piece; give the whole name"
+        )
     if name.startswith("did:") and _DID.fullmatch(name) is None:
         raise InvalidInput(f"{where}: {name!r} is not a DID such as did:key:z6Mk…")
 

@@ -144,7 +144,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def questions(self) -> list[Test]:
         """Everything that is asked of single fields, as tests."""
         said = {"subject": self.subject, "relation": self.relation, "object": self.object}
-        found: list[Test] = [IsOneOf(name=name, texts=(text,)) for name, text in said.items() if text is not None]
+        found: list[Test] = [
+            IsOneOf(name=name, texts=(text,)) for name, text in said.items() if text is not None
+        ]
         found += [IsOneOf(name="label", texts=(tag,)) for tag in self.tags]
         if self.since is not None:
             found.append(Compares(name="updated", operator=">=", number=self.since))

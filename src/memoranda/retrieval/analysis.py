@@ -8,7 +8,9 @@ from typing import Final
 from memoranda.retrieval.languages import fold
 
 # "Ada: …", "Ada Lovelace: …": up to three words that begin with a capital, as chats are written down.
-_SPEAKER: Final = re.compile(r"(?P<first>[^\W\d_a-z][\w'’.-]{0,40})(?: [^\W\d_a-z][\w'’.-]{0,40}){0,2}: ")
+_SPEAKER: Final = re.compile(
+    r"(?P<first>[^\W\d_a-z][\w'’.-]{0,40})(?: [^\W\d_a-z][\w'’.-]{0,40}){0,2}: "
+)
 _NAME: Final = re.compile(r"[^\W\d_]{2,40}")
 # A subject is a person when it says so, or is written as a name: "zeppelin" is none.
 _PERSONS: Final = ("person", "people", "user", "contact")

@@ -41,7 +41,11 @@ NOTHING: Final = Indexed({}, 0)
 
 
 def marks_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
-    return VISIBILITY_BITS[visibility] | (REDACTED_BIT if redacted else 0) | (LASTING_BIT if lasting else 0)
+    return (
+        VISIBILITY_BITS[visibility]
+        | (REDACTED_BIT if redacted else 0)
+        | (LASTING_BIT if lasting else 0)
+    )
 
 
 class Entry(NamedTuple):

@@ -58,7 +58,9 @@ def exact_in(question: str) -> Exact:
 
 def plain(text: str) -> str:
     """A text as its words, folded, with a space between two; every sign of a script without spaces is one."""
-    spaced = unspaced().sub(lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text))
+    spaced = unspaced().sub(
+        lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text)
+    )
     return " ".join(fold(word) for word in WORD.findall(spaced))
 
 

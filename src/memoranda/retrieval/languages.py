@@ -48,7 +48,13 @@ CODES: Final = tuple(_STEMMERS)
 LANGUAGES: Final = tuple(sorted((*CODES, "ja", "ko", "th", "zh")))
 _ALIASES: Final = {"nb": "no", "nn": "no"}
 # By the name of one of a text's letters, where a script is of one language or of most who write it.
-_SCRIPTS: Final = {"CYRILLIC": "ru", "GREEK": "el", "ARABIC": "ar", "DEVANAGARI": "hi", "TAMIL": "ta"}
+_SCRIPTS: Final = {
+    "CYRILLIC": "ru",
+    "GREEK": "el",
+    "ARABIC": "ar",
+    "DEVANAGARI": "hi",
+    "TAMIL": "ta",
+}
 
 _LITTLE: Final = {
     "en": """
@@ -151,7 +157,11 @@ def known_language(tag: str) -> str:
     """The language that a tag such as "de-CH" or "German" stands for; empty where there is no stemmer of it."""
     code = tag.strip().lower().replace("_", "-").partition("-")[0]
     code = _ALIASES.get(code, code)
-    return code if code in NUMBERS else next((each for each, name in _STEMMERS.items() if name == code), "")
+    return (
+        code
+        if code in NUMBERS
+        else next((each for each, name in _STEMMERS.items() if name == code), "")
+    )
 
 
 def language_of(folded: Iterable[str], text: str, *, least: int = 2) -> str:

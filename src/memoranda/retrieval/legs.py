@@ -156,7 +156,9 @@ class _Texts:
         self.words, self._lengths, self._links = words, lengths, links
         self._marks: dict[int, Flags] = {}
         held = enumerate(words.held)
-        self.holding = [0 if each is None else self._count(word, len(each.places)) for word, each in held]
+        self.holding = [
+            0 if each is None else self._count(word, len(each.places)) for word, each in held
+        ]
 
     def _count(self, word: int, places: int) -> int:
         """How many texts hold a word; kept for those who see the same."""
@@ -228,13 +230,17 @@ class _Texts:
 class _Bm25:
     """How much words weigh in one kind of text."""
 
-    def __init__(self, b: float, texts: Sequence[_Texts], words: int, *, docs: int, length: float) -> None:
+    def __init__(
+        self, b: float, texts: Sequence[_Texts], words: int, *, docs: int, length: float
+    ) -> None:
         self.mean_length = max(1.0, length / max(1, docs))
         self.holding = np.zeros(words)
         for each in texts:
             self.holding += each.holding
         # The rarer, the more.
-        self.weights = np.log(1.0 + (np.maximum(docs, self.holding) - self.holding + 0.5) / (self.holding + 0.5))
+        self.weights = np.log(
+            1.0 + (np.maximum(docs, self.holding) - self.holding + 0.5) / (self.holding + 0.5)
+        )
         self._least, self._slope = np.float32(K1 * (1.0 - b)), np.float32(K1 * b / self.mean_length)
 
     def norms(self, lengths: Floats) -> Floats:
@@ -247,7 +253,10 @@ class _Bm25:
 
     def most(self, texts: Sequence[_Texts]) -> NDArray[np.float64]:
         """What no text gets for each word: not the shortest one that holds it as often as any."""
-        counts = np.array([max(each.most(word) for each in texts) for word in range(len(self.weights))], np.float64)
+        counts = np.array(
+            [max(each.most(word) for each in texts) for word in range(len(self.weights))],
+            np.float64,
+        )
         return (K1 + 1.0) * self.weights * counts / (counts + float(self._least))
 
 
@@ -258,7 +267,9 @@ class WordLeg:
     than such as together weigh less than the last of them need not be weighed: it counts for nothing.
     """
 
-    def __init__(self, texts: Sequence[_Texts], bm25: _Bm25, firsts: Sequence[Indexes] | None, *, size: int) -> None:
+    def __init__(
+        self, texts: Sequence[_Texts], bm25: _Bm25, firsts: Sequence[Indexes] | None, *, size: int
+    ) -> None:
         """`firsts`: some that are probably good; None: everything is weighed. `size`: how many may come back."""
         self._texts, self._bm25 = texts, bm25
         everything = range(len(bm25.weights))
@@ -266,7 +277,9 @@ class WordLeg:
             self.places = [each.holding_any(everything) for each in texts]
         else:
             words = self._needed(firsts)
-            self.places = [each.holding_any(words, some) for each, some in zip(texts, firsts, strict=True)]
+            self.places = [
+                each.holding_any(words, some) for each, some in zip(texts, firsts, strict=True)
+            ]
         self._scores = self.of(self.places)
         held = [_held_of(*each) for each in zip(texts, self.places, self._scores, strict=True)]
         self._holders, self._held = [places for places, _ in held], [scores for _, scores in held]
@@ -277,20 +290,30 @@ class WordLeg:
     def _needed(self, firsts: Sequence[Indexes]) -> list[int]:
         """The words without one of which nothing is among the best."""
         scores = np.concatenate(self.of(firsts))
-        held = [each.words.holders.take(places) for each, places in zip(self._texts, firsts, strict=True)]
+        held = [
+            each.words.holders.take(places)
+            for each, places in zip(self._texts, firsts, strict=True)
+        ]
         scores = scores[np.concatenate(held)]
         most = self._bm25.most(self._texts)
         lightest_first = most.argsort()
-        least = float(np.partition(scores, -LEG_LIMIT)[-LEG_LIMIT]) if len(scores) >= LEG_LIMIT else 0.0
+        least = (
+            float(np.partition(scores, -LEG_LIMIT)[-LEG_LIMIT]) if len(scores) >= LEG_LIMIT else 0.0
+        )
         is_needed = most[lightest_first].cumsum() * _ROUNDING >= least
         return [int(word) for word in lightest_first[is_needed]]
 
     def of(self, places: Sequence[Indexes]) -> list[Floats]:
         """How well some match."""
-        return [each.scores(self._bm25, some) for each, some in zip(self._texts, places, strict=True)]
+        return [
+            each.scores(self._bm25, some) for each, some in zip(self._texts, places, strict=True)
+        ]
 
     def legs(self) -> list[Leg]:
-        return [self._scale.leg(places, scores) for places, scores in zip(self.places, self._scores, strict=True)]
+        return [
+            self._scale.leg(places, scores)
+            for places, scores in zip(self.places, self._scores, strict=True)
+        ]
 
     def firsts(self) -> list[Indexes]:
         """As many of the best as count, or all that there are, in each segment."""
@@ -316,7 +339,9 @@ def _held_of(texts: _Texts, places: Indexes, scores: Floats) -> tuple[Indexes, F
 class WordLegs:
     """Both legs of words: of versions, and of versions with the one before and the one after."""
 
-    def __init__(self, words: int, segments: Sequence[Searched], seen: Sequence[Seen], *, is_whole: bool) -> None:
+    def __init__(
+        self, words: int, segments: Sequence[Searched], seen: Sequence[Seen], *, is_whole: bool
+    ) -> None:
         """`is_whole`: weigh the own words of everything that holds one."""
         self.words = [Words(segment) for segment in segments]
         self.size = sum(int(np.count_nonzero(each.holders)) for each in self.words)
@@ -327,7 +352,9 @@ class WordLegs:
         firsts = None if is_whole else _holding_rare(texts, bm25.holding)
         self.text = WordLeg(texts, bm25, firsts, size=self.size)
         windows = [_windows(each) for each in self.words]
-        around = _Bm25(WINDOW_B, windows, words, docs=docs, length=sum(each.window_length for each in seen))
+        around = _Bm25(
+            WINDOW_B, windows, words, docs=docs, length=sum(each.window_length for each in seen)
+        )
         self.window = WordLeg(windows, around, self.text.firsts(), size=self.size)
 
     def every(self) -> list[Leg]:
@@ -355,7 +382,11 @@ def _holding_every(words: Words) -> Leg:
 
 def _windows(words: Words) -> _Texts:
     facts, seen = words.segment.facts, words.segment.seen
-    return _Texts(words, seen.window_lengths, seen.links) if facts.has_talks else _Texts(words, facts.lengths32)
+    return (
+        _Texts(words, seen.window_lengths, seen.links)
+        if facts.has_talks
+        else _Texts(words, facts.lengths32)
+    )
 
 
 def _holding_rare(texts: Sequence[_Texts], holding: NDArray[np.float64]) -> list[Indexes]:
@@ -372,7 +403,9 @@ class _Scale(NamedTuple):
     most: np.float32
 
     @classmethod
-    def of(cls, scores: Sequence[Floats], *, is_part: bool = False, least_of_all: bool = False) -> _Scale:
+    def of(
+        cls, scores: Sequence[Floats], *, is_part: bool = False, least_of_all: bool = False
+    ) -> _Scale:
         """Counted from the last of the best, or from nothing where there are few (or from the last of those).
 
         `is_part`: the best of more than those that count.
@@ -394,16 +427,22 @@ class _Scale(NamedTuple):
         return Leg(places.take(counting), np.minimum(values, np.float32(1)))
 
 
-def meaning_legs(segments: Sequence[Searched], text: Sequence[Leg], gate: float) -> tuple[list[Leg], list[Leg]]:
+def meaning_legs(
+    segments: Sequence[Searched], text: Sequence[Leg], gate: float
+) -> tuple[list[Leg], list[Leg]]:
     """How near each is by itself, and with what was said before; what has no vector yet counts as its words do."""
     typical = np.float32(TYPICAL * (1.0 - gate) ** 2)
     near = [each.near or _NOT_NEAR for each in segments]
     own = [each.own - typical * each.typical_own for each in near]
     context = [each.context - typical * each.typical_context for each in near]
-    allowed = [segment.allowed.take(each.places) for segment, each in zip(segments, near, strict=True)]
+    allowed = [
+        segment.allowed.take(each.places) for segment, each in zip(segments, near, strict=True)
+    ]
     made = []
     for column in (own, context):
-        scale = _Scale.of([each[some] for each, some in zip(column, allowed, strict=True)], least_of_all=True)
+        scale = _Scale.of(
+            [each[some] for each, some in zip(column, allowed, strict=True)], least_of_all=True
+        )
         legs = [scale.leg(each.places, scores) for each, scores in zip(near, column, strict=True)]
         parts = zip(legs, text, near, strict=True)
         made.append([_or_else(leg, words, each.places) for leg, words, each in parts])
@@ -412,7 +451,9 @@ def meaning_legs(segments: Sequence[Searched], text: Sequence[Leg], gate: float)
 
 def line_of(docs: int, floor: float, line: float, share: float) -> float:
     """How near the nearest of so many must be for there to be an answer; `share`: how many of them stand alone."""
-    few, here, many = (math.sqrt(math.log(max(2, each))) for each in (LINE_OF_FEW, docs, LINE_OF_MANY))
+    few, here, many = (
+        math.sqrt(math.log(max(2, each))) for each in (LINE_OF_FEW, docs, LINE_OF_MANY)
+    )
     part = min(1.0, max(0.0, (here - few) / (many - few)))
     return floor + part * (line + LINE_OF_TALKS * (1.0 - share) - floor)
 

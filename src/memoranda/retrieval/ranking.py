@@ -204,7 +204,10 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         best, scores = first[:FOLD_LIMIT], self._scores
         repeats, others = best[is_repeat], best[~is_repeat]
         # Evenly between the last of the best and the first of the rest.
-        least, rest = scores[best[-1]], scores[first[FOLD_LIMIT]] if len(first) > FOLD_LIMIT else 0.0
+        least, rest = (
+            scores[best[-1]],
+            scores[first[FOLD_LIMIT]] if len(first) > FOLD_LIMIT else 0.0,
+        )
         lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
         self.signals[REPEATED] = Column(repeats, lowered - scores[repeats])
         return np.concatenate((others, repeats, first[FOLD_LIMIT:]))
@@ -300,7 +303,9 @@ def rank(
     some = segments
     if not question.spans:
         # What holds no word and is near to nothing is only counted.
-        some = [each for each in segments if each.near is not None or any(each.postings)] or segments
+        some = [
+            each for each in segments if each.near is not None or any(each.postings)
+        ] or segments
     is_simple = not persons and not question.spans
     words = WordLegs(len(question.words), some, seen, is_whole=is_whole or not is_simple)
     has_meaning = any(each.near is not None for each in some)
@@ -309,22 +314,29 @@ def rank(
     legs = [words.text.legs(), words.window.legs()]
     if has_meaning:
         legs += meaning_legs(some, legs[0], gate)
-    near = [_near_enough(*each) for each in zip(some, *legs[2:], strict=True)] if has_meaning else [_NONE] * len(some)
-    legs[:2] = [[Leg(each.places, np.float32(gate) * each.values) for each in leg] for leg in legs[:2]]
+    near = (
+        [_near_enough(*each) for each in zip(some, *legs[2:], strict=True)] if has_meaning else []
+    )
+    near = near or [_NONE] * len(some)
+    legs[:2] = [_gated(leg, gate) for leg in legs[:2]]
     beside = _beside(some, legs)
     every = words.every()
-    held = _held(question, words, near) if words.is_whole else _told(some, words, near, [*legs, *beside, every])
+    held = (
+        _held(question, words, near)
+        if words.is_whole
+        else _told(some, words, near, [*legs, *beside, every])
+    )
     parts = _Parts(question, some, held, legs, beside, every)
     # Far down, where no leg tells two apart, the words themselves do.
-    scores = (_FAR_DOWN / (words.text.best or 1.0)) * np.concatenate(words.text.of(held)).astype(np.float64)
+    word_scores = np.concatenate(words.text.of(held)).astype(np.float64)
+    scores = (_FAR_DOWN / (words.text.best or 1.0)) * word_scores
     chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
     signals = {}
     for name, column in parts.columns(persons):
         signals[name] = column.weighed(getattr(chosen, name))
         signals[name].add_to(scores)
-    near_alone = (np.count_nonzero(~each.holders.take(p)) for each, p in zip(words.words, near, strict=True))
     return Ranking(
-        size=len(parts.rows) if words.is_whole else words.size + int(sum(near_alone)),
+        size=len(parts.rows) if words.is_whole else words.size + _count_near_alone(words, near),
         covered=max([words.covered, *(_nearness(each) for each in some)]),
         is_answered=bool(question.spans) or _is_answered(words.covered, some),
         signals=signals,
@@ -334,8 +346,21 @@ def rank(
         _segments=some,
         _words=words,
         _rest=None if words.is_whole else _most_by_length(some, chosen),
-        _make_whole=lambda: rank(question, segments, weights=weights, changed=changed, is_whole=True),
+        _make_whole=lambda: rank(
+            question, segments, weights=weights, changed=changed, is_whole=True
+        ),
     )
+
+
+def _gated(leg: Sequence[Leg], gate: float) -> list[Leg]:
+    """Return a leg whose values count for the part `gate`."""
+    return [Leg(part.places, np.float32(gate) * part.values) for part in leg]
+
+
+def _count_near_alone(words: WordLegs, near: Sequence[Indexes]) -> int:
+    """Return how many rows are near in meaning and hold no word of the question."""
+    pairs = zip(words.words, near, strict=True)
+    return sum(int(np.count_nonzero(~column.holders.take(places))) for column, places in pairs)
 
 
 def _most_by_length(segments: Sequence[Searched], weights: Weights) -> float:
@@ -348,7 +373,9 @@ def _beside(segments: Sequence[Searched], legs: Sequence[list[Leg]]) -> tuple[li
     """What legs say of the one before each, and of the one after: an answer stands behind its question."""
     what_follows = legs[2] if len(legs) > 2 else legs[1]
     before = [_moved(leg, each.seen.links[1]) for leg, each in zip(legs[1], segments, strict=True)]
-    return before, [_moved(leg, each.seen.links[0]) for leg, each in zip(what_follows, segments, strict=True)]
+    return before, [
+        _moved(leg, each.seen.links[0]) for leg, each in zip(what_follows, segments, strict=True)
+    ]
 
 
 def _moved(leg: Leg, links: Indexes) -> Leg:
@@ -361,16 +388,25 @@ def _moved(leg: Leg, links: Indexes) -> Leg:
 def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
     """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
     held = [each.holding for each in words.words]
-    held = [union(places, some) if len(some) else places for places, some in zip(held, near, strict=True)]
+    held = [
+        union(places, some) if len(some) else places
+        for places, some in zip(held, near, strict=True)
+    ]
     if question.spans and not any(map(len, held)):
         # "What happened yesterday?"
         segments = [each.segment for each in words.words]
-        held = [((_by_date(question, each.facts.times) > 0) & each.allowed).nonzero()[0] for each in segments]
+        held = [
+            ((_by_date(question, each.facts.times) > 0) & each.allowed).nonzero()[0]
+            for each in segments
+        ]
     return held
 
 
 def _told(
-    segments: Sequence[Searched], words: WordLegs, near: Sequence[Indexes], legs: Sequence[list[Leg]]
+    segments: Sequence[Searched],
+    words: WordLegs,
+    near: Sequence[Indexes],
+    legs: Sequence[list[Leg]],
 ) -> list[Indexes]:
     """What comes back and of which a leg says something, or of what stands beside it, or is of the same session."""
     places = [np.concatenate([leg.places for leg in each]) for each in zip(*legs, strict=True)]
@@ -380,7 +416,9 @@ def _told(
     found = []
     for each, some, beside, is_near in zip(segments, places, words.words, near, strict=True):
         everything = np.concatenate((some, each.facts.in_sessions(named)[0]))
-        found.append(distinct(np.concatenate((everything[beside.holders.take(everything)], is_near))))
+        found.append(
+            distinct(np.concatenate((everything[beside.holders.take(everything)], is_near)))
+        )
     return found
 
 
@@ -390,7 +428,9 @@ def _near_enough(segment: Searched, own: Leg, context: Leg) -> Indexes:
     if near is None:
         return _NONE
     is_near = segment.allowed.take(near.places) & (np.maximum(near.own, near.context) >= near.floor)
-    found: Indexes = near.places[is_near & (among(near.places, own.places) | among(near.places, context.places))]
+    found: Indexes = near.places[
+        is_near & (among(near.places, own.places) | among(near.places, context.places))
+    ]
     return found
 
 
@@ -431,7 +471,11 @@ class _Parts:
 
     def in_any_leg(self) -> Indexes:
         """The rows of which some leg says more than nothing."""
-        told = [column.rows[column.values > 0] for column in self._legs.values() if column.rows is not None]
+        told = [
+            column.rows[column.values > 0]
+            for column in self._legs.values()
+            if column.rows is not None
+        ]
         return distinct(np.concatenate(told))
 
     def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
@@ -448,14 +492,21 @@ class _Parts:
             if len(persons) == 1:
                 is_of.weighed(TOPIC_PERSON).add_to(topic)
         if self._question.spans:
-            date = self._told(lambda facts, places: _by_date(self._question, facts.times.take(places)))
+            date = self._told(
+                lambda facts, places: _by_date(self._question, facts.times.take(places))
+            )
             yield "date", date
             date.weighed(TOPIC_DATE).add_to(topic)
         yield "session", self._best_of_sessions(topic)
         # Long enough is long enough.
         yield (
             "length",
-            Column(None, _LENGTHS.take(self.rows.all([s.facts.lengths for s in self._segments]), mode="clip")),
+            Column(
+                None,
+                _LENGTHS.take(
+                    self.rows.all([s.facts.lengths for s in self._segments]), mode="clip"
+                ),
+            ),
         )
 
     def _column(self, legs: Iterable[Leg]) -> Column:
@@ -468,7 +519,9 @@ class _Parts:
         return Column(np.concatenate(rows), np.concatenate(values))
 
     def _told(self, told: Callable[[Facts, Indexes], NDArray[np.float64]]) -> Column:
-        found = np.concatenate([told(s.facts, places) for s, places in zip(self._segments, self._held, strict=True)])
+        found = np.concatenate(
+            [told(s.facts, places) for s, places in zip(self._segments, self._held, strict=True)]
+        )
         rows = np.flatnonzero(found != 0)
         return Column(rows, found[rows])
 
@@ -482,8 +535,16 @@ class _Parts:
         sessions = sessions[~is_alone]
         order = sessions.argsort(kind="stable")
         sessions = sessions.take(order)
-        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1])) if len(sessions) else _NONE
-        best = np.maximum.reduceat(topic.take(others.take(order)), begins) if len(sessions) else topic[:0]
+        begins = (
+            np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+            if len(sessions)
+            else _NONE
+        )
+        best = (
+            np.maximum.reduceat(topic.take(others.take(order)), begins)
+            if len(sessions)
+            else topic[:0]
+        )
         for number, segment in enumerate(self._segments if len(sessions) else ()):
             places, of = segment.facts.in_sessions(sessions.take(begins))
             at, held = self.rows.find(number, places)
@@ -519,8 +580,12 @@ def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64
     for span in question.spans:
         if span.start <= last and first < span.end + span.tail:
             late = (times - span.end) / span.tail
-            tail = np.where((late >= 0) & (late < 1), span.after + (span.later - span.after) * late, 0.0)
-            found = np.maximum(found, np.where((times >= span.start) & (late < 0), span.inside, tail))
+            tail = np.where(
+                (late >= 0) & (late < 1), span.after + (span.later - span.after) * late, 0.0
+            )
+            found = np.maximum(
+                found, np.where((times >= span.start) & (late < 0), span.inside, tail)
+            )
     return found
 
 
@@ -535,7 +600,9 @@ def _best_first(scores: NDArray[np.float64], count: int) -> Indexes:
         # Those that are less than the last by so little that they count as equal to it are looked at, too.
         least = np.partition(scores, len(scores) - count)[len(scores) - count]
         rows = np.flatnonzero(scores >= min(least, most) - 2.0 * most / _SCORE_UNITS)
-    keys = (np.clip(scores.take(rows) / most, 0.0, 1.0) * _SCORE_UNITS).astype(np.uint64) << _PLACE_BITS
+    keys = (np.clip(scores.take(rows) / most, 0.0, 1.0) * _SCORE_UNITS).astype(
+        np.uint64
+    ) << _PLACE_BITS
     keys |= rows.astype(np.uint64)
     keys.sort()
     found: Indexes = (keys[::-1][:count] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)

@@ -295,7 +295,9 @@ def joined(several: Sequence[Facts]) -> Facts:
     """The facts of versions that follow one another."""
     if len(several) == 1:
         return several[0]
-    return Facts(**{name: np.concatenate([getattr(each, name) for each in several]) for name in _COLUMNS})
+    return Facts(
+        **{name: np.concatenate([getattr(each, name) for each in several]) for name in _COLUMNS}
+    )
 
 
 def shifted(found: Sequence[Postings | None], starts: Sequence[int]) -> Postings | None:
@@ -339,7 +341,9 @@ class Part(msgspec.Struct, frozen=True, eq=False):
 
     def encode(self) -> bytes:
         head = np.array([len(self.words), len(self.places)], "<u4")
-        return b"".join(each.tobytes() for each in (head, self.words, self.starts, self.places, self.counts))
+        return b"".join(
+            each.tobytes() for each in (head, self.words, self.starts, self.places, self.counts)
+        )
 
     @classmethod
     def decode(cls, data: bytes, *, docs: int) -> Part:
@@ -414,7 +418,9 @@ def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:
     columns: dict[str, Any] = {}
     starts = [0] * len(pieces)
     for name, kind in _COLUMNS.items():
-        ends = [start + docs * kind.itemsize for start, (docs, _) in zip(starts, pieces, strict=True)]
+        ends = [
+            start + docs * kind.itemsize for start, (docs, _) in zip(starts, pieces, strict=True)
+        ]
         cut = (data[start:end] for (_, data), start, end in zip(pieces, starts, ends, strict=True))
         columns[name] = np.frombuffer(b"".join(cut), kind)
         starts = ends
@@ -447,12 +453,21 @@ def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:
 
 def merge(segments: Sequence[Segment], gone: NDArray[np.int64] | None = None) -> Segment:
     """One segment of several that follow one another, without some versions."""
-    columns = {name: np.concatenate([getattr(segment.facts, name) for segment in segments]) for name in _COLUMNS}
+    columns = {
+        name: np.concatenate([getattr(segment.facts, name) for segment in segments])
+        for name in _COLUMNS
+    }
     offsets = np.cumsum([0, *(len(segment.facts) for segment in segments)])
-    words = np.concatenate([np.repeat(p.words, np.diff(p.starts)) for s in segments for p in s.parts] or [_NO_WORDS])
+    words = np.concatenate(
+        [np.repeat(p.words, np.diff(p.starts)) for s in segments for p in s.parts] or [_NO_WORDS]
+    )
     shifted = zip(segments, offsets[:-1], strict=True)
-    places = np.concatenate([p.places + np.int32(offset) for s, offset in shifted for p in s.parts] or [_NO_PLACES])
-    counts = np.concatenate([part.counts for segment in segments for part in segment.parts] or [_NO_COUNTS])
+    places = np.concatenate(
+        [p.places + np.int32(offset) for s, offset in shifted for p in s.parts] or [_NO_PLACES]
+    )
+    counts = np.concatenate(
+        [part.counts for segment in segments for part in segment.parts] or [_NO_COUNTS]
+    )
     if gone is not None and len(gone):
         kept = ~np.isin(columns["versions"], gone)
         renumbered = (np.cumsum(kept) - 1).astype(np.int32)
@@ -480,7 +495,11 @@ def _parts(words: Prints, places: Places, counts: NDArray[np.uint8]) -> list[Par
     if not is_new.all():
         starts = np.flatnonzero(is_new)
         totals = np.add.reduceat(counts.astype(np.uint32), starts)
-        words, places, counts = words[starts], places[starts], np.minimum(totals, COUNT_LIMIT).astype(np.uint8)
+        words, places, counts = (
+            words[starts],
+            places[starts],
+            np.minimum(totals, COUNT_LIMIT).astype(np.uint8),
+        )
     begins = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
     ends = np.append(begins[1:], len(words))
     found: list[Part] = []
@@ -490,6 +509,13 @@ def _parts(words: Prints, places: Places, counts: NDArray[np.uint8]) -> list[Par
         last = max(first + 1, int(np.searchsorted(ends, begins[first] + PART_POSTINGS, "right")))
         start, end = begins[first], ends[last - 1]
         starts32 = np.append(begins[first:last], end) - start
-        found.append(Part(words[begins[first:last]], starts32.astype(np.uint32), places[start:end], counts[start:end]))
+        found.append(
+            Part(
+                words[begins[first:last]],
+                starts32.astype(np.uint32),
+                places[start:end],
+                counts[start:end],
+            )
+        )
         first = last
     return found

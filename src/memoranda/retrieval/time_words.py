@@ -98,10 +98,19 @@ _NUMBERS: Final = {
 }
 # How many days before the present one; "hier" is here in German.
 _DAYS: Final = {
-    **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "aujourd’hui", "hoy", "hoje", "今天", "今日"), 0),
-    **dict.fromkeys(("this morning", "this afternoon", "this evening", "ce matin", "ce soir", "今朝"), 0),
-    **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "ontem", "昨天", "昨日", "昨晚"), 1),
-    **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "anteontem"), 2),
+    **dict.fromkeys(
+        ("today", "tonight", "heute", "aujourd'hui", "aujourd’hui", "hoy", "hoje", "今天", "今日"),
+        0,
+    ),
+    **dict.fromkeys(
+        ("this morning", "this afternoon", "this evening", "ce matin", "ce soir", "今朝"), 0
+    ),
+    **dict.fromkeys(
+        ("yesterday", "last night", "gestern", "hier", "ayer", "ontem", "昨天", "昨日", "昨晚"), 1
+    ),
+    **dict.fromkeys(
+        ("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "anteontem"), 2
+    ),
     **dict.fromkeys(("前天", "一昨日"), 2),
 }
 _UNSPACED: Final = {
@@ -130,8 +139,12 @@ _MONTH: Final = _any(_MONTHS)
 _UNIT: Final = _any(_UNITS)
 _COUNT: Final = rf"(\d{{1,3}}|{_any(_NUMBERS)})"
 
-_DAY_WORD: Final = re.compile(rf"(?<![\w-])({_any([word for word in _DAYS if word.isascii() or '’' in word])})(?!\w)")
-_UNSPACED_WORD: Final = re.compile(f"{_any([word for word in _DAYS if not word.isascii()])}|{_any(_UNSPACED)}")
+_DAY_WORD: Final = re.compile(
+    rf"(?<![\w-])({_any([word for word in _DAYS if word.isascii() or '’' in word])})(?!\w)"
+)
+_UNSPACED_WORD: Final = re.compile(
+    f"{_any([word for word in _DAYS if not word.isascii()])}|{_any(_UNSPACED)}"
+)
 _AGO: Final = re.compile(
     rf"\b{_COUNT} ({_UNIT}) ago\b|\b(?:vor|il y a|hace|ha) {_COUNT} ({_UNIT})\b"
     r"|(\d{1,3})(?:个)?(天|周|月|年|日|週間|か月)前"
@@ -164,7 +177,9 @@ _BEFORE_MONTH: Final = re.compile(
 _BEFORE_PLACE: Final = re.compile(r"\brio de $")
 _NAMED: Final = (_ISO, _DOTTED, _IDEOGRAPHIC, _DAY_FIRST, _MONTH_FIRST)
 # What stands before a day or a month and says nothing without it.
-_LEADING: Final = re.compile(r"\b(?:on|in|of|during|around|by|am|im|vom|en|le|el|em)(?: the| early| late| mid)?[ -]$")
+_LEADING: Final = re.compile(
+    r"\b(?:on|in|of|during|around|by|am|im|vom|en|le|el|em)(?: the| early| late| mid)?[ -]$"
+)
 
 
 def spans_in(question: str, now: int, zone: tzinfo | None = None) -> tuple[Span, ...]:
@@ -195,7 +210,9 @@ def _is_month(text: str, match: re.Match[str]) -> bool:
     """Whether a word that may be another is a month."""
     if match[1] not in _UNSURE or match[2]:
         return not _BEFORE_PLACE.search(text, 0, match.start())
-    return bool(_LAST_BEFORE.search(text, 0, match.start()) or _BEFORE_MONTH.search(text, 0, match.start()))
+    return bool(
+        _LAST_BEFORE.search(text, 0, match.start()) or _BEFORE_MONTH.search(text, 0, match.start())
+    )
 
 
 class _Reading:
@@ -280,7 +297,11 @@ class _Reading:
             elif is_last or is_passed or is_this:
                 is_over = _end_of_period(date(self._today.year, month, 1), months=3) < self._today
                 has_begun = month <= self._today.month
-                years = (self._today.year if (is_over if not is_this else has_begun) else self._today.year - 1,)
+                years = (
+                    self._today.year
+                    if (is_over if not is_this else has_begun)
+                    else self._today.year - 1,
+                )
             else:
                 years = self._recent_years()
             for number in years:
@@ -333,7 +354,9 @@ class _Reading:
             self._add_day(days_after(self._today, _WEEKDAYS[name] - 1 - to_monday))
         else:
             is_before_today = (before and re.fullmatch(_LAST, before)) or after
-            self._add_day(days_after(self._today, -(days_back or (_WEEK if is_before_today else 0))))
+            self._add_day(
+                days_after(self._today, -(days_back or (_WEEK if is_before_today else 0)))
+            )
 
     def _read_period(self, match: re.Match[str]) -> None:
         is_last, _, unit, passed = match.groups()
@@ -341,7 +364,9 @@ class _Reading:
             days_back = (self._today.weekday() - 5) % _WEEK
             if is_last and self._today.weekday() >= 5:
                 days_back += _WEEK
-            self._add_period(days_after(self._today, -days_back), days_after(self._today, 1 - days_back))
+            self._add_period(
+                days_after(self._today, -days_back), days_after(self._today, 1 - days_back)
+            )
         else:
             self._add_unit(_UNITS[unit or passed], is_last=bool(is_last or passed))
 
@@ -353,10 +378,14 @@ class _Reading:
             self._add_period(start, start)
         elif unit == "week":
             to_monday = today.weekday() + _WEEK * is_last
-            self._add_period(days_after(today, -to_monday), days_after(today, _WEEK - 1 - to_monday))
+            self._add_period(
+                days_after(today, -to_monday), days_after(today, _WEEK - 1 - to_monday)
+            )
         else:
             length = 12 if unit == "year" else 1
-            start = months_after(today.replace(day=1, month=1 if unit == "year" else today.month), -length * is_last)
+            start = months_after(
+                today.replace(day=1, month=1 if unit == "year" else today.month), -length * is_last
+            )
             self._add_period(start, _end_of_period(start, months=length))
 
     # --- spans -------------------------------------------------------------------------------------------
@@ -371,7 +400,9 @@ class _Reading:
         # The end is the midnight after the last day; 1440 minutes are it on days of 23 and 25 hours, too.
         start, end = instant_of(first, 0, self._zone), instant_of(last, _DAY_MINUTES, self._zone)
         tail = _TAIL_DAYS * DAY_MS
-        self._spans.append(Span(start=start, end=end, inside=inside, after=after, later=later, tail=tail))
+        self._spans.append(
+            Span(start=start, end=end, inside=inside, after=after, later=later, tail=tail)
+        )
 
 
 def _end_of_period(first: date, *, months: int) -> date:
@@ -386,9 +417,13 @@ def _year(digits: str | None) -> int | None:
 def _counted(match: re.Match[str]) -> tuple[int, str]:
     count, unit, foreign, foreign_unit, digits, character = match.groups()
     if digits:
-        return int(digits), {"周": "week", "週間": "week", "月": "month", "か月": "month", "年": "year"}.get(
-            character, "day"
-        )
+        return int(digits), {
+            "周": "week",
+            "週間": "week",
+            "月": "month",
+            "か月": "month",
+            "年": "year",
+        }.get(character, "day")
     return _number(count or foreign), _UNITS[unit or foreign_unit]
 
 

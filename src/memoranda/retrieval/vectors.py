@@ -74,12 +74,16 @@ class _Rows:
 
     def append(self, datas: Sequence[bytes]) -> None:
         dimensions = self.numbers.shape[1]
-        joined = np.frombuffer(b"".join(datas), np.int8).reshape(len(datas), _SCALE_BYTES + dimensions)
+        joined = np.frombuffer(b"".join(datas), np.int8).reshape(
+            len(datas), _SCALE_BYTES + dimensions
+        )
         size = self.size + len(datas)
         self.numbers = grown(self.numbers, self.size, size)
         self.scales = grown(self.scales, self.size, size)
         self.numbers[self.size : size] = joined[:, _SCALE_BYTES:]
-        self.scales[self.size : size] = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")[:, 0]
+        self.scales[self.size : size] = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")[
+            :, 0
+        ]
         self.size = size
 
     def cosines(self, questions: Floats, rows: Places) -> Floats:
@@ -121,7 +125,10 @@ class VectorPlaces:
         self._context_rows: Places = np.empty(0, np.int32)
         self._contexts_size = 0
         # Sorted by version: so a version is found.
-        self._sorted: tuple[NDArray[np.int64], Places] = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._sorted: tuple[NDArray[np.int64], Places] = (
+            np.empty(0, np.int64),
+            np.empty(0, np.int32),
+        )
         self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], Standing]] = []
 
     def __len__(self) -> int:
@@ -141,18 +148,28 @@ class VectorPlaces:
     ) -> None:
         """Take up what came since, in the order of places."""
         start, size = self.size, self.size + len(places)
-        rows = np.where(has_second, self._contexts_size + np.cumsum(has_second) - 1, _NONE).astype(np.int32)
+        rows = np.where(has_second, self._contexts_size + np.cumsum(has_second) - 1, _NONE).astype(
+            np.int32
+        )
         for name, values in (("_places", places), ("_contexts", contexts), ("_context_rows", rows)):
             array = grown(getattr(self, name), start, size)
             array[start:size] = values
             setattr(self, name, array)
-        self.size, self._contexts_size = size, self._contexts_size + int(np.count_nonzero(has_second))
+        self.size, self._contexts_size = (
+            size,
+            self._contexts_size + int(np.count_nonzero(has_second)),
+        )
         self.last_place = max(self.last_place, int(places[-1]) if len(places) else 0)
         self._sort(versions, np.arange(start, size, dtype=np.int32))
 
     def _sort(self, versions: NDArray[np.int64], rows: Places) -> None:
         known, at = self._sorted
-        if len(known) and len(versions) and versions[0] > known[-1] and bool(np.all(np.diff(versions) > 0)):
+        if (
+            len(known)
+            and len(versions)
+            and versions[0] > known[-1]
+            and bool(np.all(np.diff(versions) > 0))
+        ):
             self._sorted = np.concatenate((known, versions)), np.concatenate((at, rows))
             return
         everything, places = np.concatenate((known, versions)), np.concatenate((at, rows))
@@ -204,7 +221,10 @@ class VectorPlaces:
             places, rows = places[:0], np.empty(0, np.int32)
         standing = Standing(places, rows, is_run=bool(np.all(rows[1:] == rows[:-1] + 1)))
         if not mask.flags.writeable:
-            self._looked_up = [*self._looked_up[-_LOOKED_UP + 1 :], (versions, mask, known, standing)]
+            self._looked_up = [
+                *self._looked_up[-_LOOKED_UP + 1 :],
+                (versions, mask, known, standing),
+            ]
         return standing
 
     def contexts(self, rows: Places) -> NDArray[np.int64]:
@@ -233,9 +253,11 @@ class Matrix(VectorPlaces):
     @property
     def nbytes(self) -> int:
         """What it takes."""
-        return sum(each.nbytes for rows in (self._own, self._in_context) for each in (rows.numbers, rows.scales)) + (
-            0 if self._signs is None else self._signs.bits.nbytes
-        )
+        return sum(
+            each.nbytes
+            for rows in (self._own, self._in_context)
+            for each in (rows.numbers, rows.scales)
+        ) + (0 if self._signs is None else self._signs.bits.nbytes)
 
     def append(self, vectors: Sequence[Stored]) -> None:
         """Take up what came since, in the order of places."""
@@ -244,8 +266,14 @@ class Matrix(VectorPlaces):
         self.last_place = vectors[-1].place if vectors else self.last_place
         if not fit:
             return
-        beside = [each.context_data for each in fit if each.context_data is not None and each.context_id >= 0]
-        has_more = np.array([each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_)
+        beside = [
+            each.context_data
+            for each in fit
+            if each.context_data is not None and each.context_id >= 0
+        ]
+        has_more = np.array(
+            [each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_
+        )
         if beside:
             self._in_context.append(beside)
         self._own.append([each.data for each in fit])
@@ -269,7 +297,12 @@ class Matrix(VectorPlaces):
         self._in_context.numbers[contexts[contexts >= 0]] = 0
 
     def cosines(
-        self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None, share: float = 1.0
+        self,
+        questions: Floats,
+        rows: Places,
+        in_context: Flags,
+        second: Floats | None = None,
+        share: float = 1.0,
     ) -> tuple[Floats, Floats]:
         """How near each is to each question by itself, and with what was said before it where that may be told.
 
@@ -284,7 +317,9 @@ class Matrix(VectorPlaces):
         beside = own.copy()
         places = np.flatnonzero(in_context)
         if len(places):
-            beside[:, places] = self._in_context.cosines(questions, self._context_rows[rows[places]])
+            beside[:, places] = self._in_context.cosines(
+                questions, self._context_rows[rows[places]]
+            )
         return own, beside
 
     def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
@@ -299,7 +334,9 @@ class Matrix(VectorPlaces):
         for each, standing in zip(distances, several, strict=True):
             near = (each <= limit).nonzero()[0][:left]
             left -= len(near)
-            found.append(Standing(standing.places.take(near), standing.rows.take(near), is_run=False))
+            found.append(
+                Standing(standing.places.take(near), standing.rows.take(near), is_run=False)
+            )
         return found
 
 
@@ -310,7 +347,9 @@ def with_opinion(own: Floats, opinion: Floats, share: float) -> Floats:
 
 def _fits(stored: Stored, length: int) -> bool:
     """Whether the second one is as long as it must be, if it is there."""
-    return stored.context_id < 0 or stored.context_data is None or len(stored.context_data) == length
+    return (
+        stored.context_id < 0 or stored.context_data is None or len(stored.context_data) == length
+    )
 
 
 class _Signs:
@@ -328,7 +367,9 @@ class _Signs:
         else:
             mean_of, start = min(size, _MEAN_OF), 0
             sample = np.linspace(0, size - 1, mean_of).astype(np.int64)
-            mean = (rows.numbers[sample].astype(np.float32) * rows.scales[sample, None]).mean(axis=0)
+            mean = (rows.numbers[sample].astype(np.float32) * rows.scales[sample, None]).mean(
+                axis=0
+            )
             bits = np.empty((_words(len(mean)), size), np.uint64)
         for first in range(start, size, EXACT_LIMIT):
             last = min(size, first + EXACT_LIMIT)
@@ -348,7 +389,10 @@ class _Signs:
         for standing in several:
             found = np.zeros(len(standing.rows), np.uint16)
             for start in range(0, len(found), _SIGNS_AT_ONCE):
-                part, rows = found[start : start + _SIGNS_AT_ONCE], standing.rows[start : start + _SIGNS_AT_ONCE]
+                part, rows = (
+                    found[start : start + _SIGNS_AT_ONCE],
+                    standing.rows[start : start + _SIGNS_AT_ONCE],
+                )
                 first, size = int(rows[0]), len(rows)
                 for column, word in zip(self.bits, asked, strict=True):
                     signs = column[first : first + size] if standing.is_run else column.take(rows)

@@ -42,7 +42,8 @@ WORD: Final = re.compile(r"[^\W_]+")
 # The same in ASCII and in small letters, where it is sooner found.
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9]+")
 _UNSPACED: Final = (
-    r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
+    r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    r"\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 # Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
 # It begins where a word does: tried at every letter of a long one, it would take the square of its length.
@@ -107,7 +108,11 @@ def tokens_of(text: str, language: str = "") -> tuple[list[str], list[str], str]
     folded = tokens if text.isascii() else [fold(token) for token in tokens]
     spoken = (known_language(language) if language else "") or language_of(folded, text)
     left_out = little_words(spoken)
-    return [token for token, plain in zip(tokens, folded, strict=True) if plain not in left_out], wholes, spoken
+    return (
+        [token for token, plain in zip(tokens, folded, strict=True) if plain not in left_out],
+        wholes,
+        spoken,
+    )
 
 
 def spelt(token: str, language: str) -> tuple[list[str], str]:
@@ -140,12 +145,19 @@ def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
     tokens, wholes = _split(text)
     folded = [fold(token) for token in tokens]
     left_out = little_words(language_of(folded, text, least=1))
-    spoken, starred = dict.fromkeys((ENGLISH, *languages)), {fold(each) for each in STARRED.findall(text)}
+    spoken, starred = (
+        dict.fromkeys((ENGLISH, *languages)),
+        {fold(each) for each in STARRED.findall(text)},
+    )
     found: dict[Word, None] = {}
     for token, plain in zip(tokens, folded, strict=True):
         if plain not in left_out:
             # As it is spelt, and as whoever has no accents on their keyboard would.
-            spelt = [_terms(each, plain, code) for code in spoken for each in dict.fromkeys((token, plain))]
+            spelt = [
+                _terms(each, plain, code)
+                for code in spoken
+                for each in dict.fromkeys((token, plain))
+            ]
             # What is cut into pairs is spelt one way.
             some = (tuple(dict.fromkeys(terms)) for terms in zip(*spelt, strict=False))
             found.update({Word(terms, plain in starred): None for terms in some})

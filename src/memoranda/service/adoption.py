@@ -26,7 +26,13 @@ from memoranda.service.report import Form
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, metadata_of
-from memoranda.standards.oams.namespace import Namespace, is_foreign_namespace, owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.namespace import (
+    Namespace,
+    is_foreign_namespace,
+    owner_hash,
+    parse_namespace,
+    space_of,
+)
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import Draft, check_complete
@@ -58,7 +64,9 @@ class Renaming(msgspec.Struct, kw_only=True):
         # Two numbers for each memory: its new name, and the namespace that it came from.
         origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
         if origin != hash(old):
-            raise Conflict(f"its key came from another namespace already; {new} can have it only once")
+            raise Conflict(
+                f"its key came from another namespace already; {new} can have it only once"
+            )
         return memory if new == old else {**memory, "namespace": str(new)}
 
     def place_of(self, old: Namespace, *, is_foreign: bool) -> Namespace:
@@ -113,7 +121,13 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         read = project_document(self.context, inner, self.tenant, space)
         if not oams.is_view(cast("Memory", memory), read, inner):
             return memory
-        return {**memory, "metadata": {**metadata_of(cast("Memory", memory)), NATIVE_KEY: wrap(self.document(inner))}}
+        return {
+            **memory,
+            "metadata": {
+                **metadata_of(cast("Memory", memory)),
+                NATIVE_KEY: wrap(self.document(inner)),
+            },
+        }
 
     def document(self, inner: Document) -> Document:
         """Return a document that travels inside another, adopted. Raises MemorandaError."""
@@ -145,4 +159,8 @@ def why_not_own(access: Access, form: Form, value: object) -> str:
         return f"{namespace} is under the owner hash of another tenant; {hint}" if is_theirs else ""
     scope = value.get("scope")
     owner = scope.get("owner") if isinstance(scope, dict) else None
-    return f"it belongs to {owner}; {hint}" if isinstance(owner, str) and not access.reaches(owner) else ""
+    return (
+        f"it belongs to {owner}; {hint}"
+        if isinstance(owner, str) and not access.reaches(owner)
+        else ""
+    )

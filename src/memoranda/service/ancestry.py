@@ -107,7 +107,9 @@ def keep_name(unit: Unit, version: Version, name: Name) -> None:
     unit.add_view_name(version, standard + _ELSEWHERE, text)
 
 
-def keep_claims(unit: Unit, version: Version, names: Iterable[Name], known: Container[Name]) -> list[Name]:
+def keep_claims(
+    unit: Unit, version: Version, names: Iterable[Name], known: Container[Name]
+) -> list[Name]:
     """Keep that memories which are not here are superseded by a version, unless it is known; under which names."""
     kept = [claim for claim in claims(names) if claim not in known]
     for claim in kept:
@@ -140,7 +142,9 @@ def find_all(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
         found = snapshot.version_ids(place, [text for text, _ in listed])
         ids |= {name: found[text] for text, name in listed if text in found}
     versions = {each.version_id: each for each in snapshot.versions(sorted(set(ids.values())))}
-    return {name: versions[version_id] for name, version_id in ids.items() if version_id in versions}
+    return {
+        name: versions[version_id] for name, version_id in ids.items() if version_id in versions
+    }
 
 
 def may_supersede(context: Context, access: Access, version: Version) -> bool:
@@ -151,7 +155,9 @@ def may_supersede(context: Context, access: Access, version: Version) -> bool:
     return scope["visibility"] in access.visibilities(version.tenant) and access.within(scope)
 
 
-def require_supersession(unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant) -> None:
+def require_supersession(
+    unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant
+) -> None:
     """Raise MemorandaError unless a file may supersede what was here before: that stands under its policy."""
     refuse_rewriting(prior)
     check_supersession(unit, prior, fields, now=now)
@@ -169,12 +175,18 @@ def is_open_before(version: Version, standard: str, name: str) -> bool:
     UMP links a record to the one that it is named in (`remember.put`).
     """
     state, document = version.state, version.document
-    if not state.is_head or state.is_forgotten or (document.standard, document.name) == (standard, name):
+    if (
+        not state.is_head
+        or state.is_forgotten
+        or (document.standard, document.name) == (standard, name)
+    ):
         return False
     return not (standard == UMP and names_successor(version, name))
 
 
-def close(unit: Unit, prior: Version, successor: Version | None, now: Instant, told: Waiting | None = None) -> None:
+def close(
+    unit: Unit, prior: Version, successor: Version | None, now: Instant, told: Waiting | None = None
+) -> None:
     """Close a version: it is true until its successor is, or until when its file says."""
     known = now if told is None or told.closed is None else min(LATEST, Instant(told.closed))
     ends = None if told is None else told.valid_to

@@ -46,7 +46,12 @@ from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import document_of
-from memoranda.standards.ump.record import Record, check_complete, sort_record_fields, strip_integrity
+from memoranda.standards.ump.record import (
+    Record,
+    check_complete,
+    sort_record_fields,
+    strip_integrity,
+)
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
 T = TypeVar("T")
@@ -106,10 +111,18 @@ class Conversion(msgspec.Struct, kw_only=True):
         record = check_complete(value, version=self.ump_version)
         tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
         inner = ump.unwrap(record)
-        found = None if inner is None else _or_none(lambda: self._behind_record(record, inner, tenant, space))
-        return found or Carried(document=document_of(record), tenant=tenant, space=space, record=record)
+        found = (
+            None
+            if inner is None
+            else _or_none(lambda: self._behind_record(record, inner, tenant, space))
+        )
+        return found or Carried(
+            document=document_of(record), tenant=tenant, space=space, record=record
+        )
 
-    def _behind_record(self, record: Record, inner: Document, tenant: str, space: str) -> Carried | None:
+    def _behind_record(
+        self, record: Record, inner: Document, tenant: str, space: str
+    ) -> Carried | None:
         if bounds_of(record) is not None or not is_view(self, record, inner):
             return None
         successors, index = record.get("superseded_by") or (), index_of(record)
@@ -125,16 +138,27 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def _take_grain(self, delivery: bytes, index: IndexState) -> Carried:
         is_signed = signature.is_envelope(delivery)
-        found = None if is_signed or _NATIVE not in delivery else _or_none(lambda: self._behind_grain(delivery))
+        found = (
+            None
+            if is_signed or _NATIVE not in delivery
+            else _or_none(lambda: self._behind_grain(delivery))
+        )
         if found is not None:
             # What makes the same bytes again was read rightly.
             return found if index is DEFAULT else replace(found, index=index)
         grain = grains.decode(signature.blob_of(delivery))
         if grain.header.is_signed != is_signed:
-            raise GrainError("a grain is in an envelope if and only if it is signed", oms_code="ERR_SIGNED_MISMATCH")
+            raise GrainError(
+                "a grain is in an envelope if and only if it is signed",
+                oms_code="ERR_SIGNED_MISMATCH",
+            )
         kind = oms.SIGNED_MEDIA_TYPE if is_signed else oms.MEDIA_TYPE
-        document = Document(standard=oms.STANDARD, media_type=kind, name=grain.address, native=delivery)
-        return Carried(document=document, tenant=self.owner, space=grain_space_of(grain.namespace), index=index)
+        document = Document(
+            standard=oms.STANDARD, media_type=kind, name=grain.address, native=delivery
+        )
+        return Carried(
+            document=document, tenant=self.owner, space=grain_space_of(grain.namespace), index=index
+        )
 
     def _behind_grain(self, blob: bytes) -> Carried | None:
         _, fields = grains.read_accepted_fields(blob)
@@ -158,7 +182,11 @@ class Conversion(msgspec.Struct, kw_only=True):
         port.check(inner)
         read = project_document(self, inner, tenant, space)
         return Carried(
-            document=inner, tenant=read.scope.tenant, space=read.scope.space, record=port.record(inner), read=read
+            document=inner,
+            tenant=read.scope.tenant,
+            space=read.scope.space,
+            record=port.record(inner),
+            read=read,
         )
 
     def _take_memory(self, memory: Memory, raw: bytes | None) -> Carried:
@@ -168,7 +196,12 @@ class Conversion(msgspec.Struct, kw_only=True):
             return found
         space = space_of(parse_namespace(memory["namespace"]), self.owner)
         name = oams.format_reference(memory["namespace"], memory["key"])
-        document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=raw or dump(memory))
+        document = Document(
+            standard=oams.STANDARD,
+            media_type=oams.MEDIA_TYPE,
+            name=name,
+            native=raw or dump(memory),
+        )
         return Carried(document=document, tenant=self.owner, space=space)
 
     def _behind_memory(self, memory: Memory, inner: Document) -> Carried | None:
@@ -182,16 +215,22 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def learn_names(self, items: Callable[[], Iterable[Item]]) -> None:
         """Find out what UMP calls the grains that others were superseded by: a record names its successor so."""
-        wanted = {each.index.superseded_by for each in items() if each.index.successor_name is None} - {None}
+        wanted = {
+            each.index.superseded_by for each in items() if each.index.successor_name is None
+        } - {None}
         for item in items() if wanted else ():
-            blob = None if item.error is not None else _or_none(partial(signature.blob_of, item.value))
+            blob = (
+                None if item.error is not None else _or_none(partial(signature.blob_of, item.value))
+            )
             address = "" if blob is None else grains.address_of(blob)
             if address in wanted and (found := _or_none(partial(self.take, item))) is not None:
                 self._names[address] = self._shown(found)["id"]
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def converted(self, items: Iterable[Item], target: Target, show: Callable[[Carried], T]) -> Iterator[T]:
+    def converted(
+        self, items: Iterable[Item], target: Target, show: Callable[[Carried], T]
+    ) -> Iterator[T]:
         """Everything that can be shown in the other form; what cannot is reported with its place."""
         report = self.report
         for item in items:
@@ -226,15 +265,25 @@ class Conversion(msgspec.Struct, kw_only=True):
         successor = index.successor_name or self._names.get(index.superseded_by or "")
         if ump.owns(carried.document) and successor in record.get("superseded_by", ()):
             return record
-        told = {"verification": index.verification_status} if index.verification_status != UNVERIFIED else {}
+        told = (
+            {"verification": index.verification_status}
+            if index.verification_status != UNVERIFIED
+            else {}
+        )
         known = {
             "successor": index.superseded_by,
             "closed": index.system_valid_to,
             "supersedes": list(index.supersedes) or None,
         }
-        state: dict[str, object] = {**told, **{name: value for name, value in known.items() if value is not None}}
+        state: dict[str, object] = {
+            **told,
+            **{name: value for name, value in known.items() if value is not None},
+        }
         shown = _closed(record, successor, index) if successor else strip_integrity(record)
-        return _holding(shown, {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})})
+        return _holding(
+            shown,
+            {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})},
+        )
 
     def _shown(self, carried: Carried) -> Record:
         document = carried.document
@@ -262,7 +311,9 @@ class Conversion(msgspec.Struct, kw_only=True):
             return CheckedGrain.of(document.native, document.name), carried.index
         made = oms.from_projection(self._read(carried), document)
         if len(made.blob) > EXTENDED.max_bytes:
-            raise TooLarge(f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes")
+            raise TooLarge(
+                f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes"
+            )
         if carried.record is not None:
             self._note_succession(carried.record, made.address)
         return CheckedGrain.of(made.blob, made.address), carried.index
@@ -329,7 +380,10 @@ def _closed(record: Record, successor: str, index: IndexState) -> Record:
     closed = strip_integrity(record)
     closed["superseded_by"] = [successor]
     if closed["time"].get("valid_to") is None and index.system_valid_to is not None:
-        closed["time"] = {**closed["time"], "valid_to": format_instant(Instant(min(LATEST, index.system_valid_to)))}
+        closed["time"] = {
+            **closed["time"],
+            "valid_to": format_instant(Instant(min(LATEST, index.system_valid_to))),
+        }
     return closed
 
 
@@ -338,8 +392,14 @@ def _difference(record: Record, shown: Record) -> dict[str, Any]:
     structured, bare = record["body"].get("structured") or {}, shown["body"].get("structured") or {}
     fields: dict[str, Any] = {**record}
     return {
-        "fields": {name: value for name, value in fields.items() if name != "body" and shown.get(name) != value},
-        "structured": {name: value for name, value in structured.items() if bare.get(name) != value},
+        "fields": {
+            name: value
+            for name, value in fields.items()
+            if name != "body" and shown.get(name) != value
+        },
+        "structured": {
+            name: value for name, value in structured.items() if bare.get(name) != value
+        },
     }
 
 
@@ -357,7 +417,9 @@ def _refuse_bound(carried: Carried) -> None:
     if record["consent"].get("exportable") is False:
         raise ConsentViolation("its consent keeps it where it is, and this form cannot say that")
     if rules.redact(record)[1]:
-        raise Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
+        raise Unsupported(
+            "its consent cuts it when it leaves, and this form only holds what is whole"
+        )
 
 
 def _refuse_over(carried: Carried) -> None:
@@ -365,7 +427,10 @@ def _refuse_over(carried: Carried) -> None:
     index = carried.index
     is_over = bool(index.superseded_by or index.successor_name or index.system_valid_to is not None)
     if (record := carried.record) is not None:
-        is_over |= bool(record.get("superseded_by")) or record.get("lifecycle", {}).get("status") == "tombstoned"
+        is_over |= (
+            bool(record.get("superseded_by"))
+            or record.get("lifecycle", {}).get("status") == "tombstoned"
+        )
     if is_over:
         raise Unsupported("superseded or forgotten, and this form only says what is stated now")
     if index.verification_status == "retracted":

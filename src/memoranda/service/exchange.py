@@ -9,6 +9,7 @@ form gives them, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -72,7 +73,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> object:
         """What it is called, for a report."""
         value = self.value
-        return value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
+        return (
+            value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
+        )
 
 
 def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
@@ -103,7 +106,9 @@ def import_items(
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    taking = _Import(context, access, tenant, report if report is not None else Report(), is_dry, progress)
+    taking = _Import(
+        context, access, tenant, report if report is not None else Report(), is_dry, progress
+    )
     taking.move(adopt, into, restore)
     taking.imported = None if label is None else Imported(label)
     taking.run(items)
@@ -177,7 +182,10 @@ class _Written(msgspec.Struct):
 
 def _stands_alone(item: Item, ready: Ready, written: _Written, known: Before) -> bool:
     """Return True if a memory that is here already changes nothing: neither itself nor what is before or after it."""
-    waits = (item.form, ready.known_as) in written.links or (item.form, ready.alias or "") in written.links
+    waits = (item.form, ready.known_as) in written.links or (
+        item.form,
+        ready.alias or "",
+    ) in written.links
     is_told = ready.successor is not None or ready.index is not DEFAULT
     return not (is_told or waits) and known.stays_superseded(ready)
 
@@ -186,7 +194,13 @@ class _Import:
     """One import on its way."""
 
     def __init__(
-        self, context: Context, access: Access, tenant: str, report: Report, is_dry: bool, progress: Progress | None
+        self,
+        context: Context,
+        access: Access,
+        tenant: str,
+        report: Report,
+        is_dry: bool,
+        progress: Progress | None,
     ) -> None:
         self._context, self._access, self._tenant = context, access, tenant
         self.report = report
@@ -209,7 +223,9 @@ class _Import:
         if adopt or into is not None:
             self.renaming = Renaming(into=into, tenant=self._access.default_tenant)
         if adopt and self.renaming is not None:
-            self.adoption = Adoption(context=self._context, access=self._access, renaming=self.renaming)
+            self.adoption = Adoption(
+                context=self._context, access=self._access, renaming=self.renaming
+            )
 
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
@@ -236,7 +252,11 @@ class _Import:
             if ready is None:
                 continue
             fact = fact_of(ready)
-            if batch and (len(batch) == BATCH_LIMIT or fact in facts or not _go_together(batch[-1], (item, ready))):
+            if batch and (
+                len(batch) == BATCH_LIMIT
+                or fact in facts
+                or not _go_together(batch[-1], (item, ready))
+            ):
                 self._begin(batch)
                 batch, facts = [], set()
             batch.append((item, ready))
@@ -257,7 +277,9 @@ class _Import:
                 raise item.error
             ready = self._checked(item)
         except MemorandaError as error:
-            if self.renaming is None and (why := adoption.why_not_own(self._access, item.form, item.value)):
+            if self.renaming is None and (
+                why := adoption.why_not_own(self._access, item.form, item.value)
+            ):
                 error.message = why
                 error.args = (error.message,)
             self.report.refuse(item.where, item.name, error, number=item.number)
@@ -267,15 +289,24 @@ class _Import:
         return ready
 
     def _checked(self, item: Item) -> Ready:
-        context, access, adopts, now = self._context, self._access, self.adoption, self._context.clock()
+        context, access, adopts, now = (
+            self._context,
+            self._access,
+            self.adoption,
+            self._context.clock(),
+        )
         if item.form == "oms":
-            return originals.ready_grain(context, access, item.value, item.index, self._tenant, now, adopts)
+            return originals.ready_grain(
+                context, access, item.value, item.index, self._tenant, now, adopts
+            )
         if item.form == "oams":
             memory = item.value
             if self.renaming is not None and isinstance(memory, dict):
                 memory = self.renaming.apply(memory, is_foreign=item.is_foreign)
             raw = item.raw if memory is item.value else None
-            return originals.ready_memory(context, access, memory, raw, now, adopts, is_checked=item.is_checked)
+            return originals.ready_memory(
+                context, access, memory, raw, now, adopts, is_checked=item.is_checked
+            )
         draft = with_defaults(context, access, item.value, method="import", actor_kind="import")
         return originals.ready_record(context, access, draft, now, adopts)
 
@@ -288,7 +319,11 @@ class _Import:
             before = Before.of(context, snapshot, [ready for _, ready in batch])
             now, found = context.clock(), []
             for item, ready in batch:
-                seen = originals.foreseen(context, snapshot, ready, before.heads, now) if before.knows(ready) else ready
+                seen = (
+                    originals.foreseen(context, snapshot, ready, before.heads, now)
+                    if before.knows(ready)
+                    else ready
+                )
                 if seen.settled is not None and item.form == oms.STANDARD:
                     # A view may bring a document one name more.
                     is_named = snapshot.named(oms.STANDARD, ready.known_as) is not None
@@ -300,7 +335,9 @@ class _Import:
         """Write a batch after the one before it; what is not waited for is its commit."""
         self._settle()
         seen, before = self._foreseen(batch)
-        begun = self._context.engine.begin(batch[0][1].tenant, lambda unit: self._unit(unit, seen, before))
+        begun = self._context.engine.begin(
+            batch[0][1].tenant, lambda unit: self._unit(unit, seen, before)
+        )
         # Whoever interrupts the wait still has it counted.
         self._begun = seen, begun
         begun.wait_until_performed()
@@ -318,7 +355,9 @@ class _Import:
         self._links = written.links
         for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):
-                self.report.refuse(item.where, ready.known_as or item.name, outcome, number=item.number)
+                self.report.refuse(
+                    item.where, ready.known_as or item.name, outcome, number=item.number
+                )
             else:
                 self._count(item, ready, outcome)
         for item, error in written.unlinked:
@@ -341,7 +380,10 @@ class _Import:
         written = _Written(dict(self._links))
         moved = unit.changed_memories(before.seq)
         known = before.again(self._context, unit, [ready for _, ready in batch])
-        known.heads.look_up([ready.given for _, ready in batch if ready.given is not None and not ready.settled], now)
+        known.heads.look_up(
+            [ready.given for _, ready in batch if ready.given is not None and not ready.settled],
+            now,
+        )
         created: list[str] = []
         for item, ready in batch:
             try:
@@ -366,7 +408,11 @@ class _Import:
         form, tenant = batch[0][0].form, batch[0][1].tenant
         count = sum(not isinstance(each, MemorandaError) for each in written.outcomes)
         scope, said = {"owner": tenant}, f"{count} taken in, {len(created)} created"
-        unit.record(audit_entry(self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said))
+        unit.record(
+            audit_entry(
+                self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said
+            )
+        )
         if self._is_dry:
             raise _Foreseen(written)
         if self.imported is not None:
@@ -379,12 +425,19 @@ class _Import:
         prior, may_follow = known.heads.with_leave(ready.given)
         if prior is None and not self.restores:
             forgotten = known.heads.forgotten(ready.given)
-            if forgotten is not None and parse_instant(ready.given.memory["updated_at"]) <= forgotten:
+            if (
+                forgotten is not None
+                and parse_instant(ready.given.memory["updated_at"]) <= forgotten
+            ):
                 return "forgotten"
         outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
         if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
             version = unit.named(ready.standard, ready.name)
-            if version is not None and version.state.is_head and version.memory_id != later.memory_id:
+            if (
+                version is not None
+                and version.state.is_head
+                and version.memory_id != later.memory_id
+            ):
                 ancestry.close(unit, version, later, now)
         return outcome
 
@@ -404,18 +457,27 @@ class _Import:
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory under a key can have been written anew elsewhere.
-        return ready.written is None or version.state.tombstoned is None or ready.written <= version.state.tombstoned
+        return (
+            ready.written is None
+            or version.state.tombstoned is None
+            or ready.written <= version.state.tombstoned
+        )
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
-    def _place(self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before) -> Outcome:
+    def _place(
+        self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before
+    ) -> Outcome:
         """Write one memory, as the next version of the one that it supersedes, if that is here."""
         waiting = written.links.pop((item.form, ready.known_as), None)
         if waiting is None and ready.alias is not None:
             waiting = written.links.pop((item.form, ready.alias), None)
         priors, missing = self._priors(unit, item, ready, waiting, written, now)
         prior = priors[0] if priors else None
-        if port_of(ready.standard).has_own_fields and (ready.standard, ready.name) not in known.names:
+        if (
+            port_of(ready.standard).has_own_fields
+            and (ready.standard, ready.name) not in known.names
+        ):
             _check_authority(unit, ready, prior, now, written.ends)
         outcome = ready.write(unit, prior, now, known.news(ready))
         if ready.fields.get("relation") == authority.DELEGATES_TO:
@@ -444,7 +506,13 @@ class _Import:
         return outcome
 
     def _priors(
-        self, unit: Unit, item: Item, ready: Ready, waiting: Waiting | None, written: _Written, now: Instant
+        self,
+        unit: Unit,
+        item: Item,
+        ready: Ready,
+        waiting: Waiting | None,
+        written: _Written,
+        now: Instant,
     ) -> tuple[list[Version], list[Name]]:
         """Return the open versions that a memory supersedes, and the names of those that are not here.
 
@@ -521,7 +589,9 @@ class _Import:
         if not self._link(unit, item.form, ready.successor, waiting, now):
             written.links[item.form, ready.successor] = waiting
 
-    def _link(self, unit: Unit, form: Form, successor_name: str, waiting: Waiting, now: Instant) -> bool:
+    def _link(
+        self, unit: Unit, form: Form, successor_name: str, waiting: Waiting, now: Instant
+    ) -> bool:
         """Close a version whose successor is here; return True if it is."""
         successor = ancestry.find(unit, (form, successor_name))
         if successor is None:
@@ -529,7 +599,11 @@ class _Import:
         prior = ancestry.still_head(unit, waiting)
         # What was forgotten here stays forgotten, and takes nothing along that is stated here.
         is_settled = prior is None or (successor.state.is_forgotten and not waiting.is_fresh)
-        if prior is not None and not is_settled and not ancestry.leads_to(unit, form, successor, prior):
+        if (
+            prior is not None
+            and not is_settled
+            and not ancestry.leads_to(unit, form, successor, prior)
+        ):
             if not waiting.is_fresh:
                 check_supersession(unit, prior, policy_fields(successor), now=now)
             ancestry.close(unit, prior, successor, now, waiting)
@@ -542,7 +616,8 @@ class _Import:
         waiting = list(self._links.items())
         for start in range(0, len(waiting), BATCH_LIMIT):
             some = waiting[start : start + BATCH_LIMIT]
-            refused, missing = self._context.engine.write(self._tenant, lambda unit, some=some: self._end(unit, some))  # type: ignore[misc]
+            end = partial(self._end, some=some)
+            refused, missing = self._context.engine.write(self._tenant, end)
             for where, error in refused:
                 self.report.refuse(where, None, error)
             if self.waiting is not None:
@@ -588,11 +663,20 @@ def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
         ancestry.keep_name(unit, version, ready.elsewhere)
 
 
-def _check_authority(unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends) -> None:
+def _check_authority(
+    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends
+) -> None:
     made = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
     authority.check(
-        unit, ready.fields, ready.signer, now=now, made=made, prior=prior, is_superseded=is_superseded, ends=ends
+        unit,
+        ready.fields,
+        ready.signer,
+        now=now,
+        made=made,
+        prior=prior,
+        is_superseded=is_superseded,
+        ends=ends,
     )
 
 

@@ -54,7 +54,9 @@ class Before(msgspec.Struct, frozen=True):
         """Return True if what a memory supersedes was forgotten here when the memory was there already."""
         for each in map(self.predecessors.get, ready.predecessors):
             if each is not None and each.state.is_forgotten:
-                return each.state.tombstoned is None or ready.known.observed <= each.state.tombstoned
+                return (
+                    each.state.tombstoned is None or ready.known.observed <= each.state.tombstoned
+                )
         return False
 
     def knows(self, ready: Ready) -> bool:
@@ -67,7 +69,9 @@ class Before(msgspec.Struct, frozen=True):
         """The same when the writer's turn has come: looked up anew only if anything was written since."""
         if unit.change_seq() != self.seq:
             return Before.of(context, unit, batch)
-        return replace(self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit))
+        return replace(
+            self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit)
+        )
 
     def news(self, ready: Ready) -> News:
         """What is new about a memory; from then on it is known."""
@@ -80,4 +84,8 @@ class Before(msgspec.Struct, frozen=True):
 
 def fact_of(ready: Ready) -> str:
     """What a record states that may be merged into another; nothing else is."""
-    return "" if ready.accepted is None or ready.accepted.is_own else ready.accepted.projection.sameness
+    return (
+        ""
+        if ready.accepted is None or ready.accepted.is_own
+        else ready.accepted.projection.sameness
+    )

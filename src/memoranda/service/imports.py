@@ -87,12 +87,23 @@ def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     for name in sorted(kept, reverse=True):
         told = json_text.parse(kept[name])
         written = sum(last - first for first, last in told["ranges"])
-        found.append({"import": name, "what": told["what"], "at": format_instant(told["at"]), "written": written})
+        found.append(
+            {
+                "import": name,
+                "what": told["what"],
+                "at": format_instant(told["at"]),
+                "written": written,
+            }
+        )
     return found
 
 
 def undo_import(
-    context: Context, access: Access, name: str | None = None, *, progress: Callable[[int], None] | None = None
+    context: Context,
+    access: Access,
+    name: str | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
     """Take back an import, the last unless it is named: what it brought is forgotten, what it changed is as before.
 
@@ -103,7 +114,9 @@ def undo_import(
         kept = {name: json_text.parse(held) for name, held in snapshot.items(_IMPORTS).items()}
     chosen = name or max(kept, default=None)
     if chosen is None or chosen not in kept:
-        raise NotFound("there is no import to take back" if name is None else f"there is no import {name}")
+        raise NotFound(
+            "there is no import to take back" if name is None else f"there is no import {name}"
+        )
     undoing = _Undoing(context, access, kept[chosen]["ranges"])
     undoing.run(progress)
     context.engine.write(tenant, lambda unit: _end(unit, chosen, undoing.restored))
@@ -128,10 +141,14 @@ class _Undoing:
 
     def _some(self, numbers: range) -> None:
         with self._context.engine.read(self._access.default_tenant) as snapshot:
-            found = [each for each in snapshot.versions(list(numbers)) if not each.state.is_forgotten]
+            found = [
+                each for each in snapshot.versions(list(numbers)) if not each.state.is_forgotten
+            ]
             changed = [each for each in found if not each.state.is_head]
             # What the import changed itself is among what it wrote, too.
-            self.counts["left"] += sum(not self._is_own(snapshot.history_ids(each.memory_id)[-1]) for each in changed)
+            self.counts["left"] += sum(
+                not self._is_own(snapshot.history_ids(each.memory_id)[-1]) for each in changed
+            )
         for version in found:
             if version.state.erased or not version.state.is_head:
                 continue
@@ -152,11 +169,17 @@ class _Undoing:
 def _end(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
     """Take an import off the record; what now says what an earlier one wrote belongs to that one."""
     unit.delete_item(_IMPORTS, name)
-    written = [(version.version_id, before) for each, before in restored if (version := unit.named(UMP, each))]
+    written = [
+        (version.version_id, before)
+        for each, before in restored
+        if (version := unit.named(UMP, each))
+    ]
     for other, held in unit.items(_IMPORTS).items() if written else ():
         told = json_text.parse(held)
         ranges = told["ranges"]
-        ours = [new for new, before in written if any(first < before <= last for first, last in ranges)]
+        ours = [
+            new for new, before in written if any(first < before <= last for first, last in ranges)
+        ]
         if ours:
             ranges += [[new - 1, new] for new in sorted(ours)]
             unit.put_item(_IMPORTS, other, json_text.dump(told))

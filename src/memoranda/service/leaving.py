@@ -79,7 +79,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         self.earlier.clear()
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
-            leaving = [with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)]
+            leaving = [
+                with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)
+            ]
             if not self.history:
                 self._note_earlier(snapshot, leaving)
                 leaving = [self._with_key(snapshot, version) for version in leaving]
@@ -92,7 +94,11 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
     def superseded(self, version: Version, *standards: str) -> list[str]:
         """Return the names, in some standards, of the earlier versions that do not come along."""
-        return [name for standard, name in self.earlier.get(version.version_id, ()) if standard in standards]
+        return [
+            name
+            for standard, name in self.earlier.get(version.version_id, ())
+            if standard in standards
+        ]
 
     def index_of(self, version: Version, index: IndexState) -> IndexState:
         """Return what the index of an `.mg` file says of a version: the names of earlier versions, too."""
@@ -113,12 +119,17 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         reference = port.reference(root.document)
         if reference is None:
             name = outline(self.context, version)["id"]
-            self.report.warn(name, f"{root.document.name}, its id in {port.name}, stays behind with its first version")
+            self.report.warn(
+                name,
+                f"{root.document.name}, its id in {port.name}, stays behind with its first version",
+            )
             return version
         place = memories.place_of(self.access, parse_namespace(reference[0]), tenant=self.tenant)
         made = oams_views.as_memory(self.context, snapshot, version, place)
         name = memories.name_of(self.context, place, made["key"])
-        document = Document(standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made))
+        document = Document(
+            standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made)
+        )
         return replace(version, document=document)
 
     def may_leave(self, snapshot: Snapshot, version: Version) -> bool:
@@ -129,14 +140,18 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         if not self.history and (state.superseded_by or state.closed is not None):
             return False
         if not holds(version):
-            self.report.refuse("", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'"))
+            self.report.refuse(
+                "", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'")
+            )
             return False
         if self._is_free(version):
             self.free.add(version.version_id)
             return True
         record = outline(self.context, version)
         scope = scope_of(record)
-        if scope["visibility"] not in self.access.visibilities(self.tenant) or not self.access.within(scope):
+        if scope["visibility"] not in self.access.visibilities(
+            self.tenant
+        ) or not self.access.within(scope):
             return False
         if not may_read_personal(self.context, self.access, snapshot, version):
             return False
@@ -158,7 +173,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
         if version.version_id in self.free or not rules.redact(outline(self.context, version))[1]:
             return True
-        error = Unsupported("its consent cuts it when it leaves, and this form only holds what is whole")
+        error = Unsupported(
+            "its consent cuts it when it leaves, and this form only holds what is whole"
+        )
         self.report.refuse("", self._name(version), error)
         return False
 
@@ -175,7 +192,11 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         is_said &= names_user if user is None else bounds.user in ("", user)
         if not is_said:
             name = self._name(version)
-            self.report.refuse("", name, Unsupported("what earlier versions bind it to cannot be said in this form"))
+            self.report.refuse(
+                "",
+                name,
+                Unsupported("what earlier versions bind it to cannot be said in this form"),
+            )
         return is_said
 
     def is_stated(self, version: Version) -> bool:
@@ -193,16 +214,23 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     def _name(self, version: Version) -> str:
         """What UMP calls it here, whatever it leaves as."""
         with self.context.engine.read(self.tenant) as snapshot:
-            return snapshot.names_of(version.version_id).get(ump.STANDARD) or outline(self.context, version)["id"]
+            return (
+                snapshot.names_of(version.version_id).get(ump.STANDARD)
+                or outline(self.context, version)["id"]
+            )
 
     def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
         count = self.report.exported
         said = f"{count} {what}"
-        entry = audit_entry(self.access, op, now=self.now, scope=scope, result=said, meta={"count": count})
+        entry = audit_entry(
+            self.access, op, now=self.now, scope=scope, result=said, meta={"count": count}
+        )
         self.context.audit_read(self.tenant, entry)
 
 
-def _leaving(context: Context, access: Access, owner: str | None, report: Report | None, history: bool) -> _Leaving:
+def _leaving(
+    context: Context, access: Access, owner: str | None, report: Report | None, history: bool
+) -> _Leaving:
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     return _Leaving(
@@ -268,7 +296,10 @@ def export_page(
 def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iterator[list[Version]]:
     for name in names:
         version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
-        is_here = version.tenant == leaving.tenant and project in (None, scope_of(record).get("project"))
+        is_here = version.tenant == leaving.tenant and project in (
+            None,
+            scope_of(record).get("project"),
+        )
         with leaving.context.engine.read(version.tenant) as snapshot:
             leaves = is_here and leaving.may_leave(snapshot, version)
         if leaves:
@@ -281,7 +312,9 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     cut = redacted(record, context.operator)
     document = version.document
     if cut is not record:
-        known = {name: value for name, value in _known_beside(version).items() if name == "verification"}
+        known = {
+            name: value for name, value in _known_beside(version).items() if name == "verification"
+        }
         leaving.report.redact(record["id"])
         # What binds it stays in its own words: its consent and its scope are never cut.
         return _with_beside(context, cut, {STATE_KEY: known} if known else {})
@@ -293,7 +326,9 @@ def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Reco
     if not known and (is_itself or ump.unwrap(record) == stored):
         return record
     # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
-    return _with_beside(context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: known} if known else {})})
+    return _with_beside(
+        context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: known} if known else {})}
+    )
 
 
 def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -> Record:
@@ -301,17 +336,23 @@ def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -
     if not more:
         return record
     structured = {**(record["body"].get("structured") or {}), **more}
-    return signature.sign({**record, "body": {**record["body"], "structured": structured}}, context.operator)
+    return signature.sign(
+        {**record, "body": {**record["body"], "structured": structured}}, context.operator
+    )
 
 
-def _known_beside(version: Version, earlier: Sequence[str] = (), record: Record | None = None) -> dict[str, object]:
+def _known_beside(
+    version: Version, earlier: Sequence[str] = (), record: Record | None = None
+) -> dict[str, object]:
     """Return what a record has no word for.
 
     A verdict, when and by which grain it was superseded, what binds it, and the ids of all earlier versions, if they
     are more than those that it says it supersedes.
     """
     state = version.state
-    known: dict[str, object] = {} if state.verification == UNVERIFIED else {"verification": state.verification}
+    known: dict[str, object] = (
+        {} if state.verification == UNVERIFIED else {"verification": state.verification}
+    )
     if record is not None and not set(earlier) <= set(record.get("supersedes", ())):
         known["supersedes"] = list(earlier)
     if version.bounds is not None:
@@ -337,7 +378,9 @@ def export_grains(
     access.require_scope({**access.limits, **asked})
     for page in leaving.pages(space):
         whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
-        for version, (delivery, index) in zip(whole, grain_views.delivered(context, whole), strict=True):
+        for version, (delivery, index) in zip(
+            whole, grain_views.delivered(context, whole), strict=True
+        ):
             leaving.report.exported += 1
             yield delivery, leaving.index_of(version, index)
     leaving.finish("oms.export", "grains", asked)
@@ -362,7 +405,9 @@ def export_grains_page(
     leaving.report.exported = len(whole)
     leaving.finish("oms.export", "grains", asked)
     delivered = zip(whole, grain_views.delivered(context, whole), strict=True)
-    found = [(delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered]
+    found = [
+        (delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered
+    ]
     return found, following, leaving.report
 
 
@@ -380,13 +425,19 @@ def export_memories_page(
 
 
 def _as_memories(
-    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version], *, for_others: bool = False
+    leaving: _Leaving,
+    place: oams_views.Place,
+    versions: Sequence[Version],
+    *,
+    for_others: bool = False,
 ) -> list[Version]:
     """Return the versions that OAMS can say completely, and another system what is stated of them."""
     return [
         each
         for each in versions
-        if leaving.is_stated(each) and leaving.is_whole(each) and (for_others or leaving.is_bound(each, place.user))
+        if leaving.is_stated(each)
+        and leaving.is_whole(each)
+        and (for_others or leaving.is_bound(each, place.user))
     ]
 
 
@@ -419,7 +470,9 @@ def export_memories(
     leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
 
 
-def _lines(leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]) -> list[tuple[bytes, Memory]]:
+def _lines(
+    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]
+) -> list[tuple[bytes, Memory]]:
     lines: list[tuple[bytes, Memory]] = []
     with leaving.context.engine.read(place.tenant) as snapshot:
         for version in versions:

@@ -114,7 +114,11 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def successor_names(self) -> dict[str, str]:
         """What each standard calls its successor, as far as its form tells."""
-        record = self.successor if self.successor != self.index.superseded_by else self.index.successor_name
+        record = (
+            self.successor
+            if self.successor != self.index.superseded_by
+            else self.index.successor_name
+        )
         names = {ump.STANDARD: record, oms.STANDARD: self.index.superseded_by}
         return {standard: name for standard, name in names.items() if name is not None}
 
@@ -132,7 +136,9 @@ def ready_record(
     record = accepted.record if mine is draft else cast("Record", draft)
     inner, index = ump.unwrap(accepted.record), index_of(accepted.record)
     if inner is not None:
-        original = _or_none(lambda: _original_of_record(context, access, record, inner, now, adoption))
+        original = _or_none(
+            lambda: _original_of_record(context, access, record, inner, now, adoption)
+        )
         if original is not None:
             return original
     return _with_index(_record(context, accepted), index)
@@ -140,14 +146,25 @@ def ready_record(
 
 def _with_index(ready: Ready, index: IndexState) -> Ready:
     """Return a memory with what its form tells beside it, and the memories that it supersedes by that."""
-    named = (each for each in ancestry.with_standards(index.supersedes) if each not in ready.predecessors)
+    named = (
+        each for each in ancestry.with_standards(index.supersedes) if each not in ready.predecessors
+    )
     return replace(ready, index=index, predecessors=(*ready.predecessors, *named))
 
 
-def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None) -> Ready:
+def _record(
+    context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None
+) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         done = remember.put(
-            context, unit, accepted, now, prior=prior, foreseen=foreseen, is_new=new.fact, is_free=new.name
+            context,
+            unit,
+            accepted,
+            now,
+            prior=prior,
+            foreseen=foreseen,
+            is_new=new.fact,
+            is_free=new.name,
         )
         return done.result
 
@@ -164,7 +181,12 @@ def _record(context: Context, accepted: remember.Accepted, foreseen: remember.Me
 
 
 def _original_of_record(
-    context: Context, access: Access, record: Record, inner: Document, now: Instant, adoption: Adoption | None
+    context: Context,
+    access: Access,
+    record: Record,
+    inner: Document,
+    now: Instant,
+    adoption: Adoption | None,
 ) -> Ready | None:
     if not is_view(context, record, inner):
         return None
@@ -230,7 +252,9 @@ def ready_grain(
     opened = open_given(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
-        ready = _or_none(lambda: _original_of_grain(context, access, opened, inner, tenant, now, adoption))
+        ready = _or_none(
+            lambda: _original_of_grain(context, access, opened, inner, tenant, now, adoption)
+        )
         if ready is not None and index == DEFAULT:
             return replace(ready, known_as=opened.grain.address)
         if ready is not None:
@@ -239,7 +263,9 @@ def ready_grain(
     return _grain(context, access, opened, tenant, index)
 
 
-def put_grain(context: Context, access: Access, given: Given, *, owner: str | None = None) -> grains.Stored:
+def put_grain(
+    context: Context, access: Access, given: Given, *, owner: str | None = None
+) -> grains.Stored:
     """Add a grain, or the document that it is the view of, which is then known by this address too.
 
     The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
@@ -247,9 +273,13 @@ def put_grain(context: Context, access: Access, given: Given, *, owner: str | No
     """
     if _may_hold_another(given):
         tenant, now = grains.tenant_of(access, owner), context.clock()
-        ready = ready_grain(context, access, open_given(context, given).delivery, DEFAULT, tenant, now)
+        ready = ready_grain(
+            context, access, open_given(context, given).delivery, DEFAULT, tenant, now
+        )
         if not port_of(ready.standard).has_own_fields:
-            return context.engine.write(tenant, lambda unit: _put_original(access, unit, ready, now))
+            return context.engine.write(
+                tenant, lambda unit: _put_original(access, unit, ready, now)
+            )
     return grains.put(context, access, given, owner=owner)
 
 
@@ -266,7 +296,9 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     version = version_of(unit, ready)
     if version is not None:
         unit.add_view_name(version, oms.STANDARD, address)
-    result: Final = "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
+    result: Final = (
+        "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
+    )
     unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
     return grains.Stored(address=address, result=result)
 
@@ -276,7 +308,10 @@ def version_of(unit: Unit, ready: Ready) -> Version | None:
     version = unit.named(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
-    return next((each for each in unit.history(version.memory_id) if each.document.native == ready.native), None)
+    return next(
+        (each for each in unit.history(version.memory_id) if each.document.native == ready.native),
+        None,
+    )
 
 
 def _grain(
@@ -304,7 +339,12 @@ def _grain(
         name=grain.address,
         known=ancestry.known_of(context, new),
         predecessors=tuple(
-            dict.fromkeys((*ancestry.superseded_by_grain(grain.fields), *ancestry.with_standards(index.supersedes)))
+            dict.fromkeys(
+                (
+                    *ancestry.superseded_by_grain(grain.fields),
+                    *ancestry.with_standards(index.supersedes),
+                )
+            )
         ),
         known_as=grain.address,
         write=write,
@@ -328,7 +368,9 @@ def _original_of_grain(
     # A record names its owner itself, and is compared as it came.
     mine = inner if adoption is None or ump.owns(inner) else adoption.document(inner)
     moved = None if adoption is None else mine
-    original = original_in(grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version)
+    original = original_in(
+        grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version
+    )
     if original is None:
         return None
     space = grains.space_of(grain.namespace)
@@ -365,12 +407,16 @@ def ready_memory(
         return _memory(context, given)
     inner = oams.unwrap(given.memory)
     if inner is not None:
-        original = _or_none(lambda: _original_of_memory(context, access, given, inner, now, adoption))
+        original = _or_none(
+            lambda: _original_of_memory(context, access, given, inner, now, adoption)
+        )
         if original is not None:
             return original
     if adoption is not None:
         adopted = adoption.memory(memory)
-        given = given if adopted == memory else memories.accept(context, access, adopted, complete=True)
+        given = (
+            given if adopted == memory else memories.accept(context, access, adopted, complete=True)
+        )
     return _memory(context, given)
 
 
@@ -393,14 +439,18 @@ def _memory(context: Context, given: memories.Given) -> Ready:
     )
 
 
-def foreseen(context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant) -> Ready:
+def foreseen(
+    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant
+) -> Ready:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     if ready.given is None and ready.native is None:
         known = snapshot.named(ready.standard, ready.name)
         return (
-            ready if known is None or known.state.is_forgotten else replace(ready, settled=(known.memory_id, "known"))
+            ready
+            if known is None or known.state.is_forgotten
+            else replace(ready, settled=(known.memory_id, "known"))
         )
     given = ready.given
     prior = None if given is None else heads.of(given)
@@ -427,7 +477,9 @@ def _foreseen_record(
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
-    return ready if merged is None else replace(ready, write=_record(context, accepted, merged).write)
+    return (
+        ready if merged is None else replace(ready, write=_record(context, accepted, merged).write)
+    )
 
 
 def is_stale(prior: Version, given: memories.Given) -> bool:
@@ -446,9 +498,19 @@ def _original_of_memory(
     place, memory = given.place, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
-    for kept in (None, bounds_of_view(oams.project(memory, place.tenant, place.space, user=place.user), own)):
-        if oams.from_projection(own if kept is None else bound(own, kept), inner, namespace=place.namespace) == memory:
-            ready = _ready_document(context, access, inner, place.tenant, place.space, now, kept, adoption)
+    for kept in (
+        None,
+        bounds_of_view(oams.project(memory, place.tenant, place.space, user=place.user), own),
+    ):
+        if (
+            oams.from_projection(
+                own if kept is None else bound(own, kept), inner, namespace=place.namespace
+            )
+            == memory
+        ):
+            ready = _ready_document(
+                context, access, inner, place.tenant, place.space, now, kept, adoption
+            )
             is_here = (ready.tenant, own.scope.space) == (place.tenant, place.space)
             return replace(ready, known_as=memory["key"]) if is_here else None
     return None
@@ -517,7 +579,9 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
     if within is not None and bounds_of(record) is not None:
-        original = _or_none(lambda: _original_of_record(context, access, record, within, now, inside.adoption))
+        original = _or_none(
+            lambda: _original_of_record(context, access, record, within, now, inside.adoption)
+        )
         if original is not None:
             return original
     return _record(context, replace(accepted, new=_tightened(context, accepted.new, inside.bounds)))
@@ -535,14 +599,19 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     inner = inside.adopted
     memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
     given = memories.accept(context, access, memory, raw=inner.native, complete=True)
-    if given.new.document.native != inner.native or oams.with_portable_name(inner, given.memory) != inner:
+    if (
+        given.new.document.native != inner.native
+        or oams.with_portable_name(inner, given.memory) != inner
+    ):
         raise InvalidInput("not the memory that it is named after")
     given = replace(given, new=_tightened(context, given.new, inside.bounds))
     place, key = given.place, given.memory["key"]
     name = memories.name_of(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.named(oams.STANDARD, name) or memories.find(context, unit, place, key, or_retracted=True)
+        known = unit.named(oams.STANDARD, name) or memories.find(
+            context, unit, place, key, or_retracted=True
+        )
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
@@ -576,7 +645,9 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
     inner, tenant, space = inside.document, inside.tenant, inside.space
     port_of(inner.standard).check(inner)
     projection = project_document(context, inner, tenant, space)
-    access.require_scope({"owner": tenant, "visibility": projection.scope.visibility, "project": space or None})
+    access.require_scope(
+        {"owner": tenant, "visibility": projection.scope.visibility, "project": space or None}
+    )
     refuse_secrets(context, {"content": projection.text, "tags": list(projection.tags)})
     new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
@@ -584,7 +655,11 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
         known = None if new_here.name else unit.named(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
-        version = new.append(unit, now=now) if prior is None else append_next(context, unit, prior, new, now=now)
+        version = (
+            new.append(unit, now=now)
+            if prior is None
+            else append_next(context, unit, prior, new, now=now)
+        )
         unit.announce("created", version, now=now)
         return "created"
 

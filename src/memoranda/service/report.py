@@ -15,7 +15,18 @@ Form = Literal["ump", "oams", "oms"]
 # More are counted, and read by nobody.
 LISTED_LIMIT: Final = 100
 _COUNTS: Final = (
-    *("created", "merged", "updated", "unchanged", "forgotten", "exported", "verified", "refused", "warned", "kept"),
+    *(
+        "created",
+        "merged",
+        "updated",
+        "unchanged",
+        "forgotten",
+        "exported",
+        "verified",
+        "refused",
+        "warned",
+        "kept",
+    ),
     "redacted",
 )
 
@@ -69,19 +80,31 @@ class Report(msgspec.Struct, kw_only=True):
         return self.refused + self.kept
 
     def refuse(
-        self, where: str, name: object, error: MemorandaError, *, number: int = 0, message: str | None = None
+        self,
+        where: str,
+        name: object,
+        error: MemorandaError,
+        *,
+        number: int = 0,
+        message: str | None = None,
     ) -> None:
         """Count a refusal; `message` where the error's own says the place once more."""
         self.refused += 1
         if len(self.refusals) < LISTED_LIMIT:
             shown = name if isinstance(name, str) else ""
             said = error.message if message is None else message
-            self.refusals.append(Refusal(where=where, number=number, id=shown, code=error.code, message=said))
+            self.refusals.append(
+                Refusal(where=where, number=number, id=shown, code=error.code, message=said)
+            )
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""
         listed = {"refusals": [asdict(each) for each in self.refusals], "warnings": self.warnings}
-        return {**{name: getattr(self, name) for name in _COUNTS}, **listed, "forms": sorted(self.forms)}
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            **listed,
+            "forms": sorted(self.forms),
+        }
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Report:
@@ -110,7 +133,9 @@ class Report(msgspec.Struct, kw_only=True):
     def leave_forgotten(self, where: str) -> None:
         """Count what a file brings and what was forgotten here since."""
         self.forgotten += 1
-        self._say(f"{where}: forgotten here after it was written, and stays so; restore it to have it back")
+        self._say(
+            f"{where}: forgotten here after it was written, and stays so; restore it to have it back"
+        )
 
     def warn(self, where: str, message: str) -> None:
         self._say(f"{where}: {message}")

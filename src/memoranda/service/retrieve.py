@@ -113,7 +113,11 @@ def asked_for(context: Context, words: Words) -> Words:
     """The words of a question, with what phrases are looked for in."""
 
     def reads(version: Version) -> str:
-        found = None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+        found = (
+            None
+            if version.state.erased
+            else unless_damaged(version, lambda: project(context, version))
+        )
         return "" if found is None else found.text
 
     return msgspec.structs.replace(words, reads=reads)
@@ -169,7 +173,9 @@ def best(
             # Only now: what the caller does not get to see must not show in the scores of the rest.
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
-            shares = below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
+            shares = (
+                below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
+            )
             return Found(shares, len(hits) if is_all else None, covered)
         asked *= _MORE
 
@@ -184,16 +190,26 @@ def candidates(
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)
-        latest = [each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)]
+        latest = [
+            each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)
+        ]
         latest.sort(key=lambda each: each.place, reverse=True)
         ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
     return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
 
 
-def read_page(snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant) -> list[Version]:
+def read_page(
+    snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant
+) -> list[Version]:
     """A page of versions in the order written, none only at the end; `after` is the last version_id seen, or 0."""
-    found = snapshot.page(selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None)
-    return snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES)) if found else []
+    found = snapshot.page(
+        selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
+    )
+    return (
+        snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES))
+        if found
+        else []
+    )
 
 
 def walk(

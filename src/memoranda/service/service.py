@@ -52,14 +52,18 @@ class Service(Ump[None]):
         """Programs that a person lets in."""
         from memoranda.service.core.grants import Grants
 
-        return Grants(self.gate, self._context.engine.system, self._context.operator, self._context.clock)
+        return Grants(
+            self.gate, self._context.engine.system, self._context.operator, self._context.clock
+        )
 
     @cached_property
     def sessions(self) -> Sessions:
         """People who look at their memory in a browser."""
         from memoranda.service.core.sessions import Sessions
 
-        return Sessions(self.gate, self._context.engine.system, self._context.operator, self._context.clock)
+        return Sessions(
+            self.gate, self._context.engine.system, self._context.operator, self._context.clock
+        )
 
     @cached_property
     def grains(self) -> Grains[None]:

@@ -45,7 +45,12 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""
         said: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {"ok": self.ok, **said, "audit": asdict(self.audit), "losses": [each._asdict() for each in self.losses]}
+        return {
+            "ok": self.ok,
+            **said,
+            "audit": asdict(self.audit),
+            "losses": [each._asdict() for each in self.losses],
+        }
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> VerifyReport:
@@ -62,7 +67,11 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify_all(
-    context: Context, access: Access, *, owner: str | None = None, progress: Callable[[int], None] | None = None
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> VerifyReport:
     """Check every record's signature, the audit chain, and the database itself."""
     tenant = access.tenant_for(owner)
@@ -70,12 +79,16 @@ def verify_all(
     return _report(context, [tenant], progress)
 
 
-def verify_store(context: Context, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
+def verify_store(
+    context: Context, *, progress: Callable[[int], None] | None = None
+) -> VerifyReport:
     """The same for every owner of the store: for whoever has its files before him."""
     return _report(context, context.engine.system.tenants(), progress)
 
 
-def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None) -> VerifyReport:
+def _report(
+    context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None
+) -> VerifyReport:
     context.engine.flush()
     unverified: list[str] = []
     count = 0
@@ -95,14 +108,24 @@ def _report(context: Context, tenants: Sequence[str], progress: Callable[[int], 
         records=count,
         unverified=tuple(unverified),
         audit=broken
-        or ChainReport(ok=True, count=sum(each.count for each in chains), pruned=sum(each.pruned for each in chains)),
+        or ChainReport(
+            ok=True,
+            count=sum(each.count for each in chains),
+            pruned=sum(each.pruned for each in chains),
+        ),
         database=tuple(context.engine.check(tenants)),
-        losses=tuple(each for each in context.engine.losses() if not each.owner or each.owner in tenants),
-        index=tuple(dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))),
+        losses=tuple(
+            each for each in context.engine.losses() if not each.owner or each.owner in tenants
+        ),
+        index=tuple(
+            dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))
+        ),
     )
 
 
-def reindex(context: Context, *, progress: Callable[[int], None] | None = None, outdated: bool = False) -> int:
+def reindex(
+    context: Context, *, progress: Callable[[int], None] | None = None, outdated: bool = False
+) -> int:
     """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
     count = 0
     for tenant in context.engine.system.tenants():
@@ -112,7 +135,9 @@ def reindex(context: Context, *, progress: Callable[[int], None] | None = None, 
             if progress:
                 progress(before + made)
 
-        count += context.engine.reindex(tenant, partial(_read, context), progress=done, outdated=outdated)
+        count += context.engine.reindex(
+            tenant, partial(_read, context), progress=done, outdated=outdated
+        )
     return count
 
 
@@ -121,11 +146,15 @@ def _index_problems(context: Context, tenant: str) -> list[str]:
 
 
 def _read(context: Context, version: Version) -> Projection | None:
-    return None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+    return (
+        None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+    )
 
 
 def _tell(context: Context, version: Version) -> Said | None:
-    return None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
+    return (
+        None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
+    )
 
 
 def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
@@ -133,7 +162,9 @@ def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Versi
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(standing="all")
-            page = read_page(snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock())
+            page = read_page(
+                snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock()
+            )
         if not page:
             return
         yield from page

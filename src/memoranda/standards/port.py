@@ -71,7 +71,9 @@ class Port(ABC):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+    def project(
+        self, document: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection:
         """Return the standard-free reading of a document that lies in a space of a tenant."""
 
     @abstractmethod
@@ -82,7 +84,9 @@ class Port(ABC):
         """Return True if the signature or content address of a document holds; True if the standard has neither."""
         return True
 
-    def project_inside(self, inner: Document, tenant: str, space: str, *, ump_version: str) -> Projection | None:
+    def project_inside(
+        self, inner: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection | None:
         """Return the reading of a document that someone put into another one; None unless it is trustworthy there."""
         return None
 
@@ -212,13 +216,19 @@ def rules_inside(document: Document | None) -> Fields:
     """Return the rule fields of a document that another one carries; none if it cannot be read or is not trusted."""
     try:
         port = None if document is None else port_of(document.standard)
-        return {} if document is None or port is None or not port.rules_travel else port.rule_fields(document, "")
+        return (
+            {}
+            if document is None or port is None or not port.rules_travel
+            else port.rule_fields(document, "")
+        )
     except (MemorandaError, LookupError, TypeError, AttributeError):
         # Anybody may have put it there.
         return {}
 
 
-def combined_rules(own: Fields, user: str | None, tags: list[str], inner: Document | None) -> Fields:
+def combined_rules(
+    own: Fields, user: str | None, tags: list[str], inner: Document | None
+) -> Fields:
     """Return the rule fields of a document together with those of the document inside it."""
     inside = rules_inside(inner)
     return {
@@ -235,7 +245,12 @@ def policy_inside(inner: Document | None) -> Fields:
 
 
 # Fields that a document of another standard can state, under the names that grains give it.
-RULE_NAMES: Final = ("processing_basis", "con:ccpa_opted_out", "hc:deidentification", "legal:privilege")
+RULE_NAMES: Final = (
+    "processing_basis",
+    "con:ccpa_opted_out",
+    "hc:deidentification",
+    "legal:privilege",
+)
 
 
 def load(native: bytes) -> dict[str, Any]:
@@ -243,7 +258,9 @@ def load(native: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(native)
     except orjson.JSONDecodeError as error:
-        raise StoreCorrupt("a stored document can no longer be read; run 'memoranda verify'") from error
+        raise StoreCorrupt(
+            "a stored document can no longer be read; run 'memoranda verify'"
+        ) from error
     if not isinstance(document, dict):
         raise StoreCorrupt("a stored document is no longer an object; run 'memoranda verify'")
     return document

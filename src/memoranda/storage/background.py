@@ -35,18 +35,30 @@ class BackgroundReads:
 
     def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
         at, run_id = before or (FOREVER_MS, "")
-        return [document for (document,) in self._rows("runs_before", before_ms=at, before_run=run_id, limit=limit)]
+        return [
+            document
+            for (document,) in self._rows(
+                "runs_before", before_ms=at, before_run=run_id, limit=limit
+            )
+        ]
 
     def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
-        return [event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)]
+        return [
+            event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)
+        ]
 
     def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
         after_ms, after_run = place
-        rows = self._rows("runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit)
+        rows = self._rows(
+            "runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit
+        )
         return [(Instant(started), run_id) for started, run_id in rows]
 
     def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
-        return [(number, event) for number, event in self._rows("run_events_after", after=place, limit=limit)]
+        return [
+            (number, event)
+            for number, event in self._rows("run_events_after", after=place, limit=limit)
+        ]
 
     def last_run_event(self) -> int:
         found = self._rows("run_event_last")
@@ -78,13 +90,19 @@ class BackgroundReads:
         return frozenset(memory_id for (memory_id,) in self._rows("changed_memories", after=after))
 
     def changed_in_space(self, space: str, after: int) -> list[int]:
-        return [version_id for (version_id,) in self._rows("changed_in_space", space=space, after=after)]
+        return [
+            version_id for (version_id,) in self._rows("changed_in_space", space=space, after=after)
+        ]
 
     def commitment(self, commitment_id: str) -> bytes | None:
         return _only(self._rows("commitment_get", commitment_id=commitment_id))
 
     def commitments(self, space: str | None = None) -> list[bytes]:
-        found = self._rows("commitments") if space is None else self._rows("commitments_in_space", space=space)
+        found = (
+            self._rows("commitments")
+            if space is None
+            else self._rows("commitments_in_space", space=space)
+        )
         return [document for (document,) in found]
 
     def commitments_due(self, now: Instant, limit: int) -> list[bytes]:
@@ -108,7 +126,9 @@ class BackgroundWrites(BackgroundReads):
         self._connection.run(query, params)
 
     def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
-        self._connection.run_many(query, [{**each, "tenant_id": self._tenant_id} for each in params])
+        self._connection.run_many(
+            query, [{**each, "tenant_id": self._tenant_id} for each in params]
+        )
 
     def _count_bytes(self, sign: int, query: str, /, **params: Any) -> None:
         """Count what rows take, for quotas, as they come or go."""
@@ -130,7 +150,10 @@ class BackgroundWrites(BackgroundReads):
     def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
         self._byte_count += sum(map(len, events))
         numbered = enumerate(events, first)
-        self._run_many("run_event_add", [{"run_id": run_id, "sequence": n, "event": event} for n, event in numbered])
+        self._run_many(
+            "run_event_add",
+            [{"run_id": run_id, "sequence": n, "event": event} for n, event in numbered],
+        )
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
         # The last event stays: places are counted on from it.

@@ -16,7 +16,9 @@ class Begun(Generic[T]):
     writes row by row has to ask for one after each. A commit is one call that waits for the disk.
     """
 
-    def __init__(self, wait: Callable[[float], T], performed: threading.Event, seconds: float) -> None:
+    def __init__(
+        self, wait: Callable[[float], T], performed: threading.Event, seconds: float
+    ) -> None:
         self._wait, self._performed, self._seconds = wait, performed, seconds
 
     def wait_until_performed(self) -> None:

@@ -16,7 +16,11 @@ from memoranda.storage.database import Connection, Params, Row
 class Buffered:
     """A connection with rows that wait."""
 
-    def __init__(self, connection: Connection, counting: Callable[[Connection, list[Mapping[str, Any]]], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        counting: Callable[[Connection, list[Mapping[str, Any]]], None],
+    ) -> None:
         """`counting` is shown each batch of changes before it is made."""
         self._connection = connection
         self._counting = counting

@@ -36,10 +36,18 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
             with self.database.reading(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 asked = {"tenant_id": snapshot.tenant_id, "first": after + 1, "end": _END}
-                ids = [row[0] for row in connection.rows("index_rows_some", {**asked, "limit": _CHUNK})]
+                ids = [
+                    row[0] for row in connection.rows("index_rows_some", {**asked, "limit": _CHUNK})
+                ]
                 if not ids:
-                    wrong["rows of erased versions"] += self._orphans(connection, snapshot.tenant_id)
-                    return [f"{count} {what} are not what the documents say" for what, count in wrong.items() if count]
+                    wrong["rows of erased versions"] += self._orphans(
+                        connection, snapshot.tenant_id
+                    )
+                    return [
+                        f"{count} {what} are not what the documents say"
+                        for what, count in wrong.items()
+                        if count
+                    ]
                 for what in self._differing(connection, snapshot, ids):
                     wrong[what] += 1
             after = ids[-1]
@@ -48,8 +56,14 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
         ((count,),) = connection.rows("index_orphans", {"tenant_id": tenant_id})
         return int(count)
 
-    def _differing(self, connection: Connection, snapshot: SqlSnapshot, ids: Sequence[int]) -> Iterator[str]:
-        said = {each.version_id: found for each in snapshot.versions(ids) if (found := self.tells(each)) is not None}
+    def _differing(
+        self, connection: Connection, snapshot: SqlSnapshot, ids: Sequence[int]
+    ) -> Iterator[str]:
+        said = {
+            each.version_id: found
+            for each in snapshot.versions(ids)
+            if (found := self.tells(each)) is not None
+        }
         asked = {"tenant_id": snapshot.tenant_id, "version_ids": as_json(list(said))}
         states = {row[0]: row[1:] for row in connection.rows("index_state", asked)}
         facets = _grouped(connection.rows("index_facets", asked))
@@ -61,9 +75,9 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
                 yield "state rows"
             if set(self._facets(snapshot, each)) != facets[version_id]:
                 yield "field texts"
-            if {(snapshot.field_name(name), number) for name, number in each.field_index.numbers} != measures[
-                version_id
-            ]:
+            if {
+                (snapshot.field_name(name), number) for name, number in each.field_index.numbers
+            } != measures[version_id]:
                 yield "field numbers"
             if not set(each.names) <= known:
                 yield "names"
@@ -73,7 +87,14 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
         projection, fields, key = said.projection, said.field_index, snapshot.value_key
         scope = projection.scope
         return (
-            *(scope.space, projection.kind, scope.visibility, key(scope.user), key(scope.agent), key(scope.session)),
+            *(
+                scope.space,
+                projection.kind,
+                scope.visibility,
+                key(scope.user),
+                key(scope.agent),
+                key(scope.session),
+            ),
             *(key(projection.sameness), int(projection.exportable), int(projection.redacted)),
             *(fields.address, fields.form, fields.at, fields.confidence, fields.importance),
             *(key(fields.subject), key(fields.relation), key(fields.object)),

@@ -152,7 +152,9 @@ class NoCipher:
 
 
 def _no_ring() -> StoreUnavailable:
-    return StoreUnavailable("this store is encrypted, but its key ring is missing; restore it from a backup")
+    return StoreUnavailable(
+        "this store is encrypted, but its key ring is missing; restore it from a backup"
+    )
 
 
 class MasterKeys(Protocol):
@@ -270,7 +272,9 @@ class RingCipher:
                 version, master = self._masters.add()
                 keys = self._ring.usable()
                 for key in keys:
-                    self._ring.put(_wrapped(master, version, key.holder, key.key_id, self._unwrapped(key)))
+                    self._ring.put(
+                        _wrapped(master, version, key.holder, key.key_id, self._unwrapped(key))
+                    )
                 if self._ring.is_shared:
                     self._hand_over(before, version, master)
                 self._ring.count_change()
@@ -290,7 +294,9 @@ class RingCipher:
         if found is None or not self._masters.has(found.master_version):
             return  # Done before, or made here; or too old: what is missing then is said when it is needed.
         secret = self._masters.get(found.master_version) + self._operator_secret()
-        said = _opened(_aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode())
+        said = _opened(
+            _aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode()
+        )
         (version,), key = _VERSION.unpack_from(said), said[_VERSION.size :]
         # One of the same number may be left here of a rotation that came to nothing.
         if not self._masters.has(version) or self._masters.get(version) != key:
@@ -362,7 +368,9 @@ class RingCipher:
         if key_id not in self._keys:
             found = self._ring.get(key_id)
             if found is None:
-                raise StoreUnavailable("the key ring lacks a key that this store needs; restore it from a backup")
+                raise StoreUnavailable(
+                    "the key ring lacks a key that this store needs; restore it from a backup"
+                )
             if not found.wrapped:
                 return None
             self._keys[key_id] = self._unwrapped(found)
@@ -371,9 +379,13 @@ class RingCipher:
     def _unwrapped(self, key: WrappedKey) -> bytes:
         master = self._master(key.master_version)
         try:
-            return _opened(_aes(_kek(master, key.salt, key.holder)), key.wrapped, key.key_id.encode())
+            return _opened(
+                _aes(_kek(master, key.salt, key.holder)), key.wrapped, key.key_id.encode()
+            )
         except StoreCorrupt:
-            raise StoreCorrupt("a key of the key ring was changed, or the master key is another one") from None
+            raise StoreCorrupt(
+                "a key of the key ring was changed, or the master key is another one"
+            ) from None
 
 
 class _RingSealer:
@@ -399,12 +411,16 @@ class _RingSealer:
 
 def _holder(tenant: str, user: str) -> bytes:
     # Enough to find the key again, and not the name itself.
-    return hashlib.blake2b(f"{tenant}\x00{user}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(
+        f"{tenant}\x00{user}".encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
 
 
 def _wrapped(master: bytes, version: int, holder: bytes, key_id: str, key: bytes) -> WrappedKey:
     salt, nonce = os.urandom(SALT_BYTES), os.urandom(NONCE_BYTES)
-    wrapped = _FORMAT + nonce + _aes(_kek(master, salt, holder)).encrypt(nonce, key, key_id.encode())
+    wrapped = (
+        _FORMAT + nonce + _aes(_kek(master, salt, holder)).encrypt(nonce, key, key_id.encode())
+    )
     return WrappedKey(key_id, holder, version, salt, wrapped)
 
 

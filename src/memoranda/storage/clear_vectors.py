@@ -38,7 +38,9 @@ class ClearVectors:
         found = _rows(connection, "clear_model", name=name)
         return (found[0][0], bool(found[0][1])) if found else (None, False)
 
-    def follow(self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces) -> None:
+    def follow(
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+    ) -> None:
         """Take up where vectors stand that came since."""
         import numpy as np
 
@@ -59,7 +61,9 @@ class ClearVectors:
         """Whether vectors of a model are to be copied."""
         return bool(_rows(connection, "clear_is_behind", name=name))
 
-    def copy(self, connection: Connection, model_id: int, opened: Callable[[Sequence[Row]], list[Stored]]) -> bool:
+    def copy(
+        self, connection: Connection, model_id: int, opened: Callable[[Sequence[Row]], list[Stored]]
+    ) -> bool:
         """Copy the vectors of a model that come next; False: nobody wants them any more.
 
         Whoever calls has the model's row locked, so they are copied in the order of their places.
@@ -69,18 +73,31 @@ class ClearVectors:
             return False
         ((after, is_filled),) = progress
         rows = _rows(connection, "clear_next", model_id=model_id, after=after, limit=COPIED_LIMIT)
-        for (tenant_id, _, _, _, _, key_id, *_), stored in zip(rows, opened([row[1:] for row in rows]), strict=True):
+        for (tenant_id, _, _, _, _, key_id, *_), stored in zip(
+            rows, opened([row[1:] for row in rows]), strict=True
+        ):
             self._add(connection, model_id, tenant_id, key_id, stored)
         last = rows[-1][2] if rows else after
         is_filled = is_filled or len(rows) < COPIED_LIMIT
         _run(connection, "clear_progress_put", model_id=model_id, place=last, filled=int(is_filled))
         return True
 
-    def _add(self, connection: Connection, model_id: int, tenant_id: int, key_id: str | None, stored: Stored) -> None:
+    def _add(
+        self,
+        connection: Connection,
+        model_id: int,
+        tenant_id: int,
+        key_id: str | None,
+        stored: Stored,
+    ) -> None:
         from memoranda.retrieval.vectors import decode
 
         second = stored.context_data if stored.context_id >= 0 else None
-        if not stored.version_id or not stored.data or (second is not None and len(second) != len(stored.data)):
+        if (
+            not stored.version_id
+            or not stored.data
+            or (second is not None and len(second) != len(stored.data))
+        ):
             return
         scale, own = decode(stored.data)
         second_scale, beside = (None, None) if second is None else decode(second)
@@ -104,7 +121,9 @@ class ClearVectors:
         """Forget how far a model came that is not used any more; its vectors went with those they were copies of."""
         _run(connection, "clear_progress_drop", model_id=model_id)
 
-    def matrix(self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces) -> ClearMatrix:
+    def matrix(
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+    ) -> ClearMatrix:
         """The vectors of a tenant, for one question."""
         whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
         return ClearMatrix(known, lambda query, params: connection.rows(query, {**whose, **params}))
@@ -121,9 +140,15 @@ def _run(connection: Connection, query: str, **params: Any) -> None:
 class ClearMatrix:
     """As a `Matrix`, but that the database compares."""
 
-    def __init__(self, known: VectorPlaces, ask: Callable[[str, dict[str, Any]], list[Row]]) -> None:
+    def __init__(
+        self, known: VectorPlaces, ask: Callable[[str, dict[str, Any]], list[Row]]
+    ) -> None:
         self._known, self._ask = known, ask
-        self.standing, self.contexts, self.share_alone = known.standing, known.contexts, known.share_alone
+        self.standing, self.contexts, self.share_alone = (
+            known.standing,
+            known.contexts,
+            known.share_alone,
+        )
 
     def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
         """Of many those that are worth to be looked at: the nearest, by themselves."""
@@ -136,7 +161,9 @@ class ClearMatrix:
             is_asked[each.rows] = True
         # So many that enough are left without those that are not to be seen.
         limit = NEAREST_BY_SIGNS + len(is_asked) - int(np.count_nonzero(is_asked))
-        ((packed,),) = self._ask("clear_nearest", {**_in_parts("question", question), "limit": limit})
+        ((packed,),) = self._ask(
+            "clear_nearest", {**_in_parts("question", question), "limit": limit}
+        )
         rows, _ = self._rows_of(read_whole_numbers(packed), len(is_asked))
         is_near = np.zeros(len(is_asked), np.bool_)
         is_near[rows[is_asked[rows]][:NEAREST_BY_SIGNS]] = True
@@ -147,7 +174,12 @@ class ClearMatrix:
         return found
 
     def cosines(
-        self, questions: Floats, rows: Places, in_context: Flags, second: Floats | None = None, share: float = 1.0
+        self,
+        questions: Floats,
+        rows: Places,
+        in_context: Flags,
+        second: Floats | None = None,
+        share: float = 1.0,
     ) -> tuple[Floats, Floats]:
         """As of a `Matrix`."""
         import numpy as np
@@ -157,7 +189,9 @@ class ClearMatrix:
         size = len(self._known)
         other = questions if second is None or second.shape != questions.shape else second
         asked: dict[str, Any] = {}
-        for name, each in zip(("question", "typical", "other", "other_typical"), (*questions, *other), strict=True):
+        for name, each in zip(
+            ("question", "typical", "other", "other_typical"), (*questions, *other), strict=True
+        ):
             asked |= _in_parts(name, each)
         if len(rows) * 2 < size:
             places = whole_numbers(np.sort(self._known.places_of(rows)))

@@ -15,9 +15,15 @@ from memoranda.storage.sqlite_file import FileConnection, open_existing, transla
 _STEP_PAGES = 2_000
 
 
-def copy_database(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
+def copy_database(
+    source: Path, target: Path, progress: Callable[[int], None] | None = None
+) -> None:
     """Copy one moment of a database; nobody who writes meanwhile is held up. Raises StoreCorrupt if it is damaged."""
-    with translated(), closing(_opened(source)) as origin, closing(FileConnection(str(target), target)) as copy:
+    with (
+        translated(),
+        closing(_opened(source)) as origin,
+        closing(FileConnection(str(target), target)) as copy,
+    ):
         # The snapshot is held from here on, so that no change makes the copy begin again.
         origin.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
         with copy.backup("main", origin, "main") as backup:
@@ -27,7 +33,11 @@ def copy_database(source: Path, target: Path, progress: Callable[[int], None] | 
                     progress(backup.page_count - backup.remaining)
         # As it is in the archive, it has no log beside it.
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-        problems = [str(line) for (line,) in copy.execute("PRAGMA quick_check(3)").fetchall() if line != "ok"]
+        problems = [
+            str(line)
+            for (line,) in copy.execute("PRAGMA quick_check(3)").fetchall()
+            if line != "ok"
+        ]
     if problems:
         raise StoreCorrupt(f"the database is damaged ({problems[0]})", path=source)
 
@@ -47,9 +57,13 @@ def settle(path: Path) -> None:
         raw.set_busy_timeout(0)
         try:
             # Asked for before anything is read, it is refused as long as anybody else has the file open.
-            raw.execute("PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema").fetchall()
+            raw.execute(
+                "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema"
+            ).fetchall()
         except apsw.BusyError:
-            raise StoreUnavailable("the store is in use: stop the server first", path=path) from None
+            raise StoreUnavailable(
+                "the store is in use: stop the server first", path=path
+            ) from None
         except apsw.Error:
             return  # Damaged: it is moved as it is, with its log.
 

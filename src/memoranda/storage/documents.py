@@ -43,7 +43,11 @@ class Documents:
         with self._lock:
             if not self._is_of(tenant_id, age):
                 return {}
-            found = {each: held for each in version_ids if (held := self._held.get((tenant_id, each))) is not None}
+            found = {
+                each: held
+                for each in version_ids
+                if (held := self._held.get((tenant_id, each))) is not None
+            }
             for version_id in found:
                 self._held.move_to_end((tenant_id, version_id))
             return found

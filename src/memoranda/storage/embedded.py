@@ -91,7 +91,9 @@ class Vectors(Protocol):
 
     def next(self, model: str, limit: int) -> Batch: ...
 
-    def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
+    def put(
+        self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant
+    ) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
         ...
 
@@ -119,7 +121,9 @@ class Vectors(Protocol):
         """Return the versions that were set aside, the first ones."""
         ...
 
-    def put_aside(self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant) -> bool:
+    def put_aside(
+        self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant
+    ) -> bool:
         """Put the vectors of a version that was set aside; False if another process makes vectors."""
         ...
 

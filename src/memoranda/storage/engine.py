@@ -16,7 +16,17 @@ from memoranda.model.change import AuditEntry, Change, ChangeType
 from memoranda.model.facts import FieldIndex, Kept, Said
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Link, Projection, Version
-from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
+from memoranda.model.selection import (
+    WRITTEN,
+    Group,
+    Leg,
+    Matches,
+    Order,
+    Page,
+    Place,
+    Selected,
+    Selection,
+)
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.begun import Begun
 from memoranda.storage.embedded import Vectors
@@ -129,7 +139,9 @@ class Snapshot(Protocol):
         """How many versions are selected."""
         ...
 
-    def counted_page(self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0) -> Page:
+    def counted_page(
+        self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
+    ) -> Page:
         """A page with what it shows of all that there is."""
         ...
 
@@ -335,7 +347,9 @@ class Unit(Snapshot, Protocol):
         """Let a name stand for the view of a version, unless it stands for something that is still there."""
         ...
 
-    def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+    def take_rate(
+        self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
+    ) -> bool:
         """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
         ...
 
@@ -397,7 +411,9 @@ class Unit(Snapshot, Protocol):
         """Whether this is the first time that the name is claimed."""
         ...
 
-    def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
+    def close(
+        self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
+    ) -> None:
         """Mark a version as superseded, by None if its successor is not here; it stays true for the time before."""
         ...
 
@@ -523,7 +539,10 @@ class Engine(Soundness, Protocol):
         ...
 
     def index_problems(
-        self, tenant: str, reads: Callable[[Version], Projection | None], tells: Callable[[Version], Said | None]
+        self,
+        tenant: str,
+        reads: Callable[[Version], Projection | None],
+        tells: Callable[[Version], Said | None],
     ) -> list[str]:
         """Where an index of a tenant is not what its documents say."""
         ...

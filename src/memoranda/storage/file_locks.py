@@ -27,7 +27,11 @@ def is_open_here(path: str | os.PathLike[str], *, within: int | None = None) -> 
         return False
     # Each connection of ours is a `FileConnection`. SQLite itself tells its file only to the thread that uses it.
     databases = {getattr(connection, "path", None) for connection in apsw.connections()} - {None}
-    return any(_is_file(f"{database}{ending}", status) for database in databases for ending in _LOCKED_ENDINGS)
+    return any(
+        _is_file(f"{database}{ending}", status)
+        for database in databases
+        for ending in _LOCKED_ENDINGS
+    )
 
 
 def _is_file(path: str, status: os.stat_result) -> bool:

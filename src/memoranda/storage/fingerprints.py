@@ -46,8 +46,15 @@ class Fingerprints:
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
         # Each begins with its key, which is taken in once; a copy goes on from there.
-        self._uses = {use: hashlib.blake2b(digest_size=8, key=key, person=use) for use in (b"value", b"word", b"term")}
-        self._seal = None if document_key is None else hashlib.blake2b(digest_size=SEAL_BYTES, key=document_key)
+        self._uses = {
+            use: hashlib.blake2b(digest_size=8, key=key, person=use)
+            for use in (b"value", b"word", b"term")
+        }
+        self._seal = (
+            None
+            if document_key is None
+            else hashlib.blake2b(digest_size=SEAL_BYTES, key=document_key)
+        )
         # Most words of a memory were seen before, and so were its tags, its user and its space.
         self.word = short_cache(8_192)(self._word)
         self.value = short_cache(8_192)(self._value)
@@ -129,7 +136,9 @@ class Fingerprints:
         return seal if bounds is None else seal + _digest_of(self._seal, seal + bounds)
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
-        return _digest_of(self._uses[use], b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass"))
+        return _digest_of(
+            self._uses[use], b"%d\x00" % tenant_id + text.encode("utf-8", "surrogatepass")
+        )
 
 
 def _digest_of(keyed: hashlib.blake2b, message: bytes) -> bytes:
@@ -157,4 +166,8 @@ def index_key(database: Database, cipher: Cipher) -> bytes:
         key_id, key = cipher.index_key()
         made = key if key_id is None else _IN_RING + key_id.encode()
         stored = database.write(lambda connection: claim(connection, made))
-    return cipher.key(stored.removeprefix(_IN_RING).decode()) if stored.startswith(_IN_RING) else stored
+    return (
+        cipher.key(stored.removeprefix(_IN_RING).decode())
+        if stored.startswith(_IN_RING)
+        else stored
+    )

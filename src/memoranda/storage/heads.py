@@ -77,13 +77,17 @@ class Loss(NamedTuple):
     def words(self) -> str:
         """What is missing, in words for people."""
         whose = (
-            "credentials" if self.owner == "" else f"the memory of {self.owner or 'an owner whose name is lost, too'}"
+            "credentials"
+            if self.owner == ""
+            else f"the memory of {self.owner or 'an owner whose name is lost, too'}"
         )
         after = f"after {self.since}" if self.since else "from the beginning"
         if self.owner == "":
             return f"{self.units} changes of credentials are missing (noticed {self.noticed})"
         if not self.units:
-            return f"{whose}: the audit log ends in another entry than it did (noticed {self.noticed})"
+            return (
+                f"{whose}: the audit log ends in another entry than it did (noticed {self.noticed})"
+            )
         return (
             f"{whose}: {self.versions} written versions and {self.audit} audit entries are missing, of "
             f"{self.units} acknowledged acts {after} up to {self.until} (noticed {self.noticed})"
@@ -198,7 +202,11 @@ class Heads:
     def sync(self, *, only_if_due: bool = False) -> None:
         """Let what was written down be on the disk."""
         now = time.monotonic()
-        if not self.is_dirty or self._descriptor is None or (only_if_due and now < self._synced_at + SYNC_SECONDS):
+        if (
+            not self.is_dirty
+            or self._descriptor is None
+            or (only_if_due and now < self._synced_at + SYNC_SECONDS)
+        ):
             return
         self.is_dirty, self._synced_at = False, now
         with contextlib.suppress(OSError):
@@ -211,12 +219,17 @@ class Heads:
         rows: list[Any] = raw.execute(_ENDS).fetchall()
         there = {int(tenant_id): _There(name, End(*end)) for tenant_id, name, *end in rows}
         behind = {each: _is_behind(kept[each], there.get(each, _NOTHING).end) for each in kept}
-        lost = {each: _loss(raw, kept[each], there.get(each, _NOTHING)) for each in kept if behind[each]}
+        lost = {
+            each: _loss(raw, kept[each], there.get(each, _NOTHING)) for each in kept if behind[each]
+        }
         if not self._is_read_only:
             if lost:
                 self._record(list(lost.values()))
             ends = {each: found.end for each, found in there.items() if found.end.units}
-            self._go_on({each: ends[each] for each in ends if behind.get(each, True)}, lost.keys() - ends.keys())
+            self._go_on(
+                {each: ends[each] for each in ends if behind.get(each, True)},
+                lost.keys() - ends.keys(),
+            )
         for each in lost.values():
             _log.error("%s; `memoranda doctor` says what to do", each.words)
         return list(lost.values())
@@ -241,7 +254,9 @@ class Heads:
 
     def _record(self, losses: list[Loss]) -> None:
         lines = b"".join(orjson.dumps(each._asdict()) + b"\n" for each in losses)
-        descriptor = os.open(losses_path(self._database), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(
+            losses_path(self._database), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
         try:
             os.write(descriptor, lines)
             os.fsync(descriptor)
@@ -250,8 +265,14 @@ class Heads:
 
     def _put(self, tenant_id: int, end: End, now: int) -> None:
         assert self._descriptor is not None
-        filled = _SLOT.pack(tenant_id, end.units, end.versions, end.audit, now, _digest(end.audit_hash))[:-4]
-        os.pwrite(self._descriptor, filled + zlib.crc32(filled).to_bytes(4, "little"), tenant_id * SLOT_BYTES)
+        filled = _SLOT.pack(
+            tenant_id, end.units, end.versions, end.audit, now, _digest(end.audit_hash)
+        )[:-4]
+        os.pwrite(
+            self._descriptor,
+            filled + zlib.crc32(filled).to_bytes(4, "little"),
+            tenant_id * SLOT_BYTES,
+        )
 
     def _slot(self, tenant_id: int) -> _Kept | None:
         assert self._descriptor is not None
@@ -288,7 +309,9 @@ def _digest(audit_hash: str | None) -> bytes:
 
 
 def _is_behind(kept: _Kept, end: End) -> bool:
-    return end.units < kept.units or (end.units == kept.units and _digest(end.audit_hash) != kept.digest)
+    return end.units < kept.units or (
+        end.units == kept.units and _digest(end.audit_hash) != kept.digest
+    )
 
 
 def _loss(raw: apsw.Connection, kept: _Kept, there: _There) -> Loss:

@@ -109,7 +109,9 @@ class SqliteKeyRing:
         return int(found[0]) if found else 0
 
     def find(self, holder: bytes) -> str | None:
-        found = self._raw.execute("SELECT key_id FROM data_key WHERE holder = ?", (holder,)).fetchone()
+        found = self._raw.execute(
+            "SELECT key_id FROM data_key WHERE holder = ?", (holder,)
+        ).fetchone()
         return None if found is None else str(found[0])
 
     def get(self, key_id: str) -> WrappedKey | None:
@@ -134,7 +136,8 @@ class SqliteKeyRing:
         with translated():
             # The name of the key stays, without its holder: what it locked is erased, not lost.
             self._raw.execute(
-                "UPDATE data_key SET holder = randomblob(16), salt = x'', wrapped = x'' WHERE holder = ?", (holder,)
+                "UPDATE data_key SET holder = randomblob(16), salt = x'', wrapped = x'' WHERE holder = ?",
+                (holder,),
             )
             if self._raw.changes() == 0:
                 return False

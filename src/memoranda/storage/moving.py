@@ -78,7 +78,11 @@ class Tables(Protocol):
 
 
 def move(
-    source: Tables, target: Tables, *, copied: Callable[[int], None] | None, compared: Callable[[int], None] | None
+    source: Tables,
+    target: Tables,
+    *,
+    copied: Callable[[int], None] | None,
+    compared: Callable[[int], None] | None,
 ) -> int:
     """Copy all rows and compare them; how many there are."""
     target.begin()
@@ -117,7 +121,9 @@ def _compare(source: Tables, target: Tables, compared: Callable[[int], None] | N
         columns = source.columns(table)
         for one, other in zip_longest(source.rows(table, columns), target.rows(table, columns)):
             if one != other:
-                raise StoreCorrupt(f"a row of {table} is not the same in both; the store that was moved is as it was")
+                raise StoreCorrupt(
+                    f"a row of {table} is not the same in both; the store that was moved is as it was"
+                )
             total += 1
             if compared and total % _CHUNK == 0:
                 compared(total)

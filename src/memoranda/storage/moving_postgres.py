@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.database import Row
@@ -10,7 +11,12 @@ from memoranda.storage.moving import OWN_META, TABLES
 from memoranda.storage.postgres_server import migrate, open_connection, translated
 
 # Tables whose numbers are given out.
-_COUNTED = {"tenant": "tenant_id", "version": "version_id", "embedding_model": "model_id", "vector": "place"}
+_COUNTED = {
+    "tenant": "tenant_id",
+    "version": "version_id",
+    "embedding_model": "model_id",
+    "vector": "place",
+}
 _BATCH = 2_000
 _COLUMNS = """
 SELECT column_name::text, data_type::text FROM information_schema.columns
@@ -50,13 +56,19 @@ class PostgresTables:
 
     def count(self, table: str) -> int:
         with translated():
-            ((found,),) = self._raw.execute(f"SELECT count(*) FROM {table} {_where(table)}").fetchall()
+            ((found,),) = self._raw.execute(
+                f"SELECT count(*) FROM {table} {_where(table)}"
+            ).fetchall()
         return int(found)
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
         query = f"SELECT {', '.join(columns)} FROM {table} {_where(table)} ORDER BY {TABLES[table]} OFFSET {skipped}"
         # A cursor of the server's: a table may be larger than memory.
-        with translated(), self._raw.transaction(), self._raw.cursor(f"moving_{table}", binary=True) as cursor:
+        with (
+            translated(),
+            self._raw.transaction(),
+            self._raw.cursor(f"moving_{table}", binary=True) as cursor,
+        ):
             cursor.itersize = _BATCH
             yield from cursor.execute(query)
 
@@ -68,7 +80,8 @@ class PostgresTables:
         for place, name in enumerate(columns):
             if types[name] == "double precision":
                 # SQLite keeps whole ones as whole.
-                values[place] = [None if number is None else float(number) for number in values[place]]  # type: ignore[arg-type]
+                numbers = cast("list[float | None]", values[place])
+                values[place] = [None if number is None else float(number) for number in numbers]
         filled = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({given})"
         with translated(), self._raw.transaction():
             self._raw.execute(filled, values)
@@ -77,7 +90,9 @@ class PostgresTables:
         with translated():
             for table, column in _COUNTED.items():
                 last = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
-                self._raw.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)")
+                self._raw.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)"
+                )
             self._raw.execute("DELETE FROM meta WHERE name = 'moving'")
             self._raw.execute("ANALYZE")
 

@@ -42,11 +42,16 @@ class SqliteTables:
         return [str(row[1]) for row in self._raw.execute(f"PRAGMA table_info({table})")]
 
     def count(self, table: str) -> int:
-        rows: list[Any] = self._raw.execute(f"SELECT count(*) FROM {table} {_where(table)}").fetchall()
+        rows: list[Any] = self._raw.execute(
+            f"SELECT count(*) FROM {table} {_where(table)}"
+        ).fetchall()
         return int(rows[0][0])
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
-        selected = ", ".join("CAST(value AS BLOB)" if (table, each) == ("meta", "value") else each for each in columns)
+        selected = ", ".join(
+            "CAST(value AS BLOB)" if (table, each) == ("meta", "value") else each
+            for each in columns
+        )
         order = f"{_where(table)} ORDER BY {TABLES[table]} LIMIT -1 OFFSET {skipped}"
         with translated():
             yield from self._raw.execute(f"SELECT {selected} FROM {table} {order}")
@@ -54,10 +59,14 @@ class SqliteTables:
     def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         marks = ", ".join("?" for _ in columns)
         with translated(), self._raw:
-            self._raw.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
+            self._raw.executemany(
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows
+            )
             if table == "meta":
                 # SQLite counts with it.
-                self._raw.execute("UPDATE meta SET value = CAST(value AS INTEGER) WHERE name = 'system_seq'")
+                self._raw.execute(
+                    "UPDATE meta SET value = CAST(value AS INTEGER) WHERE name = 'system_seq'"
+                )
 
     def finish(self) -> None:
         self._raw.close()

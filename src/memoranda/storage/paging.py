@@ -12,7 +12,17 @@ from typing import ClassVar, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from memoranda.model.selection import Compares, Group, Lacks, Order, Page, Place, Selected, Selection, Test
+from memoranda.model.selection import (
+    Compares,
+    Group,
+    Lacks,
+    Order,
+    Page,
+    Place,
+    Selected,
+    Selection,
+    Test,
+)
 from memoranda.storage.database import Connection, Row
 from memoranda.storage.selection import SelectionSql
 
@@ -45,14 +55,19 @@ class Paging:
     reading: ClassVar[Reading] = Reading()
 
     def __init__(
-        self, connection: Connection, selected: Callable[[Selection], SelectionSql], selection: Selection
+        self,
+        connection: Connection,
+        selected: Callable[[Selection], SelectionSql],
+        selection: Selection,
     ) -> None:
         self._connection = connection
         self._selected = selected
         self._selection = selection
         self._sql = selected(selection)
 
-    def page(self, order: Order, *, limit: int, offset: int = 0, after: Place | None = None) -> list[Selected]:
+    def page(
+        self, order: Order, *, limit: int, offset: int = 0, after: Place | None = None
+    ) -> list[Selected]:
         """A page in an order."""
         return self._page(order, limit, limit, offset, after)[0]
 
@@ -94,7 +109,11 @@ class Paging:
         if len(rows) >= cap:
             return None
         last = 0 if after is None else after[1]
-        return sorted(Selected(each, address, 0.0, each) for each, address, passes in rows if passes and each > last)
+        return sorted(
+            Selected(each, address, 0.0, each)
+            for each, address, passes in rows
+            if passes and each > last
+        )
 
     def few(self, most: int) -> list[Selected] | None:
         """All of it in any order, if an index tells that there are fewer than so many; None: more, or nothing tells."""
@@ -113,9 +132,14 @@ class Paging:
     def groups(self, by: str) -> list[Group]:
         """How many there are of each, and one of them."""
         narrowest, _ = self._narrowest(None)
-        return [Group(*row) for row in self._connection.select(self._sql.groups(by, narrowest), self._sql.params)]
+        return [
+            Group(*row)
+            for row in self._connection.select(self._sql.groups(by, narrowest), self._sql.params)
+        ]
 
-    def _ordered(self, order: Order, limit: int, offset: int, after: Place | None) -> list[Selected]:
+    def _ordered(
+        self, order: Order, limit: int, offset: int, after: Place | None
+    ) -> list[Selected]:
         """From the beginning of the index of the order."""
         if order.by == "address" and self._selection.form is None:
             return self._form_by_form(limit, offset)
@@ -124,7 +148,9 @@ class Paging:
             return found
         has_it = Compares(name=order.by, operator=">=", number=float("-inf"))
         skipped = 0 if found else max(0, offset - self._with(has_it).count())
-        lacking = self._with(Lacks(name=order.by)).page(_BY_ADDRESS, limit=limit - len(found), offset=skipped)
+        lacking = self._with(Lacks(name=order.by)).page(
+            _BY_ADDRESS, limit=limit - len(found), offset=skipped
+        )
         return [*found, *lacking]
 
     def _with(self, test: Test) -> Paging:
@@ -136,7 +162,8 @@ class Paging:
     def _form_by_form(self, limit: int, offset: int) -> list[Selected]:
         forms = self._connection.select(self._sql.forms(), self._sql.params)
         pages = (
-            self._for(replace(self._selection, form=form)).page(_BY_ADDRESS, limit=offset + limit) for (form,) in forms
+            self._for(replace(self._selection, form=form)).page(_BY_ADDRESS, limit=offset + limit)
+            for (form,) in forms
         )
         found = sorted((each for page in pages for each in page), key=lambda each: each.address)
         return found[offset : offset + limit]
@@ -154,7 +181,9 @@ class Paging:
         covering = sql.covering(order)
         if covering is not None:
             place, counting = covering
-            ((count,),) = self._connection.select(counting, {**sql.params, "cap": self.reading.covered})
+            ((count,),) = self._connection.select(
+                counting, {**sql.params, "cap": self.reading.covered}
+            )
             return place, bool(count >= self.reading.covered)
         return counts.index(min(counts)), True
 
@@ -174,9 +203,13 @@ class Paging:
         counting = self._sql.count_form(order)
         if counting is None:
             return False
-        ((count,),) = self._connection.select(counting, {**self._sql.params, "cap": self.reading.of_form})
+        ((count,),) = self._connection.select(
+            counting, {**self._sql.params, "cap": self.reading.of_form}
+        )
         return bool(count < self.reading.of_form)
 
     def _read(self, query: str, limit: int, offset: int) -> list[Selected]:
-        found = self._connection.select(query, {**self._sql.params, "limit": limit, "offset": offset})
+        found = self._connection.select(
+            query, {**self._sql.params, "limit": limit, "offset": offset}
+        )
         return [Selected(*row) for row in found]

@@ -65,13 +65,17 @@ _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
 _SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 # Before the first number is given out, its `last_value` is that number already.
-_LAST_VERSION: Final = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM version_version_id_seq"
+_LAST_VERSION: Final = (
+    "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM version_version_id_seq"
+)
 # The oldest transaction that still runs. One counts only if it began before another that is over.
 _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # A transaction of our own, which is over with its answer. All others that have begun have lower numbers.
 _HORIZON: Final = "SELECT pg_current_xact_id()::text::bigint"
 _INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
-_DAMAGED: Final = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
+_DAMAGED: Final = (
+    "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
+)
 
 
 class PostgresDatabase:
@@ -103,7 +107,9 @@ class PostgresDatabase:
             first = open_connection(address)
             try:
                 self.is_read_only = migrate(first)
-                self.clear = clear_vectors(first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only)
+                self.clear = clear_vectors(
+                    first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only
+                )
                 self._role = bound_role(first, is_read_only=self.is_read_only)
             except BaseException:
                 first.close()
@@ -122,7 +128,9 @@ class PostgresDatabase:
     def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
         self.queue.refuse_when_closed()
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
-            raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
+            raise StoreUnavailable(
+                f"too many read at once: no turn within {self._reader_seconds:g} s"
+            )
         try:
             with translated():
                 connection = self._begun(tenant)
@@ -225,7 +233,11 @@ class PostgresDatabase:
                 connection = _usable(connection)
             self.queue.settle(outcomes)
             # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
-            if any(piece.is_waited_for and piece.tenant is not None for piece, _, failure in outcomes if not failure):
+            if any(
+                piece.is_waited_for and piece.tenant is not None
+                for piece, _, failure in outcomes
+                if not failure
+            ):
                 self._announcer.committed()
         if connection is not None:
             connection.close()
@@ -245,9 +257,15 @@ class PostgresDatabase:
                     if len(batch) == 1:
                         return connection, failed(batch, in_words(error.__cause__ or error))
                     return connection, self._one_by_one(batch, connection)
-            except (errors.SerializationFailure, errors.DeadlockDetected, psycopg.OperationalError) as error:
+            except (
+                errors.SerializationFailure,
+                errors.DeadlockDetected,
+                psycopg.OperationalError,
+            ) as error:
                 connection = _usable(connection)
-                if not tries_left or isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
+                if not tries_left or isinstance(
+                    error, errors.QueryCanceled | errors.LockNotAvailable
+                ):
                     raise
                 time.sleep(AGAIN_SECONDS)
         raise AssertionError("the last try returns or raises")
@@ -328,9 +346,14 @@ class PostgresDatabase:
 
     def check(self) -> list[str]:
         self.queue.refuse_when_closed()
-        found = [f"the index {name} is not valid: REINDEX INDEX {name}" for (name,) in self._watched(_INVALID)]
+        found = [
+            f"the index {name} is not valid: REINDEX INDEX {name}"
+            for (name,) in self._watched(_INVALID)
+        ]
         damaged = sum(count for (count,) in self._watched(_DAMAGED))
-        return found + ([f"{damaged} pages of the database do not have their checksum"] if damaged else [])
+        return found + (
+            [f"{damaged} pages of the database do not have their checksum"] if damaged else []
+        )
 
     def check_queries(self) -> None:
         has_vectors = self.clear is not None and self.clear.is_wanted
@@ -373,7 +396,9 @@ def _transaction(connection: PostgresConnection, batch: list[Piece]) -> Iterator
     except BaseException as error:
         if is_ending and connection.is_broken:
             # Nobody knows whether it was: to run it again could write it twice.
-            message = "the database went away while this was committed; it may be written all the same"
+            message = (
+                "the database went away while this was committed; it may be written all the same"
+            )
             raise StoreUnavailable(message) from error
         connection.give_up()
         raise

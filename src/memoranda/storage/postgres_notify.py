@@ -46,7 +46,9 @@ class Announcer:
         self._has_news.set()
         with self._starting:
             if self._thread is None and not self._is_closed.is_set():
-                self._thread = threading.Thread(target=self._run, name="memoranda-notify", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="memoranda-notify", daemon=True
+                )
                 self._thread.start()
 
     def _run(self) -> None:
@@ -77,7 +79,9 @@ def tokens(connect: Callable[[], PostgresConnection], token: Callable[[], int]) 
             found, looked = token(), time.monotonic()
             while True:
                 yield found
-                is_told = any(True for _ in connection.raw.notifies(timeout=_WAIT_SECONDS, stop_after=1))
+                is_told = any(
+                    True for _ in connection.raw.notifies(timeout=_WAIT_SECONDS, stop_after=1)
+                )
                 if time.monotonic() - looked >= LOOK_SECONDS:
                     found, looked = token(), time.monotonic()
                 elif is_told:

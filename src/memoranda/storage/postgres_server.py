@@ -41,7 +41,12 @@ _SETTINGS: Final = (
 _NUMBERS: Final = "SELECT nextval('version_version_id_seq') FROM generate_series(1, :count)"
 # What a unit of work takes more of than it was given comes by so many.
 _NUMBERS_MORE: Final = 64
-_KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+_KEEPALIVE: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 
 @cache
@@ -114,7 +119,9 @@ class PostgresConnection:
 
     def number(self) -> int:
         if not self._numbers:
-            self._numbers = [number for (number,) in self.select(_NUMBERS, {"count": _NUMBERS_MORE})]
+            self._numbers = [
+                number for (number,) in self.select(_NUMBERS, {"count": _NUMBERS_MORE})
+            ]
         return self._numbers.pop(0)
 
     def _send(self, sql: str, params: Params, *, is_asked: bool = False) -> None:
@@ -130,7 +137,9 @@ class PostgresConnection:
 
     # --- transactions ------------------------------------------------------------------------------------
 
-    def begin(self, how: str, tenant: str | None, opening: str | None = None, *, numbers: int = 0) -> None:
+    def begin(
+        self, how: str, tenant: str | None, opening: str | None = None, *, numbers: int = 0
+    ) -> None:
         """Begin a transaction for a tenant, or for the installation.
 
         `opening` is the query that finds the tenant's row, which is kept in the memo; so many numbers are had with it.
@@ -229,7 +238,11 @@ def open_connection(address: str) -> PostgresConnection:
             "@ as %40, / as %2F, # as %23 and ? as %3F"
         ) from None
     # Of several servers that an address names, the one that can be written.
-    wanted = {"connect_timeout": CONNECT_SECONDS, "target_session_attrs": "read-write", "client_encoding": "utf8"}
+    wanted = {
+        "connect_timeout": CONNECT_SECONDS,
+        "target_session_attrs": "read-write",
+        "client_encoding": "utf8",
+    }
     named = {"application_name": "memoranda", **wanted, **_KEEPALIVE}
     more: dict[str, Any] = {name: value for name, value in named.items() if name not in options}
     raw = psycopg.connect(address, autocommit=True, **more)
@@ -277,7 +290,9 @@ def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> b
         )
     encoding, is_read_only, _, has_store, tables, schema = _only(raw.execute(_STATE))
     if encoding != "UTF8":
-        raise StoreUnavailable(f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'")
+        raise StoreUnavailable(
+            f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'"
+        )
     if not has_store:
         if schema is None or is_read_only:
             raise StoreUnavailable("there is no store in this database, and none can be made in it")
@@ -301,7 +316,9 @@ def bound_role(connection: PostgresConnection, *, is_read_only: bool) -> str | N
     if not is_above:
         return None
     if not is_read_only:
-        connection.raw.execute(_ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"')))
+        connection.raw.execute(
+            _ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"'))
+        )
     return ROLE
 
 
@@ -317,14 +334,20 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
 def _refuse_other_layout(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> None:
     with raw.transaction():
         raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-        rows = raw.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'moving')").fetchall()
+        rows = raw.execute(
+            "SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'moving')"
+        ).fetchall()
     found: dict[str, bytes] = dict(rows)
     newest = load_migrations("postgres")[-1][0]
     if "moving" in found and not may_be_moving:
-        raise StoreUnavailable("this store is not whole yet: call `memoranda migrate-store` again, and it goes on")
+        raise StoreUnavailable(
+            "this store is not whole yet: call `memoranda migrate-store` again, and it goes on"
+        )
     present = int(found.get("schema", b"0"))
     if present > newest:
-        raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+        raise StoreUnavailable(
+            f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
+        )
     if found.get("layout") != layout("postgres"):
         raise StoreUnavailable(
             "this store was made by another build of Memoranda, whose tables are different: "
@@ -365,7 +388,12 @@ def is_gone(error: BaseException) -> bool:
 
 
 # Operational for psycopg, but of this statement alone.
-_OURS: Final = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable, errors.ProgramLimitExceeded)
+_OURS: Final = (
+    errors.DiskFull,
+    errors.QueryCanceled,
+    errors.LockNotAvailable,
+    errors.ProgramLimitExceeded,
+)
 
 
 def in_words(error: BaseException) -> BaseException:
@@ -375,21 +403,37 @@ def in_words(error: BaseException) -> BaseException:
     return next((made() for kind, made in _WORDS if isinstance(error, kind)), error)
 
 
-_WORDS: Final[tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...]] = (
+_WORDS: Final[
+    tuple[
+        tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...
+    ]
+] = (
     (errors.DiskFull, lambda: StoreUnavailable("the disk of the database is full")),
-    (errors.ReadOnlySqlTransaction, lambda: StoreUnavailable("the database is read-only: a standby, perhaps")),
+    (
+        errors.ReadOnlySqlTransaction,
+        lambda: StoreUnavailable("the database is read-only: a standby, perhaps"),
+    ),
     (
         errors.LockNotAvailable,
         lambda: StoreUnavailable(f"another process kept the store locked for {LOCK_SECONDS} s"),
     ),
-    (errors.QueryCanceled, lambda: StoreUnavailable(f"the database did not answer within {STATEMENT_SECONDS} s")),
+    (
+        errors.QueryCanceled,
+        lambda: StoreUnavailable(f"the database did not answer within {STATEMENT_SECONDS} s"),
+    ),
     (
         (errors.SerializationFailure, errors.DeadlockDetected),
         lambda: StoreUnavailable("too much is written at once; try again"),
     ),
-    (errors.ProgramLimitExceeded, lambda: InvalidInput("a name is too long for the index of a store on PostgreSQL")),
+    (
+        errors.ProgramLimitExceeded,
+        lambda: InvalidInput("a name is too long for the index of a store on PostgreSQL"),
+    ),
     (errors.InsufficientPrivilege, lambda: StoreUnavailable("the database is not yours to use")),
-    ((errors.DataCorrupted, errors.IndexCorrupted), lambda: StoreCorrupt("the database is damaged")),
+    (
+        (errors.DataCorrupted, errors.IndexCorrupted),
+        lambda: StoreCorrupt("the database is damaged"),
+    ),
     (
         (psycopg.OperationalError, psycopg.InterfaceError),
         lambda: StoreUnavailable("the database is away; try again in a moment"),

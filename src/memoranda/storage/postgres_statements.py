@@ -99,7 +99,9 @@ class Statements:
         self._server.send_query_prepared(self._name(sql, types), data, [1] * len(data), 1)
         self._sent.append(is_asked)
 
-    def _encoded(self, sql: str, values: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
+    def _encoded(
+        self, sql: str, values: Sequence[Any]
+    ) -> tuple[tuple[int, ...], list[bytes | None]]:
         kinds = tuple(map(type, values))
         types, encoders = self._forms.get((sql, kinds)) or self._form(sql, kinds)
         return types, [encode(value) for encode, value in zip(encoders, values, strict=True)]

@@ -14,7 +14,9 @@ from memoranda.storage.database import Row
 from memoranda.storage.postgres_server import MIGRATING, open_connection, translated
 from memoranda.storage.queries import load_migrations
 
-_BEGIN: Final = f"SELECT set_config('memoranda.system', 'on', true), pg_advisory_xact_lock({MIGRATING})"
+_BEGIN: Final = (
+    f"SELECT set_config('memoranda.system', 'on', true), pg_advisory_xact_lock({MIGRATING})"
+)
 _IS_MADE: Final = "SELECT to_regclass('clear_progress') IS NOT NULL"
 _IS_READ_ONLY: Final = "SELECT current_setting('transaction_read_only') = 'on'"
 _OFFERED: Final = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
@@ -28,7 +30,9 @@ SELECT n.nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extn
 """
 # The first version that has it is 0.7.
 _HAS_HALVES: Final = "SELECT to_regtype('halfvec') IS NOT NULL"
-_WANTED: Final = "INSERT INTO clear_progress (model_id, place, filled) VALUES (0, 0, 1) ON CONFLICT DO NOTHING"
+_WANTED: Final = (
+    "INSERT INTO clear_progress (model_id, place, filled) VALUES (0, 0, 1) ON CONFLICT DO NOTHING"
+)
 # The first is the one that readers ask first: whoever has read it is waited for.
 _EMPTY: Final = "TRUNCATE clear_progress, clear_vector"
 
@@ -38,12 +42,15 @@ _MISSING: Final = (
     f"(on Debian, postgresql-NN-pgvector), {_OR_NOT}"
 )
 _FORBIDDEN: Final = (
-    f"vector_search is pgvector, and only a superuser may add that to this database: let one call `{_MADE}`, {_OR_NOT}"
+    "vector_search is pgvector, and only a superuser may add that to this database: "
+    f"let one call `{_MADE}`, {_OR_NOT}"
 )
 _OLD: Final = f"vector_search is pgvector, but the one in this database is older than 0.7: update it, {_OR_NOT}"
 
 
-def clear_vectors(raw: psycopg.Connection[Row], *, is_wanted: bool, is_read_only: bool) -> ClearVectors | None:
+def clear_vectors(
+    raw: psycopg.Connection[Row], *, is_wanted: bool, is_read_only: bool
+) -> ClearVectors | None:
     """The vectors in clear of a database; made if they are wanted and nothing forbids it. None: there are none."""
     if is_wanted and not is_read_only:
         _add_extension(raw)
@@ -92,11 +99,15 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
 def switch_off(address: str) -> bool:
     """Remove the vectors in clear of a store, if it has any and can be written; whether it had."""
     with translated(), closing(open_connection(address).raw) as raw:
-        if raw.execute(_IS_MADE).fetchone() != (True,) or raw.execute(_IS_READ_ONLY).fetchone() == (True,):
+        if raw.execute(_IS_MADE).fetchone() != (True,) or raw.execute(_IS_READ_ONLY).fetchone() == (
+            True,
+        ):
             return False
         with raw.transaction():
             raw.execute(_BEGIN)
-            (is_wanted,) = raw.execute("SELECT count(*) > 0 FROM clear_progress").fetchone() or (False,)
+            (is_wanted,) = raw.execute("SELECT count(*) > 0 FROM clear_progress").fetchone() or (
+                False,
+            )
             if is_wanted:
                 raw.execute(_EMPTY)
         return bool(is_wanted)

@@ -56,7 +56,9 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Callable[[Connection], SqlSnapshot]
     reads: Reads
 
-    def rebuild(self, progress: Callable[[int], None] | None = None, *, outdated: bool = False) -> int:
+    def rebuild(
+        self, progress: Callable[[int], None] | None = None, *, outdated: bool = False
+    ) -> int:
         """Make the index anew, or what of it is of an older analysis; how many versions."""
         count, after = 0, 0
         pieces = self._pieces_after(after, outdated)
@@ -94,7 +96,9 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                 if piece.is_outdated:
                     found.append("the word index is of an older analysis")
                 elif wrong:
-                    found.append(f"the word index is not what the documents say: {wrong} of {len(entries)} versions")
+                    found.append(
+                        f"the word index is not what the documents say: {wrong} of {len(entries)} versions"
+                    )
         return list(dict.fromkeys(found))
 
     def _pieces(self, connection: Connection, snapshot: SqlSnapshot) -> Iterator[Piece]:
@@ -109,7 +113,9 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                 yield Piece(first, end, tuple(held))
                 first, held = end, []
         if not names:
-            rows = connection.rows("index_rows", {"tenant_id": snapshot.tenant_id, "first": 0, "end": _END})
+            rows = connection.rows(
+                "index_rows", {"tenant_id": snapshot.tenant_id, "first": 0, "end": _END}
+            )
             edges = [row[0] for row in rows[::SMALL_DOCS]]
             # Of a tenant that never wrote anything there are none.
             for start, end in zip(edges, [*edges[1:], _END], strict=False):
@@ -122,7 +128,9 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         found = []
         for start in range(0, len(rows), _CHUNK):
             some = rows[start : start + _CHUNK]
-            versions = {each.version_id: each for each in snapshot.versions([row[0] for row in some])}
+            versions = {
+                each.version_id: each for each in snapshot.versions([row[0] for row in some])
+            }
             for version_id, space, user, agent, session, at, visibility, redacted, lasting in some:
                 # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
                 projection = self.reads(versions[version_id]) if version_id in versions else None
@@ -135,12 +143,16 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                         session=int.from_bytes(session or b"", "little"),
                         at=at,
                         marks=marks_of(visibility, redacted=redacted, lasting=lasting),
-                        indexed=NOTHING if projection is None else self.prints.indexed(self.tenant, projection),
+                        indexed=NOTHING
+                        if projection is None
+                        else self.prints.indexed(self.tenant, projection),
                     )
                 )
         return found
 
-    def _put(self, tenant_id: int, piece: Piece, entries: list[Entry], connection: Connection) -> bool:
+    def _put(
+        self, tenant_id: int, piece: Piece, entries: list[Entry], connection: Connection
+    ) -> bool:
         """Put a piece in the place of what was there, if that is still what it was."""
         from memoranda.retrieval.segment import build
 
@@ -153,13 +165,17 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         if piece.names:
             index.remove(piece.names)
         if entries:
-            last = held[len(piece.names)].first_version if len(held) > len(piece.names) else piece.end
+            last = (
+                held[len(piece.names)].first_version if len(held) > len(piece.names) else piece.end
+            )
             kept = [entry for entry in entries if entry.version_id < last]
             if kept:
                 index.add(build(kept), max((name.edition for name in piece.names), default=0) + 1)
         return True
 
-    def _differing(self, connection: Connection, tenant_id: int, piece: Piece, entries: list[Entry]) -> int:
+    def _differing(
+        self, connection: Connection, tenant_id: int, piece: Piece, entries: list[Entry]
+    ) -> int:
         """How many versions the index has otherwise than they are, lacks, or has though they are gone."""
         if not piece.names:
             return len(entries)
@@ -189,7 +205,9 @@ def _versions_of(segment: Segment) -> Iterator[tuple[int, tuple[object, ...]]]:
     for part in segment.parts:
         starts = part.starts.tolist()
         for word, start, end in zip(part.words.tolist(), starts[:-1], starts[1:], strict=True):
-            for place, times in zip(part.places[start:end].tolist(), part.counts[start:end].tolist(), strict=True):
+            for place, times in zip(
+                part.places[start:end].tolist(), part.counts[start:end].tolist(), strict=True
+            ):
                 words[place][word] = times
     scope = (facts.spaces, facts.users, facts.agents, facts.sessions, facts.times, facts.marks)
     named = (facts.lengths, facts.speakers, facts.subjects, facts.languages, facts.said)

@@ -18,7 +18,17 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
-from memoranda.model.selection import IsAmong, IsOneOf, Leg, Matches, Meaning, Reason, Selected, Selection, Words
+from memoranda.model.selection import (
+    IsAmong,
+    IsOneOf,
+    Leg,
+    Matches,
+    Meaning,
+    Reason,
+    Selected,
+    Selection,
+    Words,
+)
 from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
 from memoranda.retrieval.languages import CODES
 from memoranda.retrieval.words import Word, asked, beginning
@@ -80,7 +90,9 @@ class Memory:
             return kept[1]
         asked = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
         if kept is not None and kept[0] < closing_seq:
-            found = _closed_since(kept[1], connection.rows("closings_after", {**asked, "after": kept[0]}))
+            found = _closed_since(
+                kept[1], connection.rows("closings_after", {**asked, "after": kept[0]})
+            )
         else:
             rows = connection.rows("closed_versions", asked)
             found = np.array(rows, np.int64).reshape(len(rows), 2)
@@ -153,14 +165,23 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         segments = self._compared(segments, meaning)
         question = self._question(leg, distinct, held)
         # What each part's place among all is, only all of it tells.
-        rank = partial(retrieval.rank, question, changed=dict(leg.weights), is_whole=leg.is_explained)
+        rank = partial(
+            retrieval.rank, question, changed=dict(leg.weights), is_whole=leg.is_explained
+        )
         ranking = rank(segments) if segments else None
         if ranking is None or not len(ranking):
             return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
         size = len(ranking)
         is_filtered = self._asks_more
-        narrow = self._narrow() if (is_filtered or whole) and (size > _NARROW or meaning is not None) else None
-        if whole or narrow is not None or (is_filtered and size <= _NARROW) or (counted and size <= _CHEAP):
+        narrow = None
+        if (is_filtered or whole) and (size > _NARROW or meaning is not None):
+            narrow = self._narrow()
+        if (
+            whole
+            or narrow is not None
+            or (is_filtered and size <= _NARROW)
+            or (counted and size <= _CHEAP)
+        ):
             # What passes is known before anything is weighed.
             known = self._passing_all(ranking.everything) if narrow is None else narrow
             if narrow is not None or len(known) < size:
@@ -172,7 +193,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             segments, ranking, known = self._decided(rank, segments, ranking, meaning, limit + 1)
             matches = self._matches(ranking, distinct, known, limit + 1, None)
             is_all = len(matches.found) <= limit
-            matches = replace(matches, found=matches.found[:limit], total=len(matches.found) if is_all else None)
+            matches = replace(
+                matches, found=matches.found[:limit], total=len(matches.found) if is_all else None
+            )
         if not (ranking.is_answered or held):
             # The weights stay: what is shown in part is compared by them.
             return replace(matches, found=(), total=0)
@@ -200,7 +223,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         while True:
             doubtful, sure = self._in_doubt(ranking)
             asked = {version_id for version_id in doubtful if version_id not in known}
-            shown = {version_id for version_id in ranking.best(0, first)[0] if version_id not in known}
+            shown = {
+                version_id for version_id in ranking.best(0, first)[0] if version_id not in known
+            }
             passing = self._passing(sorted(asked | shown))
             known.update(passing)
             failing = asked - passing.keys()
@@ -235,7 +260,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             while start < len(best_first) and passing < LEG_LIMIT:
                 some = best_first[start : start + _CHUNK].tolist()
                 start += _CHUNK
-                asked = [each for each in some if each not in known and each not in found and each not in failing]
+                asked = [
+                    each
+                    for each in some
+                    if each not in known and each not in found and each not in failing
+                ]
                 known.update(self._passing(asked))
                 found.update(each for each in asked if each not in known)
                 passing += sum(each in known for each in some)
@@ -259,11 +288,19 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         from memoranda.retrieval.weights import LEG_LIMIT
 
-        compared = [(each, each.near, each.allowed[each.near.places]) for each in segments if each.near is not None]
+        compared = [
+            (each, each.near, each.allowed[each.near.places])
+            for each in segments
+            if each.near is not None
+        ]
         if not compared:
             return {}
-        versions = np.concatenate([each.facts.versions[near.places[some]] for each, near, some in compared])
-        order = np.argsort(-np.concatenate([near.own[some] for _, near, some in compared]), kind="stable")
+        versions = np.concatenate(
+            [each.facts.versions[near.places[some]] for each, near, some in compared]
+        )
+        order = np.argsort(
+            -np.concatenate([near.own[some] for _, near, some in compared]), kind="stable"
+        )
         passing: dict[int, str] = {}
         for start in range(0, len(order), _CHUNK):
             asked = versions[order[start : start + _CHUNK]].tolist()
@@ -292,7 +329,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return [
             word
             for word in found
-            if (word in needed and not word.is_optional) or any(self._find(word, place) for place in places)
+            if (word in needed and not word.is_optional)
+            or any(self._find(word, place) for place in places)
         ]
 
     def _exactly(
@@ -305,9 +343,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         held = 0
         wanted = [(partial(has_phrase, phrase=each), asked(each, CODES)) for each in exact.phrases]
-        begun = [(partial(has_beginning, beginning=each), [Word((beginning(each),))]) for each in exact.beginnings]
+        begun = [
+            (partial(has_beginning, beginning=each), [Word((beginning(each),))])
+            for each in exact.beginnings
+        ]
         for holds, terms in (*wanted, *begun):
-            found = self._holding(leg, holds, [word for word in terms if not word.is_optional], places)
+            found = self._holding(
+                leg, holds, [word for word in terms if not word.is_optional], places
+            )
             if not exact.is_all and not any(map(len, found)):
                 continue
             held += 1
@@ -317,7 +360,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                     allowed = np.zeros_like(allowed)
                     allowed[some] = segment.allowed[some]
                 postings = (some, np.ones(len(some), np.uint8)) if len(some) else None
-                segments[number] = replace(segment, allowed=allowed, postings=[*segment.postings, postings])
+                segments[number] = replace(
+                    segment, allowed=allowed, postings=[*segment.postings, postings]
+                )
         return segments, held
 
     def _holding(
@@ -331,15 +376,25 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             some = np.flatnonzero(place.mask).astype(np.int32) if terms else np.zeros(0, np.int32)
             for word in terms:
                 held = self._find(word, place)
-                some = np.intersect1d(some, held[0], assume_unique=True) if held is not None else some[:0]
+                some = (
+                    np.intersect1d(some, held[0], assume_unique=True)
+                    if held is not None
+                    else some[:0]
+                )
             found.append(some)
         assert leg.reads is not None
-        most = np.concatenate([place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)])
+        most = np.concatenate(
+            [place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)]
+        )
         read = self.versions(np.sort(most)[-_CHUNK:].tolist())
-        right = np.array([each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64)
+        right = np.array(
+            [each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64
+        )
         right.sort()
         return [
-            np.intersect1d(some, place.segment.facts.places_of(right), assume_unique=True).astype(np.int32)
+            np.intersect1d(some, place.segment.facts.places_of(right), assume_unique=True).astype(
+                np.int32
+            )
             for place, some in zip(places, found, strict=True)
         ]
 
@@ -352,7 +407,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         asked_at = self.now if leg.asked_at is None else leg.asked_at
         return Question(
-            words=(*(self.prints.term(self.tenant, word.terms[0]) for word in distinct), *range(held)),
+            words=(
+                *(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
+                *range(held),
+            ),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),
             spans=spans_in(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
         )
@@ -362,7 +420,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         from memoranda.retrieval.ranking import Scope
 
         seen, number = selection.visibilities, self._number
-        marks = None if seen is None or set(seen) == set(VISIBILITIES) else sum(VISIBILITY_BITS[each] for each in seen)
+        marks = (
+            None
+            if seen is None or set(seen) == set(VISIBILITIES)
+            else sum(VISIBILITY_BITS[each] for each in seen)
+        )
         return Scope(
             space=number(selection.space),
             user=number(selection.user),
@@ -389,16 +451,27 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         import numpy as np
 
         selection = self.selection
-        if any(isinstance(test, IsAmong) and not test.version_ids and not test.negated for test in selection.tests):
+        if any(
+            isinstance(test, IsAmong) and not test.version_ids and not test.negated
+            for test in selection.tests
+        ):
             return []
         scope = self._scope(selection)
-        scopes = (scope, replace(scope, space=self._print(""))) if selection.or_no_space else (scope,)
+        scopes = (
+            (scope, replace(scope, space=self._print(""))) if selection.or_no_space else (scope,)
+        )
         closed = self._closed(selection)
         # One instant is like another as long as the same has ended.
-        ended = None if closed is None or selection.at is None else int(np.count_nonzero(closed[:, 1] <= selection.at))
+        ended = (
+            None
+            if closed is None or selection.at is None
+            else int(np.count_nonzero(closed[:, 1] <= selection.at))
+        )
         found = []
         for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
-            mask = segment.facts.view((scopes, ended), closed, partial(_mask, scopes, closed, selection.at))
+            mask = segment.facts.view(
+                (scopes, ended), closed, partial(_mask, scopes, closed, selection.at)
+            )
             if np.any(mask):
                 found.append(_Place(segment, mask))
         return found
@@ -423,11 +496,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         from memoranda.retrieval.segment import together
 
         terms = (self.prints.term(self.tenant, term) for term in word.terms)
-        return together([found for term in terms if (found := place.segment.find(term)) is not None])
+        return together(
+            [found for term in terms if (found := place.segment.find(term)) is not None]
+        )
 
     def _closed(self, selection: Selection) -> Closed | None:
         """Versions that cannot pass any more, or not at every time."""
-        if selection.known_at is not None or (selection.at is None and selection.standing != "live"):
+        if selection.known_at is not None or (
+            selection.at is None and selection.standing != "live"
+        ):
             return None
         return self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
 
@@ -439,8 +516,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         selection = self.selection
         tests = [each for each in selection.questions() if not _is_by_user(each)]
         filters = (selection.kinds, selection.form, selection.known_at)
-        is_now = selection.standing == "live" and (selection.statuses is None or set(_USUAL) <= set(selection.statuses))
-        return bool(tests) or any(each is not None for each in filters) or not is_now or selection.exportable
+        is_now = selection.standing == "live" and (
+            selection.statuses is None or set(_USUAL) <= set(selection.statuses)
+        )
+        return (
+            bool(tests)
+            or any(each is not None for each in filters)
+            or not is_now
+            or selection.exportable
+        )
 
     def _in_doubt(self, ranking: Ranking) -> tuple[list[int], int]:
         """Of those by which scores are made, the ones of which only the database tells whether they pass, and how many
@@ -448,7 +532,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """
         selection, decisive = self.selection, ranking.decisive
         if self._asks_more or selection.has_fields or selection.standard is not None:
-            return [each for facts, places in decisive for each in facts.versions.take(places).tolist()], 0
+            return [
+                each for facts, places in decisive for each in facts.versions.take(places).tolist()
+            ], 0
         closed, moment = self._closed(selection), self.now if selection.at is None else selection.at
         doubtful, sure = list[int](), 0
         for facts, places in decisive:
@@ -473,13 +559,21 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return dict(self.connection.select(sql.passing(version_ids), sql.params))
 
     def _matches(
-        self, ranking: Ranking, distinct: list[Word], known: dict[int, str], limit: int, total: int | None
+        self,
+        ranking: Ranking,
+        distinct: list[Word],
+        known: dict[int, str],
+        limit: int,
+        total: int | None,
     ) -> Matches:
         """The best that pass; of equal ones first the lower address, where there are addresses."""
         taken: list[Selected] = []
         start, size = 0, min(limit, _CHUNK)
         while start < len(ranking):
-            if len(taken) >= limit and [taken[limit - 1].lexical] != ranking.best(start, start + 1)[1]:
+            if (
+                len(taken) >= limit
+                and [taken[limit - 1].lexical] != ranking.best(start, start + 1)[1]
+            ):
                 break
             versions, scores = ranking.best(start, start + size)
             if total is None:
@@ -492,13 +586,18 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return Matches(
             found=tuple(taken[:limit]),
             total=total,
-            weights={word.terms: weight for word, weight in zip(distinct, ranking.weights.tolist(), strict=False)},
+            weights={
+                word.terms: weight
+                for word, weight in zip(distinct, ranking.weights.tolist(), strict=False)
+            },
             mean_terms=ranking.mean_length,
             covered=ranking.covered,
         )
 
 
-def _mask(scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, facts: Facts) -> NDArray[np.bool_]:
+def _mask(
+    scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, facts: Facts
+) -> NDArray[np.bool_]:
     """What of a segment is in one of some scopes, and not closed, or not at a time."""
     found = scopes[0].mask(facts)
     for scope in scopes[1:]:
@@ -516,7 +615,9 @@ def _lasting(closed: Closed | None, facts: Facts) -> NDArray[np.bool_]:
     return found if closed is None or not len(closed) else found & facts.without(closed[:, 0])
 
 
-def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool) -> Matches:
+def _with_reasons(
+    matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool
+) -> Matches:
     """The same with how near each is, and what its score is made of if that was asked for."""
     import numpy as np
 
@@ -527,7 +628,9 @@ def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], 
             versions = segment.facts.versions[segment.near.places]
             is_here = np.flatnonzero(np.isin(versions, found))
             pairs = zip(versions[is_here].tolist(), segment.near.own[is_here].tolist(), strict=True)
-            nearness |= {version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor}
+            nearness |= {
+                version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor
+            }
     if not is_explained:
         return replace(matches, nearness=nearness)
     reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
@@ -538,7 +641,9 @@ def _with_reasons(matches: Matches, ranking: Ranking, segments: list[Searched], 
     return replace(matches, nearness=nearness, reasons=reasons)
 
 
-def _near(segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: Meaning) -> list[Searched]:
+def _near(
+    segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: Meaning
+) -> list[Searched]:
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
@@ -552,17 +657,32 @@ def _near(segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: Meani
         standing = [matrix.standing(each.facts.versions, each.allowed) for each in segments]
     if sum(len(each.places) for each in standing) > EXACT_LIMIT:
         standing = matrix.nearest(meaning.vector, standing)
-    questions, second = _questions(meaning), None if meaning.second is None else _questions(meaning.second)
+    questions, second = (
+        _questions(meaning),
+        None if meaning.second is None else _questions(meaning.second),
+    )
     share = matrix.share_alone(standing)
     # What has no vector yet may be the answer.
     line = line_of(docs, meaning.floor, meaning.line, share) if is_all and meaning.line else 0.0
     rows = np.concatenate([each.rows for each in standing])
-    is_seen = np.concatenate([_in_context(*each, matrix) for each in zip(segments, standing, strict=True)])
-    own, context = (np.round(each, _DIGITS) for each in matrix.cosines(questions, rows, is_seen, second, share))
+    is_seen = np.concatenate(
+        [_in_context(*each, matrix) for each in zip(segments, standing, strict=True)]
+    )
+    own, context = (
+        np.round(each, _DIGITS) for each in matrix.cosines(questions, rows, is_seen, second, share)
+    )
     found, start = [], 0
     for segment, each in zip(segments, standing, strict=True):
         part = slice(start, start := start + len(each.rows))
-        near = Near(each.places, own[0, part], context[0, part], own[1, part], context[1, part], meaning.floor, line)
+        near = Near(
+            each.places,
+            own[0, part],
+            context[0, part],
+            own[1, part],
+            context[1, part],
+            meaning.floor,
+            line,
+        )
         found.append(replace(segment, near=near))
     return found
 
@@ -581,7 +701,9 @@ def _questions(meaning: Meaning) -> NDArray[np.float32]:
     """A question and a typical one."""
     import numpy as np
 
-    return np.stack((meaning.vector, meaning.vector * 0 if meaning.typical is None else meaning.typical))
+    return np.stack(
+        (meaning.vector, meaning.vector * 0 if meaning.typical is None else meaning.typical)
+    )
 
 
 def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:

@@ -44,12 +44,26 @@ _TRIPLE: Final = {
     "object": ("object_key", "triple_osr"),
 }
 # Each holds what the next begins with, after its own.
-_FOLLOWS: Final = {"triple_sro": "triple_ros", "triple_ros": "triple_osr", "triple_osr": "triple_sro"}
+_FOLLOWS: Final = {
+    "triple_sro": "triple_ros",
+    "triple_ros": "triple_osr",
+    "triple_osr": "triple_sro",
+}
 # The same, found by a facet of the version.
 _SCOPE: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN: Final = {"verification": "verification", "form": "form"}
-_GROUPED: Final = {"subject": "subject_key", "relation": "relation_key", "session": "session_key", **_PLAIN}
-_NUMBERS: Final = {"at": "at_ms", "updated": "updated_ms", "confidence": "confidence", "importance": "importance"}
+_GROUPED: Final = {
+    "subject": "subject_key",
+    "relation": "relation_key",
+    "session": "session_key",
+    **_PLAIN,
+}
+_NUMBERS: Final = {
+    "at": "at_ms",
+    "updated": "updated_ms",
+    "confidence": "confidence",
+    "importance": "importance",
+}
 _OPERATORS: Final = {"=": "=", "!=": "<>", ">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 _ORDERS: Final = {
     "written": ("s.version_id", ""),
@@ -70,7 +84,9 @@ _ORDERED: Final = {
 _OPTIONAL: Final = ("confidence", "importance")
 # After every address.
 _LAST_ADDRESS: Final = "'~'"
-_HEAD: Final = "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
+_HEAD: Final = (
+    "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
+)
 _STANDINGS: Final[dict[Standing, str]] = {
     "live": "s.live = 1",
     "current": _HEAD,
@@ -109,7 +125,15 @@ class Naming(msgspec.Struct, frozen=True):
 class SelectionSql:
     """The SQL of one selection, with its parameters."""
 
-    def __init__(self, selection: Selection, naming: Naming, dialect: Dialect, *, tenant_id: int, now: Instant) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        naming: Naming,
+        dialect: Dialect,
+        *,
+        tenant_id: int,
+        now: Instant,
+    ) -> None:
         self.params: dict[str, Any] = {"tenant_id": tenant_id}
         self.selection = selection
         self._naming, self._dialect = naming, dialect
@@ -149,7 +173,11 @@ class SelectionSql:
         """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
         if len(self._drivers) != 1:
             return False
-        return order is None or self.covering(order) is not None or self._drivers[0].index == _ORDERED.get(order.by)
+        return (
+            order is None
+            or self.covering(order) is not None
+            or self._drivers[0].index == _ORDERED.get(order.by)
+        )
 
     def page(self, order: Order, chosen: int | None, after: Place | None) -> str:
         """The query for a page by a driver, or from the index of the order: version_id, address, place."""
@@ -158,7 +186,10 @@ class SelectionSql:
         if order.by == "written" and driver.index:
             # The index has another order: its numbers are sorted by themselves, and only rows of the page are read.
             listed = f"SELECT s.version_id FROM {driver.source} WHERE {' AND '.join([self._by_itself(driver), *more])}"
-            driver, more = _Driver(_STATE, f"{_OF_TENANT} AND s.version_id IN ({listed})", driver.own), []
+            driver, more = (
+                _Driver(_STATE, f"{_OF_TENANT} AND s.version_id IN ({listed})", driver.own),
+                [],
+            )
         return self._page(driver, order, more)
 
     def every(self) -> str | None:
@@ -190,7 +221,10 @@ class SelectionSql:
         column = driver.version if order.by == "written" else _ORDERS[order.by][0]
         is_by_form = order.by not in ("at", *_OPTIONAL)
         of_index = driver.clause if is_by_form else self._within(of_form=False) + _has_it(order)
-        within, first = " AND ".join([of_index, *clauses]), f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
+        within, first = (
+            " AND ".join([of_index, *clauses]),
+            f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}",
+        )
         last = f"SELECT {column} FROM {driver.source} WHERE {within} {first}"
         if order.by == "address":
             bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS})"
@@ -209,7 +243,8 @@ class SelectionSql:
         """The query for how many there are of each, with one of them."""
         index = {"form": "field_address", "subject": "triple_sro", "relation": "triple_sro"}.get(by)
         whole = _Driver(
-            _STATE if index is None or not self._is_indexed_by_field() else self._by_index(index), _OF_TENANT
+            _STATE if index is None or not self._is_indexed_by_field() else self._by_index(index),
+            _OF_TENANT,
         )
         driver, column = whole if chosen is None else self._drivers[chosen], f"s.{_GROUPED[by]}"
         counted = f"SELECT {column}, count(*), min(s.version_id) FROM {driver.source}"
@@ -290,12 +325,21 @@ class SelectionSql:
     def _is_indexed_by_field(self) -> bool:
         selection = self.selection
         is_live = selection.at is None and selection.standing == "live"
-        return selection.has_fields and is_live and selection.space is not None and not selection.or_no_space
+        return (
+            selection.has_fields
+            and is_live
+            and selection.space is not None
+            and not selection.or_no_space
+        )
 
     def _facet_driver(self, name: str, *texts: str, own: str = "") -> _Driver:
         named = self._bind(self._naming.field(name))
-        clause = f"d.tenant_id = :tenant_id AND d.name = {named} AND d.value_key IN {self._keys(texts)}"
-        return _Driver(self._beside("facet"), clause, own, version="d.version_id", counted=("facet d", clause))
+        clause = (
+            f"d.tenant_id = :tenant_id AND d.name = {named} AND d.value_key IN {self._keys(texts)}"
+        )
+        return _Driver(
+            self._beside("facet"), clause, own, version="d.version_id", counted=("facet d", clause)
+        )
 
     def _by_index(self, name: str) -> str:
         return self._dialect.hint.format(_STATE, name)
@@ -363,7 +407,11 @@ class SelectionSql:
                 found.append(f"s.{column} IN {self._values(values)}")
         if selection.has_fields:
             found.append("s.address IS NOT NULL")
-            found.append("s.form > ''" if selection.form is None else f"s.form = {self._bind(selection.form)}")
+            found.append(
+                "s.form > ''"
+                if selection.form is None
+                else f"s.form = {self._bind(selection.form)}"
+            )
         if selection.standard is not None:
             found.append(
                 "EXISTS (SELECT 1 FROM version v WHERE v.tenant_id = s.tenant_id AND v.version_id = s.version_id "
@@ -374,7 +422,9 @@ class SelectionSql:
         if selection.redacted is not None:
             found.append(f"s.redacted = {int(selection.redacted)}")
         if selection.redacted:
-            self._drivers.append(_Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1"))
+            self._drivers.append(
+                _Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1")
+            )
         return found
 
     def _scoped(self, name: str, column: str, texts: tuple[str, ...]) -> str:
@@ -392,7 +442,11 @@ class SelectionSql:
         return self._bind(orjson.dumps(value).decode())
 
     def _values(self, values: tuple[str, ...]) -> str:
-        return f"({self._bind(values[0])})" if len(values) == 1 else self._dialect.values.format(self._json(values))
+        return (
+            f"({self._bind(values[0])})"
+            if len(values) == 1
+            else self._dialect.values.format(self._json(values))
+        )
 
     def _test(self, test: Test) -> str:
         if isinstance(test, IsAmong):
@@ -415,7 +469,11 @@ class SelectionSql:
         column, index = _TRIPLE.get(test.name) or (_SCOPE[test.name], "")
         if isinstance(test, IsNoneOf):
             differs = f"s.{column} NOT IN {self._keys(test.texts)}"
-            return f"(s.{column} IS NULL OR {differs})" if test.or_missing else f"s.{column} IS NOT NULL AND {differs}"
+            return (
+                f"(s.{column} IS NULL OR {differs})"
+                if test.or_missing
+                else f"s.{column} IS NOT NULL AND {differs}"
+            )
         if test.or_missing:
             return f"(s.{column} IS NULL OR s.{column} IN {self._keys(test.texts)})"
         if not index:
@@ -424,7 +482,9 @@ class SelectionSql:
 
     def _by_triple(self, name: str, equals: str) -> str:
         index = _TRIPLE[name][1]
-        self._drivers.append(_Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals, index=index))
+        self._drivers.append(
+            _Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals, index=index)
+        )
         return equals
 
     def _in_group(self, test: InGroup) -> str:
@@ -458,19 +518,27 @@ class SelectionSql:
         return equals
 
     def _beside(self, table: str) -> str:
-        return self._dialect.join.format(f"{table} d", "s.tenant_id = d.tenant_id AND s.version_id = d.version_id")
+        return self._dialect.join.format(
+            f"{table} d", "s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
+        )
 
     def _compares(self, test: Compares) -> str:
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
         if test.name in _NUMBERS:
             clause, index = f"s.{_NUMBERS[test.name]} {operator} {number}", _ORDERED.get(test.name)
             if index is not None and self._is_indexed_by_field() and test.operator != "!=":
-                self._drivers.append(_Driver(self._by_index(index), f"{self._within()} AND {clause}", index=index))
+                self._drivers.append(
+                    _Driver(self._by_index(index), f"{self._within()} AND {clause}", index=index)
+                )
             return clause
         name = self._bind(self._naming.field(test.name))
         if test.operator != "!=":
-            clause = f"d.tenant_id = :tenant_id AND d.name = {name} AND d.number {operator} {number}"
-            self._drivers.append(_Driver(self._beside("measure"), clause, counted=("measure d", clause)))
+            clause = (
+                f"d.tenant_id = :tenant_id AND d.name = {name} AND d.number {operator} {number}"
+            )
+            self._drivers.append(
+                _Driver(self._beside("measure"), clause, counted=("measure d", clause))
+            )
         return (
             "EXISTS (SELECT 1 FROM measure m WHERE m.tenant_id = s.tenant_id AND m.version_id = s.version_id "
             f"AND m.name = {name} AND m.number {operator} {number})"

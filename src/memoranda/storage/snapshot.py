@@ -15,7 +15,17 @@ from memoranda.model.change import Change
 from memoranda.model.facts import Kept
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Link, Opened, State, Version
-from memoranda.model.selection import WRITTEN, Group, Leg, Matches, Order, Page, Place, Selected, Selection
+from memoranda.model.selection import (
+    WRITTEN,
+    Group,
+    Leg,
+    Matches,
+    Order,
+    Page,
+    Place,
+    Selected,
+    Selection,
+)
 from memoranda.storage.background import BackgroundReads
 from memoranda.storage.cipher import Cipher, Opener
 from memoranda.storage.database import Connection, Row
@@ -91,23 +101,35 @@ class SqlSnapshot(BackgroundReads):
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
         native, cause, said, kept, is_readable = self._opened(row, opener or self._cipher.open)
-        seal = None if row.seal is None else self._prints.document(self._tenant, row.standard, row.name, native, said)
+        seal = (
+            None
+            if row.seal is None
+            else self._prints.document(self._tenant, row.standard, row.name, native, said)
+        )
         is_sealed = seal is not None and seal == row.seal
-        if seal is not None and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES] and not is_sealed:
+        if (
+            seal is not None
+            and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES]
+            and not is_sealed
+        ):
             # Without what binds it the document could be shown to anybody, for ever: it is damaged.
             native = b""
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
             memory_id=row.memory_id,
-            document=Document(standard=row.standard, media_type=row.media_type, name=row.name, native=native),
+            document=Document(
+                standard=row.standard, media_type=row.media_type, name=row.name, native=native
+            ),
             cause=cause,
             bounds=kept,
             is_sealed=is_sealed,
             state=_state(row, is_readable),
         )
 
-    def _opened(self, row: VersionRow, opener: Opener) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
+    def _opened(
+        self, row: VersionRow, opener: Opener
+    ) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
         """The document, its cause and its bounds in the clear, as bytes and read; and whether there is a key."""
         native, cause, said = row.native, row.cause, row.bounds
         try:
@@ -129,9 +151,16 @@ class SqlSnapshot(BackgroundReads):
         return found[0] if found else None
 
     def versions(self, version_ids: Sequence[int]) -> list[Version]:
-        rows = [VersionRow._make(row) for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))]
+        rows = [
+            VersionRow._make(row)
+            for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
+        ]
         # The ring is looked at once for all of them, and not at all for what is not encrypted.
-        opener = self._cipher.opener(self._ring_changes) if any(row.key_id is not None for row in rows) else None
+        opener = (
+            self._cipher.opener(self._ring_changes)
+            if any(row.key_id is not None for row in rows)
+            else None
+        )
         # Who reads everything reads it once.
         if self._documents is None or len(rows) > REMEMBERED_LIMIT:
             return [self._version(row, opener) for row in rows]
@@ -140,7 +169,11 @@ class SqlSnapshot(BackgroundReads):
         found, fresh = [], {}
         for row in rows:
             before = known.get(row.version_id)
-            version = self._version(row, opener) if before is None else self._version_again(row, before, opener)
+            version = (
+                self._version(row, opener)
+                if before is None
+                else self._version_again(row, before, opener)
+            )
             if before is None:
                 fresh[row.version_id] = opened = _opened(version, row)
                 version = replace(version, opened=opened)
@@ -165,7 +198,12 @@ class SqlSnapshot(BackgroundReads):
             tenant=self._tenant,
             version_id=row.version_id,
             memory_id=row.memory_id,
-            document=Document(standard=row.standard, media_type=row.media_type, name=row.name, native=before.native),
+            document=Document(
+                standard=row.standard,
+                media_type=row.media_type,
+                name=row.name,
+                native=before.native,
+            ),
             is_sealed=before.is_sealed,
             state=_state(row, is_readable=True),
             opened=before,
@@ -200,7 +238,9 @@ class SqlSnapshot(BackgroundReads):
             at += max(1, len(fitting))
 
     def history_ids(self, memory_id: int) -> list[int]:
-        return [version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)]
+        return [
+            version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)
+        ]
 
     def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
         version_ids = self.history_ids(memory_id)
@@ -208,8 +248,14 @@ class SqlSnapshot(BackgroundReads):
 
     def protecting(self, memory_id: int) -> Iterator[Version]:
         name, value = PROTECTS
-        asked = {"version_ids": as_json(self.history_ids(memory_id)), "name": name, "value_key": self.value_key(value)}
-        return self.in_slices([version_id for (version_id,) in self._rows("versions_protecting", **asked)])
+        asked = {
+            "version_ids": as_json(self.history_ids(memory_id)),
+            "name": name,
+            "value_key": self.value_key(value),
+        }
+        return self.in_slices(
+            [version_id for (version_id,) in self._rows("versions_protecting", **asked)]
+        )
 
     def newest(self, memory_id: int) -> Version:
         (found,) = self.versions(self.history_ids(memory_id)[-1:])
@@ -226,10 +272,16 @@ class SqlSnapshot(BackgroundReads):
         key = self._prints.value(self._tenant_id, sameness)
         asked = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **asked)
-        return self.same(sameness, now) if is_same else None, self.named(*name) if is_named else None
+        return self.same(sameness, now) if is_same else None, self.named(
+            *name
+        ) if is_named else None
 
     def known_facts(self, samenesses: Sequence[str]) -> set[str]:
-        keys = [key.hex() for each in samenesses if (key := self._prints.value(self._tenant_id, each)) is not None]
+        keys = [
+            key.hex()
+            for each in samenesses
+            if (key := self._prints.value(self._tenant_id, each)) is not None
+        ]
         asked = [each for each in samenesses if each]
         return {asked[place] for (place,) in self._rows("facts_known", keys=as_json(keys))}
 
@@ -248,7 +300,9 @@ class SqlSnapshot(BackgroundReads):
     def count(self, selection: Selection, *, now: Instant) -> int:
         return self._paging(selection, now).count()
 
-    def counted_page(self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0) -> Page:
+    def counted_page(
+        self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
+    ) -> Page:
         return self._paging(selection, now).counted_page(order, limit=limit, offset=offset)
 
     def groups(self, selection: Selection, by: str, *, now: Instant) -> list[Group]:
@@ -258,7 +312,9 @@ class SqlSnapshot(BackgroundReads):
         return Paging(self._connection, lambda each: self._selection(each, now), selection)
 
     def warm(self) -> None:
-        for segment in WordIndex(self._connection, self._tenant_id, self._kept().segments).segments():
+        for segment in WordIndex(
+            self._connection, self._tenant_id, self._kept().segments
+        ).segments():
             segment.facts.prepare()
 
     def match(
@@ -314,9 +370,15 @@ class SqlSnapshot(BackgroundReads):
             # Once in a snapshot: what is destroyed while it is read was there when it began.
             self._opener = self._cipher.opener(self._ring_changes)
             self._age = Age(self._erasure_seq, self._cipher.changes)
-        rows = {row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))}
+        rows = {
+            row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))
+        }
         present = [version_id for version_id in version_ids if version_id in rows]
-        opened = self._documents.get(self._tenant_id, self._age, present) if self._documents is not None else {}
+        opened = (
+            self._documents.get(self._tenant_id, self._age, present)
+            if self._documents is not None
+            else {}
+        )
         missing = [version_id for version_id in present if version_id not in opened]
         if missing:
             found = self._rows("documents_by_id", version_ids=as_json(missing))
@@ -324,17 +386,22 @@ class SqlSnapshot(BackgroundReads):
             if self._documents is not None:
                 self._documents.put(self._tenant_id, self._age, fresh)
             opened = {**opened, **fresh}
-        return [Kept(version_id, opened[version_id], *rows[version_id][1:]) for version_id in present]
+        return [
+            Kept(version_id, opened[version_id], *rows[version_id][1:]) for version_id in present
+        ]
 
     def _document(self, row: Sequence[Any], opener: Opener) -> Opened:
         standard, name, native, key_id, recorded, seal = row
         if key_id is None:
             is_sealed = (
-                seal is not None and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
+                seal is not None
+                and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
             )
             return Opened(standard, name, native, is_sealed=is_sealed)
         try:
-            clear = opener(key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native")
+            clear = opener(
+                key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native"
+            )
         except StoreCorrupt:
             clear = None
         # What opens with a key that is not in the database was sealed by whoever had it, in this place.
@@ -366,11 +433,18 @@ class SqlSnapshot(BackgroundReads):
     def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         return [
             (name, version_id)
-            for name, version_id in self._rows("names_starting", standard=standard, prefix=prefix, limit=limit)
+            for name, version_id in self._rows(
+                "names_starting", standard=standard, prefix=prefix, limit=limit
+            )
         ]
 
     def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
-        params = {"link": facet_of(link), "name_key": self.value_key(name), "after": after, "limit": limit}
+        params = {
+            "link": facet_of(link),
+            "name_key": self.value_key(name),
+            "after": after,
+            "limit": limit,
+        }
         return self._versions("versions_linked", **params)
 
     def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
@@ -394,7 +468,9 @@ class SqlSnapshot(BackgroundReads):
     def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
         found = self._rows("changes_after", after=after, limit=limit)
         ids = [version_id for *_, version_id in found]
-        versions = self.versions(ids if max_bytes is None else self.within(ids, max_bytes)) if ids else []
+        versions = (
+            self.versions(ids if max_bytes is None else self.within(ids, max_bytes)) if ids else []
+        )
         return [
             Change(seq=seq, type=type_, at=Instant(at), version=version)
             for (seq, type_, at, _), version in zip(found, versions, strict=False)
@@ -411,7 +487,9 @@ class SqlSnapshot(BackgroundReads):
         return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
 
     def audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
-        found = self._rows("audit_before", before=FOREVER_MS if before is None else before, limit=limit)
+        found = self._rows(
+            "audit_before", before=FOREVER_MS if before is None else before, limit=limit
+        )
         return [(seq, entry) for seq, entry in found]
 
     def audit_head(self) -> tuple[int, str | None]:

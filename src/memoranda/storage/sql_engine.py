@@ -70,7 +70,12 @@ class SqlEngine:
     """The storage contract over any database behind the seam."""
 
     def __init__(
-        self, database: Database, seal: Seal, cipher: Cipher | None = None, *, document_key: bytes | None = None
+        self,
+        database: Database,
+        seal: Seal,
+        cipher: Cipher | None = None,
+        *,
+        document_key: bytes | None = None,
     ) -> None:
         """`document_key` seals documents: reading one need not verify its signature again, and two that are encrypted
         can be told to be the same.
@@ -102,11 +107,15 @@ class SqlEngine:
     def read(self, tenant: str) -> Iterator[Snapshot]:
         with span("storage read"), self._database.reading(tenant) as connection:
             row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
-            yield SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row, self.documents)
+            yield SqlSnapshot(
+                connection, tenant, self._prints, self._cipher, self._memory, row, self.documents
+            )
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
         with span("storage write"):
-            return self._database.write(lambda connection: self._unit(connection, tenant, work), tenant)
+            return self._database.write(
+                lambda connection: self._unit(connection, tenant, work), tenant
+            )
 
     def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
         return self._database.begin(lambda connection: self._unit(connection, tenant, work), tenant)
@@ -120,17 +129,27 @@ class SqlEngine:
                 batch = self._batches[tenant] = _AuditBatch(self._batching)
             batch.entries.append(entry)
         if is_new:
-            self._database.write_later(lambda connection: self._unit(connection, tenant, batch.record), tenant)
+            self._database.write_later(
+                lambda connection: self._unit(connection, tenant, batch.record), tenant
+            )
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
         named = {"name": without_nul(tenant)}
         # What an earlier piece of the same transaction left; nobody else can have written since.
-        row = connection.memo.get(tenant) or connection.row("tenant_lock", named) or connection.row("tenant_add", named)
+        row = (
+            connection.memo.get(tenant)
+            or connection.row("tenant_lock", named)
+            or connection.row("tenant_add", named)
+        )
         assert row is not None
-        unit = SqlUnit(connection, tenant, self._prints, self._cipher, self._memory, row, self._seal)
+        unit = SqlUnit(
+            connection, tenant, self._prints, self._cipher, self._memory, row, self._seal
+        )
         result = work(unit)
         row = connection.memo[tenant] = unit.finish()
-        connection.ends[row.tenant_id] = End(row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash)
+        connection.ends[row.tenant_id] = End(
+            row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash
+        )
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
         return result
@@ -140,7 +159,9 @@ class SqlEngine:
 
     def fingerprint(self, tenant: str, text: str) -> str:
         digest = hashlib.blake2b(
-            f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"), digest_size=16, key=self._prints.secret
+            f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"),
+            digest_size=16,
+            key=self._prints.secret,
         )
         return digest.hexdigest()
 
@@ -181,7 +202,10 @@ class SqlEngine:
         """Take the words of what was erased out of the word index: made anew outside the writer's turn."""
         while True:
             with self._database.reading() as connection:
-                found = [UnindexedRow(*row) for row in connection.rows("unindexed_next", {"limit": UNINDEXED_LIMIT})]
+                found = [
+                    UnindexedRow(*row)
+                    for row in connection.rows("unindexed_next", {"limit": UNINDEXED_LIMIT})
+                ]
                 if not found:
                     return
                 index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
@@ -189,12 +213,16 @@ class SqlEngine:
 
             self._database.write(partial(self._put_without, found, replaced))
 
-    def _put_without(self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection) -> None:
+    def _put_without(
+        self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection
+    ) -> None:
         index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).held()
         # What was merged meanwhile is looked for again.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
-            connection.run("unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done})
+            connection.run(
+                "unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done}
+            )
 
     def tidy(self) -> None:
         while self._untidy:
@@ -208,7 +236,9 @@ class SqlEngine:
             if self._database.write(partial(self._put_merged, tenant_id, run, merged)):
                 self._untidy.add(tenant_id)
 
-    def _put_merged(self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection) -> bool:
+    def _put_merged(
+        self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection
+    ) -> bool:
         """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
         index = WordIndex(connection, tenant_id, self._memory.segments).held()
         if set(run) <= set(index.names()):
@@ -225,9 +255,13 @@ class SqlEngine:
     ) -> int:
         return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
 
-    def index_problems(self, tenant: str, reads: Reads, tells: Callable[[Version], Said | None]) -> list[str]:
+    def index_problems(
+        self, tenant: str, reads: Reads, tells: Callable[[Version], Said | None]
+    ) -> list[str]:
         word_index = self._reindexing(tenant, reads)
-        checking = Checking(database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells)
+        checking = Checking(
+            database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells
+        )
         return [*word_index.problems(), *checking.problems()]
 
     def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
@@ -261,10 +295,14 @@ class SqlEngine:
         for tenant in tenants:
             with self._database.reading(tenant) as connection:
                 row = connection.row("tenant_get", {"name": tenant})
-                found = connection.rows("halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]})
+                found = connection.rows(
+                    "halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]}
+                )
             alone = [sum(each) for each in zip(alone, found[0], strict=True)]
         kinds = zip(alone, ("a document but no state", "a state but no document"), strict=True)
-        return self._database.check() + [f"{count} versions have {what}" for count, what in kinds if count]
+        return self._database.check() + [
+            f"{count} versions have {what}" for count, what in kinds if count
+        ]
 
     def close(self) -> None:
         self._database.close()

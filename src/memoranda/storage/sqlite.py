@@ -184,7 +184,9 @@ class SqliteDatabase:
     def _connect(self) -> SqliteConnection:
         if self._path is None:
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
-            raw = apsw.Connection(self._memory_name, flags=flags, statementcachesize=STATEMENTS_LIMIT)
+            raw = apsw.Connection(
+                self._memory_name, flags=flags, statementcachesize=STATEMENTS_LIMIT
+            )
             set_up(raw)
         else:
             raw = open_file(self._path, vfs=self._vfs, read_only=self.is_read_only)
@@ -241,7 +243,9 @@ class SqliteDatabase:
     def _slot(self) -> Iterator[None]:
         """One of the few readers' places. Whoever reads holds one, and never asks for a second meanwhile."""
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
-            raise StoreUnavailable(f"too many read at once: no turn within {self._reader_seconds:g} s")
+            raise StoreUnavailable(
+                f"too many read at once: no turn within {self._reader_seconds:g} s"
+            )
         try:
             yield
         finally:
@@ -291,7 +295,9 @@ class SqliteDatabase:
         # While it waits for readers nobody can write, so it must not wait as long as others do.
         with self._watching, translated():
             raw = self._watcher.raw
-            raw.set_busy_handler(lambda attempt: attempt * 0.002 < patience_seconds and wait_a_little(attempt))
+            raw.set_busy_handler(
+                lambda attempt: attempt * 0.002 < patience_seconds and wait_a_little(attempt)
+            )
             try:
                 busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (1, 0, 0)
             finally:
@@ -347,7 +353,9 @@ class SqliteDatabase:
 
     def _run(self) -> None:
         # Now and then the ends are let be on the disk, though nothing more is written.
-        while (batch := self.queue.take(SYNC_SECONDS if self._heads and self._heads.is_dirty else None)) is not None:
+        while (
+            batch := self.queue.take(SYNC_SECONDS if self._heads and self._heads.is_dirty else None)
+        ) is not None:
             if batch:
                 self._commit(batch)
             if self._heads is not None:
@@ -374,7 +382,9 @@ class SqliteDatabase:
             outcomes: list[Outcome] = []
             for piece in batch:
                 try:
-                    outcomes.append((piece, piece.perform(self._writer, SqliteDatabase.observer), None))
+                    outcomes.append(
+                        (piece, piece.perform(self._writer, SqliteDatabase.observer), None)
+                    )
                 except BaseException as error:
                     raise PieceFailedError from error
             return outcomes

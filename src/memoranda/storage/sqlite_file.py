@@ -190,7 +190,11 @@ class Watched:
         if status.st_size < size:
             return "was cut short"
         self._size = status.st_size
-        if with_log and self._log_identity is not None and self._identify_log() != self._log_identity:
+        if (
+            with_log
+            and self._log_identity is not None
+            and self._identify_log() != self._log_identity
+        ):
             return "lost its log"
         return None
 
@@ -225,7 +229,9 @@ def migrate(raw: apsw.Connection) -> None:
             if number > present:
                 raw.execute(sql)
         raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
-        raw.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),))
+        raw.execute(
+            "INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),)
+        )
         raw.execute("COMMIT")
     except BaseException:
         if raw.in_transaction:
@@ -239,7 +245,9 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
     if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
         raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
     if present > newest:
-        raise StoreUnavailable(f"this store was written by a newer Memoranda (schema {present}, ours is {newest})")
+        raise StoreUnavailable(
+            f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
+        )
 
 
 def _refuse_other_layout(raw: apsw.Connection) -> None:
@@ -278,9 +286,15 @@ def in_words(error: BaseException) -> BaseException:
     # Whatever we write is text, so what is none was not written by us.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
         return StoreCorrupt("the database file is damaged or is not a database")
-    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
+    if (
+        isinstance(error, apsw.IOError)
+        and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+    ):
         return StoreUnavailable("the disk is full")
-    return next((StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)), error)
+    return next(
+        (StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)),
+        error,
+    )
 
 
 _WORDS: dict[type[apsw.Error], str] = {

@@ -53,7 +53,9 @@ class SqlSystem:
         return [tenant for (tenant,) in self._rows("tenants_showing", standard=standard, name=name)]
 
     def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
-        return [tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))]
+        return [
+            tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))
+        ]
 
     def tenants_with_commitments(self, now: Instant) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
@@ -63,7 +65,10 @@ class SqlSystem:
         return None if found is None else Instant(found)
 
     def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
-        return [(tenant, version_id) for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)]
+        return [
+            (tenant, version_id)
+            for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)
+        ]
 
     def next_expiry(self) -> Instant | None:
         ((found,),) = self._rows("next_expiry")
@@ -107,7 +112,9 @@ class SqlSystem:
         }
 
         def add(connection: Connection) -> None:
-            connection.run("grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1})
+            connection.run(
+                "grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1}
+            )
             connection.run("grant_add", added)
 
         self._write(add)
@@ -116,7 +123,9 @@ class SqlSystem:
         found = self._rows("grant_get", grant_id=grant_id, now_ms=now)
         return _program_grant(grant_id, found[0]) if found else None
 
-    def take_turn(self, grant_id: str, turn: int, *, now: Instant, expires: Instant) -> ProgramGrant | None:
+    def take_turn(
+        self, grant_id: str, turn: int, *, now: Instant, expires: Instant
+    ) -> ProgramGrant | None:
         params = {"grant_id": grant_id, "turn": turn, "now_ms": now, "expires_ms": expires}
 
         def take(connection: Connection) -> Row | None:
@@ -133,7 +142,9 @@ class SqlSystem:
         self._write(lambda connection: connection.run("grant_extend", params))
 
     def grants(self, now: Instant) -> list[ProgramGrant]:
-        return [_program_grant(grant_id, row) for grant_id, *row in self._rows("grant_list", now_ms=now)]
+        return [
+            _program_grant(grant_id, row) for grant_id, *row in self._rows("grant_list", now_ms=now)
+        ]
 
     def drop_grant(self, grant_id: str) -> None:
         self._write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
@@ -141,7 +152,9 @@ class SqlSystem:
 
 def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
     key_id, verbs, expires = row
-    return ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")), expires=Instant(expires))
+    return ProgramGrant(
+        grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")), expires=Instant(expires)
+    )
 
 
 def last_recorded(database: Database) -> Instant:

@@ -88,7 +88,9 @@ class System(Protocol):
 
     def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None: ...
 
-    def take_turn(self, grant_id: str, turn: int, *, now: Instant, expires: Instant) -> ProgramGrant | None:
+    def take_turn(
+        self, grant_id: str, turn: int, *, now: Instant, expires: Instant
+    ) -> ProgramGrant | None:
         """The grant, if this is its turn; then the next is. Whoever comes with another turn ends it."""
         ...
 

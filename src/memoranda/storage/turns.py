@@ -75,7 +75,9 @@ class Piece:
                     f"too much is written at once: no turn within {seconds:g} s; nothing was written"
                 )
             if not self._settled.acquire(timeout=seconds):
-                raise StoreUnavailable(f"the disk did not answer within {seconds:g} s; it may be written all the same")
+                raise StoreUnavailable(
+                    f"the disk did not answer within {seconds:g} s; it may be written all the same"
+                )
         if self._failure is not None:
             raise self._failure
         return self._result

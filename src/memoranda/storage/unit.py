@@ -93,14 +93,18 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         indexed: Indexed | None = None,
     ) -> Version:
         kept = None if projection.bounds is None else bounds.encode(projection.bounds)
-        seal = self._prints.document(self._tenant, document.standard, document.name, document.native, kept)
+        seal = self._prints.document(
+            self._tenant, document.standard, document.name, document.native, kept
+        )
         row = self._sealed(document, projection, cause, kept, seal, now)
         version_id = row.version_id
         self._buffer.add_later("version_add", row)
         memory = version_id if follows is None else follows.memory_id
         updated = self._updates[memory] = self._updated(projection, follows)
         indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
-        self._index(version_id, memory, projection, field_index, now, updated=updated, indexed=indexed)
+        self._index(
+            version_id, memory, projection, field_index, now, updated=updated, indexed=indexed
+        )
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         version = Version(
@@ -115,7 +119,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         # What is shared is shown to whom its owner lets in.
         is_public = projection.scope.visibility != "private"
         held = None if follow_head else version_id
-        self._add_name("alias_put", version, (document.standard, document.name), held, is_public=is_public)
+        self._add_name(
+            "alias_put", version, (document.standard, document.name), held, is_public=is_public
+        )
         for name in view_names:
             self._add_name("view_name_put", version, name, version_id, is_public=is_public)
         return version
@@ -205,7 +211,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._entries.append(self._entry(version_id, projection, indexed))
         self._add_facets(version_id, (*facets_of(projection), *said.texts))
         for name, number in said.numbers:
-            self._buffer.add_later("measure_add", NewMeasureRow(tenant_id, self.field_name(name), number, version_id))
+            self._buffer.add_later(
+                "measure_add", NewMeasureRow(tenant_id, self.field_name(name), number, version_id)
+            )
         self._version_count += 1
         self._append_seq += 1
         self._term_count += indexed.length
@@ -214,9 +222,13 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         value, tenant_id, add_later = self._prints.value, self._tenant_id, self._buffer.add_later
         for name, text in texts:
             if (key := value(tenant_id, text)) is not None:
-                add_later("facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id))
+                add_later(
+                    "facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id)
+                )
 
-    def take_rate(self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1) -> bool:
+    def take_rate(
+        self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
+    ) -> bool:
         name_key, since = self.value_key(name), now - window_ms
         known = self._rates.get(name)
         if known is None or known[:2] != (now, window_ms):
@@ -245,15 +257,25 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def add_view_name(self, version: Version, standard: str, name: str) -> None:
         is_public = self._is_public(version)
-        self._add_name("view_name_put", version, (standard, name), version.version_id, is_public=is_public)
+        self._add_name(
+            "view_name_put", version, (standard, name), version.version_id, is_public=is_public
+        )
 
     def _is_public(self, version: Version) -> bool:
         return bool(self._rows("version_is_public", version_id=version.version_id)[0][0])
 
     def _add_name(
-        self, query: str, version: Version, name: tuple[str, str], version_id: int | None, *, is_public: bool
+        self,
+        query: str,
+        version: Version,
+        name: tuple[str, str],
+        version_id: int | None,
+        *,
+        is_public: bool,
     ) -> None:
-        self._buffer.add_later(query, NewNameRow(self._tenant_id, *name, version.memory_id, version_id, is_public))
+        self._buffer.add_later(
+            query, NewNameRow(self._tenant_id, *name, version.memory_id, version_id, is_public)
+        )
 
     def _closing(self) -> int:
         """The number of a change of what is live."""
@@ -265,11 +287,15 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
         Looked up, not taken from the version: the caller may have changed it since it was read.
         """
-        ((live, erased, size, is_encrypted, terms),) = self._rows("state_counted", version_id=version.version_id)
+        ((live, erased, size, is_encrypted, terms),) = self._rows(
+            "state_counted", version_id=version.version_id
+        )
         self._live_count -= live
         return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
 
-    def close(self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant) -> None:
+    def close(
+        self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
+    ) -> None:
         closed = {
             "tenant_id": self._tenant_id,
             "version_id": version.version_id,
@@ -283,7 +309,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def _count_closed(self, connection: Connection, closed: Sequence[Mapping[str, Any]]) -> None:
         """Versions that are about to be closed are live no more."""
         version_ids = as_json(list({each["version_id"] for each in closed}))
-        ((live,),) = connection.rows("count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids})
+        ((live,),) = connection.rows(
+            "count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids}
+        )
         self._live_count -= live
 
     def usage(self) -> tuple[int, int]:
@@ -301,19 +329,26 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         found = self._rows("superseded_by", pairs=as_json(list(pairs)))
         self._live_count += sum(live for _, live in found)
         closing = self._closing()
-        self._run_many("state_reopen", [{"version_id": version_id, "closing": closing} for version_id, _ in found])
+        self._run_many(
+            "state_reopen",
+            [{"version_id": version_id, "closing": closing} for version_id, _ in found],
+        )
         self._announce_all("revised", [version_id for version_id, _ in found], now)
         return len(found)
 
     def _announce_all(self, type_: ChangeType, version_ids: Sequence[int], now: Instant) -> None:
         places = enumerate(version_ids, self._change_seq + 1)
-        rows = [NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places]
+        rows = [
+            NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places
+        ]
         self._connection.run_many("change_add", rows)
         self._change_seq += len(version_ids)
 
     def retire(self, version: Version, *, now: Instant) -> None:
         self._leave(version)
-        self._run("state_retire", version_id=version.version_id, now_ms=now, closing=self._closing())
+        self._run(
+            "state_retire", version_id=version.version_id, now_ms=now, closing=self._closing()
+        )
 
     def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
         self._leave(version)
@@ -347,7 +382,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
         self._leave(version)
-        asked = {"version_id": version.version_id, "verification": verification, "closing": self._closing()}
+        asked = {
+            "version_id": version.version_id,
+            "verification": verification,
+            "closing": self._closing(),
+        }
         ((live,),) = self._rows("state_verification", **asked)
         self._live_count += live
         if verification != version.state.verification:
@@ -357,8 +396,18 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
         session_key = self._prints.value(self._tenant_id, session)
-        self._run("feedback_add", version_id=version_id, at_ms=now, outcome=outcome, session_key=session_key)
-        self._run("state_feedback", version_id=version_id, **{name: int(name == outcome) for name in _OUTCOMES})
+        self._run(
+            "feedback_add",
+            version_id=version_id,
+            at_ms=now,
+            outcome=outcome,
+            session_key=session_key,
+        )
+        self._run(
+            "state_feedback",
+            version_id=version_id,
+            **{name: int(name == outcome) for name in _OUTCOMES},
+        )
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
         self._change_seq += 1
@@ -383,7 +432,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             agent=prints.number(tenant_id, scope.agent),
             session=prints.number(tenant_id, scope.session),
             at=projection.observed,
-            marks=marks_of(scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting),
+            marks=marks_of(
+                scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting
+            ),
             indexed=indexed,
         )
 

@@ -18,7 +18,15 @@ from memoranda.retrieval.entry import EYES_BITS
 from memoranda.storage.cipher import Cipher
 from memoranda.storage.database import Connection, Database, Row
 from memoranda.storage.documents import Age
-from memoranda.storage.embedded import ANY_NUMBER, Batch, Failure, InClear, NewVector, Progress, ToEmbed
+from memoranda.storage.embedded import (
+    ANY_NUMBER,
+    Batch,
+    Failure,
+    InClear,
+    NewVector,
+    Progress,
+    ToEmbed,
+)
 from memoranda.storage.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
@@ -106,14 +114,24 @@ class VectorQueue:
         settled = self._database.settled()
         with self._database.reading() as connection:
             row = _model(connection, model)
-            return self._batch(connection, 0 if row is None else row.upto, settled, 1, has_contexts=False)
+            return self._batch(
+                connection, 0 if row is None else row.upto, settled, 1, has_contexts=False
+            )
 
     def again(self, version_id: int) -> Batch:
         """Return a batch of one version that was set aside."""
         with self._database.reading() as connection:
             return self._batch(connection, version_id - 1, version_id, 1)
 
-    def _batch(self, connection: Connection, after: int, upto: int, limit: int, *, has_contexts: bool = True) -> Batch:
+    def _batch(
+        self,
+        connection: Connection,
+        after: int,
+        upto: int,
+        limit: int,
+        *,
+        has_contexts: bool = True,
+    ) -> Batch:
         rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
         versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
@@ -126,7 +144,9 @@ class VectorQueue:
             versions += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
         return Batch(after, max(after, rows[-1][0]) if rows else after, versions)
 
-    def put(self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant) -> bool:
+    def put(
+        self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant
+    ) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
 
         def work(connection: Connection) -> bool:
@@ -178,7 +198,9 @@ class VectorQueue:
         with self._database.reading() as connection:
             return _versions_aside(connection, model, limit)
 
-    def put_aside(self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant) -> bool:
+    def put_aside(
+        self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant
+    ) -> bool:
         """Put the vectors of a version that was set aside; False if another process makes vectors."""
 
         def work(connection: Connection) -> bool:
@@ -208,7 +230,9 @@ class VectorQueue:
             connection.run("embedding_model_drop", named)
             is_there = _model(connection, model) is not None
             if not is_there:
-                noted = [_aside(model, each) for each in _versions_aside(connection, model, ANY_NUMBER)]
+                noted = [
+                    _aside(model, each) for each in _versions_aside(connection, model, ANY_NUMBER)
+                ]
                 for name in (_FAILURE + model, *noted):
                     connection.run("meta_remove", {"name": name})
             if self._database.clear is not None and not is_there:
@@ -249,14 +273,18 @@ class VectorQueue:
     def _add(self, connection: Connection, model_id: int, vectors: Sequence[NewVector]) -> None:
         sealer = self._cipher.sealer()
         for each in vectors:
-            found = connection.row("version_key", {"tenant": each.tenant, "version_id": each.version_id})
+            found = connection.row(
+                "version_key", {"tenant": each.tenant, "version_id": each.version_id}
+            )
             if found is None:
                 continue
             tenant_id, key_id = found
             datas = [each.data, each.context_data]
             if key_id is not None:
                 bound = bound_to(each.tenant, each.version_id)
-                datas = [None if data is None else sealer.seal(key_id, data, bound) for data in datas]
+                datas = [
+                    None if data is None else sealer.seal(key_id, data, bound) for data in datas
+                ]
             connection.run(
                 "vector_add",
                 {
@@ -330,7 +358,11 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
         facts = segment.facts
         for version_id in version_ids:
             place = int(np.searchsorted(facts.versions, version_id))
-            if place == len(facts) or int(facts.versions[place]) != version_id or not facts.sessions[place]:
+            if (
+                place == len(facts)
+                or int(facts.versions[place]) != version_id
+                or not facts.sessions[place]
+            ):
                 continue
             best = (-1, 0)
             for other in segments:
@@ -340,7 +372,9 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
                 for name in ("spaces", "users"):
                     fits &= getattr(others, name)[places] == getattr(facts, name)[place]
                 at, times = facts.times[place], others.times[places]
-                places = places[fits & ((times < at) | ((times == at) & (others.versions[places] < version_id)))]
+                places = places[
+                    fits & ((times < at) | ((times == at) & (others.versions[places] < version_id)))
+                ]
                 if len(places):
                     last = places[np.lexsort((others.versions[places], others.times[places]))[-1]]
                     best = max(best, (int(others.times[last]), int(others.versions[last])))
@@ -359,7 +393,14 @@ class Matrices:
         self._kept: OrderedDict[tuple[int, str, bool], tuple[Age, VectorPlaces]] = OrderedDict()
 
     def of(
-        self, connection: Connection, tenant: str, tenant_id: int, model: str, dimensions: int, age: Age, cipher: Cipher
+        self,
+        connection: Connection,
+        tenant: str,
+        tenant_id: int,
+        model: str,
+        dimensions: int,
+        age: Age,
+        cipher: Cipher,
     ) -> Matrix | ClearMatrix | None:
         """What there is of a tenant by a model, as new as the snapshot; None if there is nothing."""
         from memoranda.retrieval.vectors import Matrix, VectorPlaces
@@ -382,7 +423,9 @@ class Matrices:
                 _forget(connection, tenant_id, model_id, matrix)
             self._kept[key] = age, matrix
             self._kept.move_to_end(key)
-            while len(self._kept) > 1 and (len(self._kept) > _MATRICES or self._size() > _MATRIX_BYTES):
+            while len(self._kept) > 1 and (
+                len(self._kept) > _MATRICES or self._size() > _MATRIX_BYTES
+            ):
                 self._kept.popitem(last=False)
         if not len(matrix) or isinstance(matrix, Matrix):
             return matrix if isinstance(matrix, Matrix) and len(matrix) else None
@@ -401,7 +444,12 @@ class Matrices:
 
     @staticmethod
     def _follow(
-        connection: Connection, tenant: str, tenant_id: int, model_id: int, matrix: Matrix, cipher: Cipher
+        connection: Connection,
+        tenant: str,
+        tenant_id: int,
+        model_id: int,
+        matrix: Matrix,
+        cipher: Cipher,
     ) -> None:
         params = {"tenant_id": tenant_id, "model_id": model_id, "limit": _READ_AT_ONCE}
         while rows := connection.rows("vectors_after", {**params, "after": matrix.last_place}):
@@ -427,7 +475,9 @@ def _opened(rows: Sequence[Row], cipher: Cipher) -> list[Stored]:
             except StoreCorrupt:
                 # What was changed is not compared with anything; the words of the version still find it.
                 data = b""
-        found.append(Stored(place, version_id, context_id, data if version_id else b"", context_data))
+        found.append(
+            Stored(place, version_id, context_id, data if version_id else b"", context_data)
+        )
     return found
 
 

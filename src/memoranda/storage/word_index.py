@@ -205,7 +205,9 @@ class WordIndex:
         kept: _Latest | None = self._cache.get((self._tenant_id, what))
         return kept.made if kept is not None and kept.names == names else None
 
-    def _keep(self, key: tuple[Any, ...], names: tuple[SegmentName, ...], made: Any, size: int) -> None:
+    def _keep(
+        self, key: tuple[Any, ...], names: tuple[SegmentName, ...], made: Any, size: int
+    ) -> None:
         self._cache.put(key, _Latest(names, made), size + _NAME_BYTES * len(names))
 
     def _base(self, runs: Sequence[Sequence[SegmentName]], what: str) -> OpenSegment:
@@ -225,9 +227,14 @@ class WordIndex:
         def find(word: int) -> Postings | None:
             known: tuple[Postings | None] | None = self._cache.get((base.serial, word))
             if known is None:
-                found = shifted([self._find(*each, word) for each in zip(runs, base.firsts, strict=True)], base.starts)
+                found = shifted(
+                    [self._find(*each, word) for each in zip(runs, base.firsts, strict=True)],
+                    base.starts,
+                )
                 known = (found,)
-                self._cache.put((base.serial, word), known, 64 + (0 if found is None else 5 * len(found[0])))
+                self._cache.put(
+                    (base.serial, word), known, 64 + (0 if found is None else 5 * len(found[0]))
+                )
             return known[0]
 
         return OpenSegment(base.facts, find, base.serial)
@@ -243,7 +250,9 @@ class WordIndex:
             return self._run_of(run).facts, None
         with damage_named():
             facts = Facts.decode(self._part(name, 0))
-            ((firsts,),) = self._rows("segment_firsts", first_version=name.first_version, edition=name.edition)
+            ((firsts,),) = self._rows(
+                "segment_firsts", first_version=name.first_version, edition=name.edition
+            )
             return facts, np.frombuffer(firsts, np.uint64)
 
     def _find(self, run: Sequence[SegmentName], firsts: Any, word: int) -> Postings | None:
@@ -264,7 +273,9 @@ class WordIndex:
             self._cache.put(key, part, part.size)
         return part.find(word)
 
-    def _cut(self, base: OpenSegment, fresh: OpenSegment, names: tuple[SegmentName, ...]) -> list[OpenSegment]:
+    def _cut(
+        self, base: OpenSegment, fresh: OpenSegment, names: tuple[SegmentName, ...]
+    ) -> list[OpenSegment]:
         """Return what is settled and what is not, cut where no session goes on; all in one if none of it is settled."""
         from memoranda.retrieval.segment import joined, shifted, until
 
@@ -278,7 +289,10 @@ class WordIndex:
         moved = len(base.facts) - cut
         if not moved:
             return [OpenSegment(head, base.find), OpenSegment(tail, fresh.find)]
-        after = OpenSegment(tail, lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved]))
+        after = OpenSegment(
+            tail,
+            lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved]),
+        )
         if not cut:
             return [after]
         return [OpenSegment(head, lambda word: until(base.find(word), cut)[0]), after]
@@ -301,7 +315,9 @@ class WordIndex:
         from memoranda.retrieval.segment import Facts, Part, Segment, decode_run, merge
 
         rows = self._rows(
-            "segments_between", first_version=names[0].first_version, last_version=names[-1].first_version
+            "segments_between",
+            first_version=names[0].first_version,
+            last_version=names[-1].first_version,
         )
         if gone is None and all(data is not None for _, data in rows):
             return decode_run(rows)
@@ -310,13 +326,19 @@ class WordIndex:
             if data is not None:
                 found.append(decode_run([(docs, data)]))
                 continue
-            parts = self._rows("segment_parts", first_version=name.first_version, edition=name.edition)
+            parts = self._rows(
+                "segment_parts", first_version=name.first_version, edition=name.edition
+            )
             facts, *postings = (part for (part,) in parts)
-            found.append(Segment(Facts.decode(facts), [Part.decode(each, docs=docs) for each in postings]))
+            found.append(
+                Segment(Facts.decode(facts), [Part.decode(each, docs=docs) for each in postings])
+            )
         return merge(found, gone)
 
     def _part(self, name: SegmentName, number: int) -> bytes:
-        ((data,),) = self._rows("segment_part", first_version=name.first_version, edition=name.edition, number=number)
+        ((data,),) = self._rows(
+            "segment_part", first_version=name.first_version, edition=name.edition, number=number
+        )
         return bytes(data)
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -366,7 +388,11 @@ class WordIndex:
         gone, names = np.array(version_ids, np.int64), self.names()
         firsts = np.array([name.first_version for name in names], np.int64)
         places = set((np.searchsorted(firsts, gone, "right") - 1).tolist())
-        return [(names[place], self.merged([names[place]], gone)) for place in sorted(places) if place >= 0]
+        return [
+            (names[place], self.merged([names[place]], gone))
+            for place in sorted(places)
+            if place >= 0
+        ]
 
     def replace_all(self, made: Replaced) -> bool:
         """Put segments in the place of others, unless one of those is not there any more."""
@@ -380,7 +406,10 @@ class WordIndex:
     def replace(self, names: Sequence[SegmentName], segment: Segment) -> None:
         self.remove(names)
         if len(segment.facts):
-            edition, analysis = max(name.edition for name in names) + 1, min(name.analysis for name in names)
+            edition, analysis = (
+                max(name.edition for name in names) + 1,
+                min(name.analysis for name in names),
+            )
             self.add(segment, edition, analysis)
 
     def remove(self, names: Sequence[SegmentName]) -> None:
@@ -389,10 +418,16 @@ class WordIndex:
             self._run(query, names[0], last_version=names[-1].first_version)
 
     def _put(self, name: SegmentName, firsts: bytes, data: bytes | None) -> None:
-        self._run("segment_add", name, docs=name.docs, analysis=name.analysis, firsts=firsts, data=data)
+        self._run(
+            "segment_add", name, docs=name.docs, analysis=name.analysis, firsts=firsts, data=data
+        )
 
     def _run(self, query: str, name: SegmentName, **params: Any) -> None:
-        named = {"tenant_id": self._tenant_id, "first_version": name.first_version, "edition": name.edition}
+        named = {
+            "tenant_id": self._tenant_id,
+            "first_version": name.first_version,
+            "edition": name.edition,
+        }
         self._connection.run(query, {**named, **params})
 
     def _rows(self, query: str, **params: Any) -> list[Any]:

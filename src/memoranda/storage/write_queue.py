@@ -55,14 +55,18 @@ class WriteQueue:
         # Why what was to be put on record is not, as long as it is not.
         self.behind: str | None = None
 
-    def write(self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float) -> T:
+    def write(
+        self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
+    ) -> T:
         """Wait for a turn and for what came of it."""
         piece = Piece(work, tenant)
         self._hand_in(piece)
         result: T = piece.wait(patience_seconds)
         return result
 
-    def begin(self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float) -> Begun[T]:
+    def begin(
+        self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
+    ) -> Begun[T]:
         """Hand it in, and wait later."""
         performed = threading.Event()
         piece = Piece(work, tenant, performed=performed)
@@ -105,8 +109,12 @@ class WriteQueue:
 
     def check_recording(self) -> None:
         """Raise StoreUnavailable if what is done cannot be put on record, and so is refused."""
-        if self.behind is not None and (self._refuses_unrecorded or len(self._later) >= BEHIND_LIMIT):
-            raise StoreUnavailable(f"{self.behind}: this cannot be put on record, and so is not answered")
+        if self.behind is not None and (
+            self._refuses_unrecorded or len(self._later) >= BEHIND_LIMIT
+        ):
+            raise StoreUnavailable(
+                f"{self.behind}: this cannot be put on record, and so is not answered"
+            )
 
     def refuse_when_closed(self) -> None:
         """Raise StoreUnavailable if the store is closed, or open in the process that this one was forked from."""
@@ -120,7 +128,9 @@ class WriteQueue:
         Checked before any lock is taken, which a thread of the parent may have held when it was forked.
         """
         if os.getpid() != self._process:
-            raise StoreUnavailable("this store was opened before the process was forked: open it again in this process")
+            raise StoreUnavailable(
+                "this store was opened before the process was forked: open it again in this process"
+            )
 
     def close(self) -> bool:
         """Take nothing more, finish what waits, and return True if the store was open.
@@ -143,7 +153,9 @@ class WriteQueue:
             while not (batch := self._chosen()):
                 if self.is_closed and not self._now and not self._later:
                     return None
-                due_in = self._later_since + LATER_SECONDS - time.monotonic() if self._later else 0.0
+                due_in = (
+                    self._later_since + LATER_SECONDS - time.monotonic() if self._later else 0.0
+                )
                 if not self._ready.wait(due_in if due_in > 0 else idle_seconds) and not self._later:
                     return []
             self._room.notify_all()
@@ -167,7 +179,9 @@ class WriteQueue:
         return batch
 
     def _is_later_due(self) -> bool:
-        return bool(self._later) and (self.is_closed or self._later_since + LATER_SECONDS <= time.monotonic())
+        return bool(self._later) and (
+            self.is_closed or self._later_since + LATER_SECONDS <= time.monotonic()
+        )
 
     def _chosen(self) -> list[Piece]:
         """What goes into the next transaction."""
@@ -240,7 +254,12 @@ class TenantQueue(WriteQueue):
             return []
         self._busy.add(first.tenant)
         # What is of no tenant may take locks of several, one piece after the other: each has a transaction of its own.
-        waiting = (piece for line in (self._later, self._now) for piece in line if piece.tenant == first.tenant)
+        waiting = (
+            piece
+            for line in (self._later, self._now)
+            for piece in line
+            if piece.tenant == first.tenant
+        )
         found = [first] if first.tenant is None else list(islice(waiting, GROUP_LIMIT))
         for line in (self._later, self._now):
             for piece in found:
@@ -251,7 +270,11 @@ class TenantQueue(WriteQueue):
     def _may_begin(self, piece: Piece) -> bool:
         """The end of a flush is done when all before it is."""
         is_last = piece.tenant is None
-        return not (self._busy or piece is not self._later[0]) if is_last else piece.tenant not in self._busy
+        return (
+            not (self._busy or piece is not self._later[0])
+            if is_last
+            else piece.tenant not in self._busy
+        )
 
     def settle(self, outcomes: list[Outcome]) -> None:
         super().settle(outcomes)

@@ -73,7 +73,11 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _HTML: Final = "text/html; charset=utf-8"
-_STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STATIC: Final = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 # What is shown where, and what a form does.
 PAGES: Final[Mapping[str, Show]] = {
@@ -123,14 +127,24 @@ FORMS: Final[Mapping[str, Show]] = {
 
 # What has everything read: few at once.
 LONG: Final = frozenset(
-    (moving.export, moving.import_file, moving.undo, review.waiting, review.conclude, review.refuse, govern.overview)
+    (
+        moving.export,
+        moving.import_file,
+        moving.undo,
+        review.waiting,
+        review.conclude,
+        review.refuse,
+        govern.overview,
+    )
 )
 
 
 class Console:
     """All pages, over an open service."""
 
-    def __init__(self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._service = service
         self._threads = threads
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
@@ -140,9 +154,17 @@ class Console:
             Route(ENTER, self._enter, methods=["GET"]),
             Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
             Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
-            *(Route(ROOT + path, self._handler(show), methods=["GET"]) for path, show in PAGES.items()),
-            *(Route(ROOT + path, self._handler(do), methods=["POST"]) for path, do in FORMS.items()),
-            Route(f"{ROOT}/{{path:path}}", _nowhere, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]),
+            *(
+                Route(ROOT + path, self._handler(show), methods=["GET"])
+                for path, show in PAGES.items()
+            ),
+            *(
+                Route(ROOT + path, self._handler(do), methods=["POST"])
+                for path, do in FORMS.items()
+            ),
+            Route(
+                f"{ROOT}/{{path:path}}", _nowhere, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
+            ),
         ]
 
     def _handler(self, show: Show) -> Callable[[Request], Any]:
@@ -150,7 +172,10 @@ class Console:
             form: dict[str, list[str]] = {}
             upload = None
             # Who has not signed in is not listened to.
-            if request.method == "POST" and (refused := await self._threads.run(self._refused, request)) is not None:
+            if (
+                request.method == "POST"
+                and (refused := await self._threads.run(self._refused, request)) is not None
+            ):
                 return refused
             turn = Turn(ROOM if show in LONG else None)
             try:
@@ -158,7 +183,9 @@ class Console:
                     try:
                         # Before a file is: it may be large.
                         turn.take(texts_of(request)("wrong.busy"))
-                        form, upload = await _form(request, FILE_BYTES if show is moving.import_file else FORM_BYTES)
+                        form, upload = await _form(
+                            request, FILE_BYTES if show is moving.import_file else FORM_BYTES
+                        )
                     except MemorandaError as error:
                         return _wrong(error, request)
                 return await self._threads.run(self._answer, request, form, upload, show, turn)
@@ -181,7 +208,12 @@ class Console:
         return None
 
     def _answer(
-        self, request: Request, form: Mapping[str, list[str]], upload: Upload | None, show: Show, turn: Turn
+        self,
+        request: Request,
+        form: Mapping[str, list[str]],
+        upload: Upload | None,
+        show: Show,
+        turn: Turn,
     ) -> Response:
         try:
             session, access = self._known(request)
@@ -212,27 +244,43 @@ class Console:
         except Exception:  # noqa: BLE001
             _log.exception("unexpected failure in a page of the console")
             told = {"message": texts_of(request)("wrong.unexpected")}
-            return _render(Page(template="wrong.html", told=told, status=500), request, session, access)
+            return _render(
+                Page(template="wrong.html", told=told, status=500), request, session, access
+            )
 
     def _shown(
-        self, answer: Answer, request: Request, session: Session, access: Access, visit: Visit, turn: Turn
+        self,
+        answer: Answer,
+        request: Request,
+        session: Session,
+        access: Access,
+        visit: Visit,
+        turn: Turn,
     ) -> Response:
         if isinstance(answer, Redirect):
             return _go(answer.path, said=answer.said)
         if isinstance(answer, File):
-            kept = {"Content-Disposition": f'attachment; filename="{answer.name}"'} if answer.name else {}
+            kept = (
+                {"Content-Disposition": f'attachment; filename="{answer.name}"'}
+                if answer.name
+                else {}
+            )
             headers = {**_HEADERS, **kept}
             if isinstance(answer.body, bytes):
                 return Response(answer.body, headers=headers, media_type=answer.media_type)
             pieces = iter(partial(answer.body.read, PIECE_BYTES), b"")
             end = BackgroundTask(answer.body.close)
-            return StreamingResponse(pieces, headers=headers, media_type=answer.media_type, background=end)
+            return StreamingResponse(
+                pieces, headers=headers, media_type=answer.media_type, background=end
+            )
         told = {**answer.told, "visit": visit, "now": self._service.context.clock()}
         if answer.is_slow:
             turn.pass_on()
             told |= _told(request, session, access, "")
             return StreamingResponse(
-                _templates().get_template(answer.template).generate(told), headers=_HEADERS, media_type=_HTML
+                _templates().get_template(answer.template).generate(told),
+                headers=_HEADERS,
+                media_type=_HTML,
             )
         page = Page(template=answer.template, told=told, status=answer.status)
         return _render(page, request, session, access)
@@ -242,20 +290,32 @@ class Console:
     async def _sign_in(self, request: Request) -> Response:
         target = _target(request.query_params.get("next", ""))
         if request.method == "GET":
-            return _render(Page(template="sign_in.html", told={"target": target, "wrong": ""}), request)
+            return _render(
+                Page(template="sign_in.html", told={"target": target, "wrong": ""}), request
+            )
         form = _fields(await _small_body(request))
         key, target = (form.get("key") or [""])[0].strip(), _target((form.get("next") or [""])[0])
         return await self._threads.run(
-            self._come_in, request, lambda: self._service.sessions.sign_in(key), target, "sign_in.unknown_key"
+            self._come_in,
+            request,
+            lambda: self._service.sessions.sign_in(key),
+            target,
+            "sign_in.unknown_key",
         )
 
     async def _enter(self, request: Request) -> Response:
         link = request.query_params.get("link", "")
         return await self._threads.run(
-            self._come_in, request, lambda: self._service.sessions.follow(link), ROOT + "/", "sign_in.dead_link"
+            self._come_in,
+            request,
+            lambda: self._service.sessions.follow(link),
+            ROOT + "/",
+            "sign_in.dead_link",
         )
 
-    def _come_in(self, request: Request, sign_in: Callable[[], str], target: str, wrong: str) -> Response:
+    def _come_in(
+        self, request: Request, sign_in: Callable[[], str], target: str, wrong: str
+    ) -> Response:
         address = request.client.host if request.client else ""
         try:
             sealed = sign_in()
@@ -326,7 +386,9 @@ async def _form(request: Request, max_bytes: int) -> tuple[dict[str, list[str]],
         raise InvalidInput("the form cannot be read") from None
     except TimeoutError:
         raise InvalidInput(f"the file took longer than {FILE_SECONDS:.0f} s") from None
-    fields = {name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given}
+    fields = {
+        name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given
+    }
     file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
     upload = None if file is None else Upload(file.filename or "", file.file, file.size or 0)
     return fields, upload
@@ -360,39 +422,58 @@ def _go(path: str, *, said: str = "") -> Response:
     response = RedirectResponse(path, 303, _HEADERS)
     if said:
         response.set_cookie(
-            SAID, quote(said[:SAID_CHARS_LIMIT]), max_age=60, path=ROOT, httponly=True, samesite="strict"
+            SAID,
+            quote(said[:SAID_CHARS_LIMIT]),
+            max_age=60,
+            path=ROOT,
+            httponly=True,
+            samesite="strict",
         )
     return response
 
 
 def _keep(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
     is_secure = request.url.scheme == "https"
-    response.set_cookie(name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=is_secure)
+    response.set_cookie(
+        name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=is_secure
+    )
 
 
 # --- pages -------------------------------------------------------------------------------------------------------
 
 
 def _wrong(
-    error: MemorandaError, request: Request, session: Session | None = None, access: Access | None = None
+    error: MemorandaError,
+    request: Request,
+    session: Session | None = None,
+    access: Access | None = None,
 ) -> Response:
     status, _ = refuse(error)
     return _render(
-        Page(template="wrong.html", told={"message": error.message}, status=status), request, session, access
+        Page(template="wrong.html", told={"message": error.message}, status=status),
+        request,
+        session,
+        access,
     )
 
 
-def _told(request: Request, session: Session | None, access: Access | None, said: str) -> dict[str, Any]:
+def _told(
+    request: Request, session: Session | None, access: Access | None, said: str
+) -> dict[str, Any]:
     """What every page is told."""
     text = texts_of(request)
     told = {"session": session, "access": access, "said": said, "here": request.url.path}
     return {**told, "t": text, "rich": text.rich}
 
 
-def _render(page: Page, request: Request, session: Session | None = None, access: Access | None = None) -> Response:
+def _render(
+    page: Page, request: Request, session: Session | None = None, access: Access | None = None
+) -> Response:
     said = unquote(request.cookies.get(SAID, ""))[:SAID_CHARS_LIMIT]
     told = {**page.told, **_told(request, session, access, said)}
-    response = Response(_templates().get_template(page.template).render(told), page.status, _HEADERS, _HTML)
+    response = Response(
+        _templates().get_template(page.template).render(told), page.status, _HEADERS, _HTML
+    )
     if said:
         response.delete_cookie(SAID, path=ROOT)
     return response
@@ -404,7 +485,12 @@ def _templates() -> jinja2.Environment:
     made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     # Records have what they have: most of what can be said of a memory is not said of every one.
     made.undefined = jinja2.ChainableUndefined
-    made.filters |= {"ago": words.ago, "iso": words.iso, "day": words.day, "path": lambda text: quote(text, safe="")}
+    made.filters |= {
+        "ago": words.ago,
+        "iso": words.iso,
+        "day": words.day,
+        "path": lambda text: quote(text, safe=""),
+    }
     made.globals |= {"root": ROOT, "version": __version__, "static": _static_path}
     return made
 

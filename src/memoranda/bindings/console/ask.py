@@ -41,9 +41,16 @@ def asked(visit: Visit) -> Answer:
     """The editor, and the answer of what stands in it. Only what reads is run: opening a page changes nothing."""
     query, namespace = visit.asked("query"), visit.asked("namespace")
     projects = visit.service.projects(visit.access)[:_PROJECTS]
-    told: dict[str, Any] = {"query": query, "namespace": namespace, "examples": EXAMPLES, "projects": projects}
+    told: dict[str, Any] = {
+        "query": query,
+        "namespace": namespace,
+        "examples": EXAMPLES,
+        "projects": projects,
+    }
     if query:
-        asked = f"EXPLAIN {query}" if visit.asked("explain") and not _EXPLAINED.match(query) else query
+        asked = (
+            f"EXPLAIN {query}" if visit.asked("explain") and not _EXPLAINED.match(query) else query
+        )
         try:
             reader = replace(visit.access, verbs=visit.access.verbs & _READING)
             answer = visit.service.cal.run(reader, asked, namespace=namespace or None)
@@ -76,7 +83,11 @@ def _text(answer: dict[str, Any]) -> str:
 def _rows(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """What was found, each with what it says in a line; empty where it is no grain."""
     rows = answer.get("results")
-    return [(_said(each), each) for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+    return (
+        [(_said(each), each) for each in rows if isinstance(each, dict)]
+        if isinstance(rows, list)
+        else []
+    )
 
 
 def _said(row: dict[str, Any]) -> str:
@@ -86,5 +97,7 @@ def _said(row: dict[str, Any]) -> str:
     triple = [fields[name] for name in _TRIPLE if isinstance(fields.get(name), str)]
     texts = (fields.get(name) for name in _TEXTS)
     return (
-        " ".join(triple) if len(triple) == len(_TRIPLE) else next((each for each in texts if isinstance(each, str)), "")
+        " ".join(triple)
+        if len(triple) == len(_TRIPLE)
+        else next((each for each in texts if isinstance(each, str)), "")
     )

@@ -53,7 +53,11 @@ def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
         told={
             "keys": keys,
             "names": names,
-            "lock_outs": {key.key_id: gate.lock_out(key, in_use=own_key) for key in keys if key.revoked is None},
+            "lock_outs": {
+                key.key_id: gate.lock_out(key, in_use=own_key)
+                for key in keys
+                if key.revoked is None
+            },
             "revoke_word": REVOKE_WORD,
             "sessions": sessions,
             "scopes": SCOPES,
@@ -70,14 +74,18 @@ def add_key(visit: Visit) -> Answer:
     _require_owner(visit)
     scopes = tuple(scope for scope in visit.chosen("scope") if scope in SCOPES)
     name = visit.required("name", "wrong.missing_name")
-    return _keys(visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes))
+    return _keys(
+        visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes)
+    )
 
 
 def revoke_key(visit: Visit) -> Answer:
     """Revoke a key; one that locks its owner out only if the word for that was typed."""
     _require_owner(visit)
     gate, name = visit.service.gate, visit.names["id"]
-    key = next((key for key in gate.keys_of(visit.access.default_tenant) if key.key_id == name), None)
+    key = next(
+        (key for key in gate.keys_of(visit.access.default_tenant) if key.key_id == name), None
+    )
     if key is None:
         raise NotFound(visit.text("wrong.no_key"))
     in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
@@ -99,7 +107,9 @@ def mint_token(visit: Visit) -> Answer:
     scope = {"owner": visit.access.default_tenant}
     scope |= {name: value for name in ("project", "agent") if (value := visit.given(name).strip())}
     verbs = tuple(verb for verb in visit.chosen("verb") if verb in TOKEN_VERBS)
-    token = visit.service.gate.mint_token(verbs=verbs, scope=scope, ttl_ms=days * _DAY_MS, audience=audience)
+    token = visit.service.gate.mint_token(
+        verbs=verbs, scope=scope, ttl_ms=days * _DAY_MS, audience=audience
+    )
     return _keys(visit, token=token)
 
 
@@ -122,12 +132,19 @@ def end_session(visit: Visit) -> Answer:
 
 def audit(visit: Visit) -> Answer:
     """The last that was done, and whether the chain is whole if that is asked."""
-    request = AuditRequest(op=visit.asked("op") or None, actor=visit.asked("actor") or None, requested_limit=_EVENTS)
+    request = AuditRequest(
+        op=visit.asked("op") or None, actor=visit.asked("actor") or None, requested_limit=_EVENTS
+    )
     events = visit.service.audit(visit.access, request)[::-1]
     report = visit.service.audit_verify(visit.access) if visit.asked("verify") else None
     return Page(
         template="audit.html",
-        told={"events": events, "report": report, "op": visit.asked("op"), "actor": visit.asked("actor")},
+        told={
+            "events": events,
+            "report": report,
+            "op": visit.asked("op"),
+            "actor": visit.asked("actor"),
+        },
     )
 
 
@@ -151,7 +168,9 @@ def rules(visit: Visit) -> Answer:
     return Page(
         template="rules.html",
         told={
-            "usage": _usage(tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes),
+            "usage": _usage(
+                tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes
+            ),
             "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own),
             "presets": PRESETS,
@@ -165,12 +184,16 @@ def set_rules(visit: Visit) -> Answer:
     """Ask for something else from now on."""
     if not _is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
-    limits = {name: visit.number(visit.given(name)) for name in ("memories", "bytes", "writes_per_minute")}
+    limits = {
+        name: visit.number(visit.given(name)) for name in ("memories", "bytes", "writes_per_minute")
+    }
     visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.chosen("preset")), **limits))
     return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
 
 
-def _usage(quotas: Quotas, memories: int, used: int | None) -> list[tuple[str, int, int, tuple[str, str]]]:
+def _usage(
+    quotas: Quotas, memories: int, used: int | None
+) -> list[tuple[str, int, int, tuple[str, str]]]:
     """What is used, of how much: as numbers, and as they are read."""
     rows = [("count", memories, quotas.memories, (str(memories), str(quotas.memories)))]
     if used is not None:

@@ -30,7 +30,9 @@ def drawn(visit: Visit) -> Answer:
     """The neighbourhood of one subject."""
     subject = visit.asked("subject")
     told = {"subject": subject, "width": _WIDTH, "height": _HEIGHT, "short": _short}
-    told |= {"edges": _edges(visit, subject)} if subject else {"edges": [], "begin": _subjects(visit)}
+    told |= (
+        {"edges": _edges(visit, subject)} if subject else {"edges": [], "begin": _subjects(visit)}
+    )
     return Page(template="graph.html", told=told)
 
 
@@ -44,13 +46,18 @@ def _subjects(visit: Visit) -> list[str]:
 def _edges(visit: Visit, subject: str) -> list[Edge]:
     found: dict[tuple[str, str, str], str] = {}
     for asked in ({"subject": subject}, {"object": subject}):
-        page = visit.service.grains.find(visit.access, FindRequest.parse({**asked, "limit": _AROUND}))
+        page = visit.service.grains.find(
+            visit.access, FindRequest.parse({**asked, "limit": _AROUND})
+        )
         for each in page.results:
             fields: Any = each.stored.grain.fields
             triple = tuple(str(fields.get(name, "")) for name in ("subject", "relation", "object"))
             if all(triple):
                 found.setdefault(triple, each.stored.address)  # type: ignore[arg-type]
-    return [_placed(subject, triple, address, at, len(found)) for at, (triple, address) in enumerate(found.items())]
+    return [
+        _placed(subject, triple, address, at, len(found))
+        for at, (triple, address) in enumerate(found.items())
+    ]
 
 
 def _placed(subject: str, triple: tuple[str, str, str], address: str, at: int, count: int) -> Edge:

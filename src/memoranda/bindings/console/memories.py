@@ -99,7 +99,9 @@ def listed(visit: Visit) -> Answer:
         template="memories.html",
         told={
             "found": found,
-            "short": visit.service.short_ids(visit.access, [each["record"]["id"] for each in found]),
+            "short": visit.service.short_ids(
+                visit.access, [each["record"]["id"] for each in found]
+            ),
             "question": question,
             "narrowed": only.shown,
             "kinds": only.kinds or (),
@@ -118,19 +120,30 @@ def listed(visit: Visit) -> Answer:
 
 def latest(visit: Visit) -> Answer:
     """How far the feed has come: what the script asks again and again, before it asks for a page."""
-    return File(body=dump({"seq": visit.service.feed_position(visit.access)}), name="", media_type="application/json")
+    return File(
+        body=dump({"seq": visit.service.feed_position(visit.access)}),
+        name="",
+        media_type="application/json",
+    )
 
 
 def _found(visit: Visit, question: str, only: Narrowed) -> list[dict[str, Any]]:
     ranked = _recalled(visit, question, only)
     best = max((each.score for each in ranked), default=0.0)
     return [
-        {"record": each.record, "signals": each.signals, "score": each.score, "share": each.score / best if best else 0}
+        {
+            "record": each.record,
+            "signals": each.signals,
+            "score": each.score,
+            "share": each.score / best if best else 0,
+        }
         for each in ranked
     ]
 
 
-def _recalled(visit: Visit, question: str, only: Narrowed, *, explained: bool = False) -> list[Ranked]:
+def _recalled(
+    visit: Visit, question: str, only: Narrowed, *, explained: bool = False
+) -> list[Ranked]:
     filters = RecallFilter(
         kind=list(only.kinds) if only.kinds else None,
         valid_at=only.valid_at,
@@ -179,7 +192,11 @@ def timeline(visit: Visit) -> Answer:
         days.setdefault((record["time"]["valid_from"] or "")[:_DAY_CHARS], []).append(record)
     return Page(
         template="timeline.html",
-        told={"days": days, "most": max(map(len, days.values()), default=1), "until": visit.asked("until")},
+        told={
+            "days": days,
+            "most": max(map(len, days.values()), default=1),
+            "until": visit.asked("until"),
+        },
     )
 
 
@@ -224,7 +241,9 @@ def views(visit: Visit) -> Answer:
     shown = visit.service.seen_as(visit.access, name)
     documents = [(standard, dump_pretty(document)) for standard, document in shown.items()]
     held = shown["OMS"]["held"] if "OMS" in shown else None
-    return Page(template="views.html", told={"record": shown["UMP"], "documents": documents, "held": held})
+    return Page(
+        template="views.html", told={"record": shown["UMP"], "documents": documents, "held": held}
+    )
 
 
 def hold(visit: Visit) -> Answer:
@@ -233,7 +252,9 @@ def hold(visit: Visit) -> Answer:
     if "OMS" not in shown:
         raise InvalidInput(visit.text("wrong.no_grain"))
     is_held = bool(visit.given("held"))
-    visit.service.grains.set_hold(visit.access, shown["OMS"]["address"], held=is_held, reason=REASON)
+    visit.service.grains.set_hold(
+        visit.access, shown["OMS"]["address"], held=is_held, reason=REASON
+    )
     said = visit.text("said.held" if is_held else "said.released")
     return Redirect(f"{ROOT}/memory/{visit.names['id']}/views", said)
 
@@ -241,7 +262,9 @@ def hold(visit: Visit) -> Answer:
 def readers(visit: Visit) -> Answer:
     """Who read, wrote or changed the memory."""
     record = visit.service.get(visit.access, visit.names["id"])
-    events = visit.service.audit(visit.access, AuditRequest(target=record["id"], requested_limit=_READERS))
+    events = visit.service.audit(
+        visit.access, AuditRequest(target=record["id"], requested_limit=_READERS)
+    )
     return Page(template="readers.html", told={"record": record, "events": events[::-1]})
 
 
@@ -304,4 +327,6 @@ def remember(visit: Visit) -> Answer:
 def export(visit: Visit) -> Answer:
     """The record as UMP writes it, to keep."""
     record = visit.service.get(visit.access, visit.names["id"])
-    return File(body=dump_pretty(record).encode(), name="memory.json", media_type="application/json")
+    return File(
+        body=dump_pretty(record).encode(), name="memory.json", media_type="application/json"
+    )

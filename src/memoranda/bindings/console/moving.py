@@ -88,7 +88,9 @@ def import_file(visit: Visit) -> Answer:
     is_dry = bool(visit.given("dry"))
     steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
     # Begun before anybody reads of it: whoever is gone by then neither ends it nor keeps others from their turn.
-    threading.Thread(target=_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True).start()
+    threading.Thread(
+        target=_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True
+    ).start()
     told = {"forms": FORMS_OUT, "name": file.name, "is_dry": is_dry, "steps": _taken(steps)}
     return Page(template="moving.html", told=told, is_slow=True)
 
@@ -96,7 +98,9 @@ def import_file(visit: Visit) -> Answer:
 def undo(visit: Visit) -> Answer:
     """Take back the last import."""
     undone = visit.service.undo_import(visit.access)
-    return Redirect(f"{CONSOLE}/moving", visit.text("moving.taken_back", n=undone.forgotten + undone.restored))
+    return Redirect(
+        f"{CONSOLE}/moving", visit.text("moving.taken_back", n=undone.forgotten + undone.restored)
+    )
 
 
 def _taken(steps: queue.SimpleQueue[Step]) -> Iterator[Step]:
@@ -149,7 +153,9 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
             raise
         else:
             refusals = report.refusals[:_REFUSALS]
-            refused = tuple((without_folder(each.where), without_folder(each.message)) for each in refusals)
+            refused = tuple(
+                (without_folder(each.where), without_folder(each.message)) for each in refusals
+            )
             steps.put(Step(report=report, found=tuple(found), refused=refused))
         finally:
             visit.over()

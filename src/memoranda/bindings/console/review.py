@@ -25,7 +25,9 @@ ORDERED: Final = ("validate", *(name for name in STRATEGIES if name != "validate
 
 def waiting(visit: Visit) -> Answer:
     """Everything that waits. What takes a look at all memories is done only if somebody asks."""
-    proposals = [each for each in visit.service.openwop.proposals(visit.access) if each["state"] in _OPEN]
+    proposals = [
+        each for each in visit.service.openwop.proposals(visit.access) if each["state"] in _OPEN
+    ]
     project, strategy = visit.asked("project"), visit.asked("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
     suggested = [each for each in outputs if each.result in ("created", "updated")][:_SUGGESTIONS]
@@ -35,27 +37,42 @@ def waiting(visit: Visit) -> Answer:
         told={
             "proposals": proposals,
             # A page at a time: whoever has a hundred thousand memories is not to wait for all of them.
-            "secrets": visit.service.suspects_page(visit.access, after=after) if visit.asked("secrets") else None,
-            "orders": visit.service.orders_page(visit.access, after=after) if visit.asked("orders") else None,
+            "secrets": visit.service.suspects_page(visit.access, after=after)
+            if visit.asked("secrets")
+            else None,
+            "orders": visit.service.orders_page(visit.access, after=after)
+            if visit.asked("orders")
+            else None,
             "after": after,
             "projects": visit.service.projects(visit.access),
             "project": project,
             "strategy": strategy,
             "strategies": ORDERED,
             "suggested": [each.document() for each in suggested] if strategy else None,
-            "runs": [each for each in visit.service.oams.dream_runs(visit.access) if each["can_be_undone"]][:_RUNS],
+            "runs": [
+                each
+                for each in visit.service.oams.dream_runs(visit.access)
+                if each["can_be_undone"]
+            ][:_RUNS],
             "refused": sum(each.result == "refused" for each in outputs),
         },
     )
 
 
 def _run(
-    visit: Visit, project: str, strategy: str, *, is_dry: bool = False, only: Collection[str] | None = None
+    visit: Visit,
+    project: str,
+    strategy: str,
+    *,
+    is_dry: bool = False,
+    only: Collection[str] | None = None,
 ) -> DreamRun:
     if strategy not in STRATEGIES:
         raise InvalidInput(visit.text("wrong.no_strategy"))
     namespace = visit.service.oams.namespace(visit.access, project or None)
-    return visit.service.oams.consolidate(visit.access, namespace, strategy, is_dry=is_dry, only=only)
+    return visit.service.oams.consolidate(
+        visit.access, namespace, strategy, is_dry=is_dry, only=only
+    )
 
 
 def _back(visit: Visit, said: str) -> Answer:
@@ -71,13 +88,19 @@ def conclude(visit: Visit) -> Answer:
     if text:
         for each in run.outputs:
             _reword(visit, each, text)
-    return _back(visit, visit.text("said.accepted") if key else visit.text("said.written", n=run.written))
+    return _back(
+        visit, visit.text("said.accepted") if key else visit.text("said.written", n=run.written)
+    )
 
 
 def _reword(visit: Visit, output: Output, text: str) -> None:
     """From then on it is theirs, and no pass touches it."""
     if output.memory["value"] != text:
-        said = {name: value for name, value in output.memory.items() if name not in ("created_at", "updated_at")}
+        said = {
+            name: value
+            for name, value in output.memory.items()
+            if name not in ("created_at", "updated_at")
+        }
         visit.service.oams.store(visit.access, {**said, "value": text})
 
 
@@ -90,7 +113,9 @@ def undo(visit: Visit) -> Answer:
 def refuse(visit: Visit) -> Answer:
     """Do not suggest it again while it says the same."""
     namespace = visit.service.oams.namespace(visit.access, visit.given("project") or None)
-    visit.service.oams.refuse(visit.access, namespace, visit.given("strategy"), [visit.given("key")])
+    visit.service.oams.refuse(
+        visit.access, namespace, visit.given("strategy"), [visit.given("key")]
+    )
     return _back(visit, visit.text("said.refused"))
 
 
@@ -124,7 +149,9 @@ def _same_look(visit: Visit, what: str) -> str:
 
 
 def reject(visit: Visit) -> Answer:
-    visit.service.openwop.reject_proposal(visit.access, visit.names["id"], reason=visit.given("reason"))
+    visit.service.openwop.reject_proposal(
+        visit.access, visit.names["id"], reason=visit.given("reason")
+    )
     return Redirect(f"{ROOT}/review", visit.text("said.refused"))
 
 

@@ -20,9 +20,15 @@ _FOLDER: Final = files("memoranda.bindings.console") / "texts"
 class Texts:
     """All texts of one language, by their names: `memories.search`."""
 
-    def __init__(self, language: str, entries: Mapping[str, Mapping[str, str | Mapping[str, str]]]) -> None:
+    def __init__(
+        self, language: str, entries: Mapping[str, Mapping[str, str | Mapping[str, str]]]
+    ) -> None:
         self.language = language
-        self._entries = {f"{part}.{name}": text for part, texts in entries.items() for name, text in texts.items()}
+        self._entries = {
+            f"{part}.{name}": text
+            for part, texts in entries.items()
+            for name, text in texts.items()
+        }
 
     def __call__(self, name: str, /, **values: object) -> str:
         """A text, with what is put in; where it has several forms, `n` decides."""
@@ -34,7 +40,10 @@ class Texts:
     def rich(self, name: str, /, **values: object) -> Markup:
         """The same, with what stands between backticks as code."""
         parts = self(name, **values).split("`")
-        marked = (f"<code>{escape(part)}</code>" if place % 2 else escape(part) for place, part in enumerate(parts))
+        marked = (
+            f"<code>{escape(part)}</code>" if place % 2 else escape(part)
+            for place, part in enumerate(parts)
+        )
         return Markup("").join(Markup(part) for part in marked)  # noqa: S704 - every part is escaped above
 
     def names(self) -> frozenset[str]:
@@ -46,7 +55,9 @@ def languages() -> Mapping[str, Texts]:
     """The languages there are."""
     found = (each for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
     return {
-        (language := each.name.removesuffix(".toml")): Texts(language, tomllib.loads(each.read_text("utf-8")))
+        (language := each.name.removesuffix(".toml")): Texts(
+            language, tomllib.loads(each.read_text("utf-8"))
+        )
         for each in found
     }
 

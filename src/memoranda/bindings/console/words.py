@@ -63,7 +63,10 @@ def iso(moment: str | Instant) -> str:
 def difference(before: str, after: str) -> list[Piece]:
     """What of a text went and what came, by words."""
     is_long = len(before) + len(after) > 8 * _COMPARED_WORDS
-    old, new = (text.splitlines(keepends=True) if is_long else _WORD.findall(text) for text in (before, after))
+    old, new = (
+        text.splitlines(keepends=True) if is_long else _WORD.findall(text)
+        for text in (before, after)
+    )
     return list(_pieces(old, new))
 
 

@@ -46,7 +46,11 @@ class Target(Protocol):
     def __enter__(self) -> object: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> bool | None: ...
 
 
@@ -145,7 +149,9 @@ class _Sealing(io.RawIOBase):
         self._seal(bytes(self._held), is_last=True)
 
     def _seal(self, piece: bytes, *, is_last: bool) -> None:
-        self._file.write(self._cipher.encrypt(_nonce(self._prefix, self._number, is_last), piece, self._header))
+        self._file.write(
+            self._cipher.encrypt(_nonce(self._prefix, self._number, is_last), piece, self._header)
+        )
         self._number += 1
 
 
@@ -215,7 +221,9 @@ def _copy(source: _Hashing, target: Target | None) -> None:
 def _compared(manifest: bytes, found: Mapping[str, Listed]) -> dict[str, Any]:
     try:
         stated: dict[str, Any] = parse(manifest)
-        listed = {name: Listed(each["bytes"], each["sha256"]) for name, each in stated["files"].items()}
+        listed = {
+            name: Listed(each["bytes"], each["sha256"]) for name, each in stated["files"].items()
+        }
     except (MemorandaError, LookupError, TypeError, AttributeError):
         raise _damaged() from None
     if listed != found:

@@ -80,11 +80,18 @@ def convert_file(
     conversion = Conversion(given=owner, ump_version=ump_version)
     several = list(exchange.sources_of([source], conversion.report, known, conversion.own))
     exchange.survey(several, found, expect)
-    work = _Work(conversion=conversion, sources=several, target=target, shape=shape, progress=progress)
+    work = _Work(
+        conversion=conversion, sources=several, target=target, shape=shape, progress=progress
+    )
     with suppress(_NothingLeft), collect_seldom():
-        work.read_only() if is_dry else work.write(exported_at, compress=compress, overwrite=overwrite)
+        work.read_only() if is_dry else work.write(
+            exported_at, compress=compress, overwrite=overwrite
+        )
     return Converted(
-        report=conversion.report, unchanged=conversion.unchanged, carried=conversion.carried, unsaid=work.unsaid
+        report=conversion.report,
+        unchanged=conversion.unchanged,
+        carried=conversion.carried,
+        unsaid=work.unsaid,
     )
 
 
@@ -155,7 +162,9 @@ class _Work(msgspec.Struct, kw_only=True):
         if self.form == "ump":
             grains = [each for each in self.sources if each.codec is exchange.GRAIN_FILES]
             if grains and all(each.name != STANDARD_STREAM for each in grains):
-                self.conversion.learn_names(lambda: chain.from_iterable(each.items() for each in grains))
+                self.conversion.learn_names(
+                    lambda: chain.from_iterable(each.items() for each in grains)
+                )
         return self.conversion.converted(self._items(), self.form, show)
 
     def _said(self) -> Iterator[Memory]:

@@ -48,7 +48,11 @@ def _line_end(text: str) -> str:
 
 def as_new(note: Unchecked) -> Unchecked:
     """The note without what ties it to a record that is gone or that it is a copy of."""
-    time = {name: note["time"][name] for name in ("valid_from", "valid_to") if name in note.get("time", {})}
+    time = {
+        name: note["time"][name]
+        for name in ("valid_from", "valid_to")
+        if name in note.get("time", {})
+    }
     kept = {name: value for name, value in note.items() if name not in _IDENTITY}
     return {**kept, "time": time} if time else kept
 
@@ -60,7 +64,9 @@ def edit(note: Unchecked, shown: Record, full: Record) -> Unchecked:
     """
     for name in _FIXED:
         if name in note and not _within(note[name], shown.get(name, {})):
-            raise InvalidInput(f"{name} cannot be changed by editing; delete this file and write a new one")
+            raise InvalidInput(
+                f"{name} cannot be changed by editing; delete this file and write a new one"
+            )
     patch: dict[str, Any] = {}
     body = _body(note.get("body", {}), shown["body"], full)
     if body is not None:
@@ -85,7 +91,9 @@ def _body(note: Any, shown: Body, full: Record) -> Unchecked | None:
         raise InvalidInput("the text is empty; delete the file to forget the memory")
     retold = "structured" in note and not _same(note["structured"], shown.get("structured"))
     if retold and not _same(shown.get("structured"), full["body"].get("structured")):
-        raise InvalidInput("body.structured is redacted here and cannot be edited; use 'memoranda revise'")
+        raise InvalidInput(
+            "body.structured is redacted here and cannot be edited; use 'memoranda revise'"
+        )
     if text == shown["text"] and not retold:
         return None
     body = rules.drop_original(full)["body"]
@@ -97,7 +105,11 @@ def _changed(note: Any, shown: Mapping[str, object], where: str) -> Unchecked:
         return {}
     if not isinstance(note, dict):
         raise InvalidInput(f"{where} must be an object")
-    return {name: value for name, value in note.items() if name not in shown or not _same(value, shown[name])}
+    return {
+        name: value
+        for name, value in note.items()
+        if name not in shown or not _same(value, shown[name])
+    }
 
 
 def _time(note: Any, shown: Mapping[str, object]) -> Unchecked:

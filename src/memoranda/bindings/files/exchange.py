@@ -64,7 +64,9 @@ class Codec(Protocol):
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
         """The memories of a source with their places; what cannot be read is an item with an error."""
 
-    def verify(self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None) -> None:
+    def verify(
+        self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None
+    ) -> None:
         """Check every signature and address of a source; no store is needed."""
 
     def count(self, source: str) -> int | None:
@@ -77,7 +79,13 @@ class _Grains:
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
         return mg.items(source)
 
-    def verify(self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None) -> None:  # noqa: ARG002
+    def verify(
+        self,
+        source: str,
+        report: Report,
+        progress: Progress,
+        stream: IO[bytes] | None = None,  # noqa: ARG002
+    ) -> None:
         try:
             report.add(mg_report.verify(source, progress).report)
         except MemorandaError as error:
@@ -124,7 +132,9 @@ def look_first(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
     return report if report.left_behind or report.redacted else None
 
 
-def export_file(records: Iterable[Record], target: str, known: Format, progress: Progress = _unheard) -> int:
+def export_file(
+    records: Iterable[Record], target: str, known: Format, progress: Progress = _unheard
+) -> int:
     """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
     counter = Counter(records, progress)
     if target == STANDARD_STREAM:
@@ -159,10 +169,14 @@ def export_grains(
     compress: bool = False,
 ) -> int:
     """Write grains to an .mg file, in the order in which they were written: so a store takes them back the same way."""
-    return mg.pack(target, packable(grains, report), order="given", compress=compress, progress=progress).count
+    return mg.pack(
+        target, packable(grains, report), order="given", compress=compress, progress=progress
+    ).count
 
 
-def packable(grains: Iterable[tuple[bytes, IndexState]], report: Report) -> Iterator[tuple[bytes, IndexState]]:
+def packable(
+    grains: Iterable[tuple[bytes, IndexState]], report: Report
+) -> Iterator[tuple[bytes, IndexState]]:
     """What fits into an .mg file."""
     return mg.packable(grains, lambda address, error: report.refuse("", address, error))
 
@@ -182,12 +196,24 @@ def export_memories(
 ) -> int:
     """Write memories to a bundle or a file of OAMS; how many there were."""
     memories = Counter(leaving_memories(service, access, report, namespaces), reading)
-    oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite, progress=sorting)
+    oams.write(
+        memories,
+        target,
+        shape=shape,
+        exported_at=exported_at,
+        overwrite=overwrite,
+        progress=sorting,
+    )
     return memories.count
 
 
 def export_system(
-    service: Service, access: Access, target: str, system: str, report: Report, progress: Progress = _unheard
+    service: Service,
+    access: Access,
+    target: str,
+    system: str,
+    report: Report,
+    progress: Progress = _unheard,
 ) -> int:
     """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
     lost: Tally[str] = Tally()
@@ -200,7 +226,9 @@ def export_system(
     return memories.count
 
 
-def tallied(memories: Iterable[Memory], system: str, lost: Tally[str], own: str) -> Iterator[Memory]:
+def tallied(
+    memories: Iterable[Memory], system: str, lost: Tally[str], own: str
+) -> Iterator[Memory]:
     """Yield the memories, and count what the file of a system will not say of them."""
     for memory in memories:
         lost.update(unsaid(memory, system, own))
@@ -247,7 +275,11 @@ def _holders(folder: Path) -> Iterator[tuple[str, str]]:
         if path.name.endswith(formats.MARKDOWN_ENDING):
             with open_named(path) as file:
                 found = [record for _, record in formats.read(file, "markdown")]
-            if len(found) == 1 and isinstance(found[0], dict) and isinstance(found[0].get("id"), str):
+            if (
+                len(found) == 1
+                and isinstance(found[0], dict)
+                and isinstance(found[0].get("id"), str)
+            ):
                 yield found[0]["id"], path.name
 
 
@@ -301,7 +333,9 @@ def import_files(
     with ExitStack() as reader:
         items: Iterator[Item]
         if limits is None:
-            items = read_sources(named, known, own, report, is_moved=into is not None, found=found, expect=expect)
+            items = read_sources(
+                named, known, own, report, is_moved=into is not None, found=found, expect=expect
+            )
         else:
             request = Request(
                 names=named,
@@ -341,7 +375,9 @@ def read_sources(
     several = list(sources_of(names, report, known, own))
     for source in several:
         if is_moved and source.codec is not oams and not isinstance(source.codec, Foreign):
-            raise InvalidInput(f"--namespace is for memories of OAMS, and {shown_name(source.name)} holds none")
+            raise InvalidInput(
+                f"--namespace is for memories of OAMS, and {shown_name(source.name)} holds none"
+            )
     survey(several, found, expect)
     return chain.from_iterable(source.items() for source in several)
 
@@ -377,7 +413,9 @@ def survey(sources: Iterable[Source], found: Found | None, expect: Progress | No
         expect(total)
 
 
-def verify_files(sources: Iterable[str], *, known: str | None = None, progress: Progress | None = None) -> Report:
+def verify_files(
+    sources: Iterable[str], *, known: str | None = None, progress: Progress | None = None
+) -> Report:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = Report()
     for each in sources_of(sources, report, known):
@@ -385,7 +423,9 @@ def verify_files(sources: Iterable[str], *, known: str | None = None, progress: 
     return report
 
 
-def sources_of(names: Iterable[str], report: Report, said: str | Importer | None, own: str = "") -> Iterator[Source]:
+def sources_of(
+    names: Iterable[str], report: Report, said: str | Importer | None, own: str = ""
+) -> Iterator[Source]:
     """Files and bundles as they are named, other folders as the files in them."""
     known = said if isinstance(said, str) else None
     importer = IMPORTERS.get(known or "") if said is known else said
@@ -393,7 +433,9 @@ def sources_of(names: Iterable[str], report: Report, said: str | Importer | None
         path = Path(name)
         if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
             yield Source(name, Foreign(importer, own))
-        elif name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known)):
+        elif (
+            name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known))
+        ):
             yield _recognised(name, known, own)
         elif path.is_dir():
             yield from _inside(path, report, known, own)
@@ -408,11 +450,17 @@ def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterat
         yield Source(str(folder), Foreign(importer, own))
         return
     inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
-    inside += [each for each in formats.plain_files(folder) if each not in inside and recognised(each) is not None]
+    inside += [
+        each
+        for each in formats.plain_files(folder)
+        if each not in inside and recognised(each) is not None
+    ]
     yield from (_recognised(str(each), known, own) for each in inside)
     # What nobody put anything into, as an export of nothing, holds nothing that could be refused.
     if not inside and any(folder.iterdir()):
-        report.refuse(str(folder), "", NotFound("nothing in this folder is in a form that is known"))
+        report.refuse(
+            str(folder), "", NotFound("nothing in this folder is in a form that is known")
+        )
 
 
 def _is_bundle(folder: str, known: str | None) -> bool:

@@ -17,7 +17,14 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.bindings.files.importers.importer import ORIGIN_KEY, PROJECT_KEY, Draft, memory_of, moment, unfit
+from memoranda.bindings.files.importers.importer import (
+    ORIGIN_KEY,
+    PROJECT_KEY,
+    Draft,
+    memory_of,
+    moment,
+    unfit,
+)
 from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, text_of
 from memoranda.bindings.files.importers.mem0 import memory_draft
 from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
@@ -44,7 +51,18 @@ from memoranda.standards.oams.namespace import DEFAULT_SCOPE, parse_namespace
 # Names of memories that have none in a system are made of their names here.
 _NAMES: Final = uuid.UUID("5d8b7a2e-0c63-5f2b-9a6d-3f1f0a4c9e11")
 COLUMNS: Final = (
-    *("id", "text", "user", "project", "session", "kind", "tags", "created_at", "updated_at", "confidence"),
+    *(
+        "id",
+        "text",
+        "user",
+        "project",
+        "session",
+        "kind",
+        "tags",
+        "created_at",
+        "updated_at",
+        "confidence",
+    ),
     *("agent", "valid_from", "valid_to", "expires_at", "source"),
 )
 
@@ -105,7 +123,10 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> dict[str, Any]:
         """The fields of OAMS metadata that no system has words for, as they are written there."""
         names = (KIND_KEY, VALID_FROM_KEY, VALID_TO_KEY)
-        return {**{name: self.metadata[name] for name in names if name in self.metadata}, PROJECT_KEY: self.project}
+        return {
+            **{name: self.metadata[name] for name in names if name in self.metadata},
+            PROJECT_KEY: self.project,
+        }
 
     @property
     def own_metadata(self) -> dict[str, Any]:
@@ -113,7 +134,8 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
         return {
             name: value
             for name, value in self.metadata.items()
-            if name not in (ORIGIN_KEY, "confidence") and not name.startswith(("memoranda:", "mem0_", "langgraph_"))
+            if name not in (ORIGIN_KEY, "confidence")
+            and not name.startswith(("memoranda:", "mem0_", "langgraph_"))
         }
 
     def original(self, system: str) -> dict[str, Any] | None:
@@ -126,11 +148,17 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     def name(self, system: str) -> str:
         """Return its name in a system: that which it had there, or one made of its name here."""
         origin = self.metadata.get(ORIGIN_KEY)
-        if isinstance(origin, dict) and origin.get("system") == system and isinstance(origin.get("id"), str):
+        if (
+            isinstance(origin, dict)
+            and origin.get("system") == system
+            and isinstance(origin.get("id"), str)
+        ):
             return str(origin["id"])
         return str(uuid.uuid5(_NAMES, f"{self.memory['namespace']}/{self.memory['key']}"))
 
-    def says_same(self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], Draft]) -> bool:
+    def says_same(
+        self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], Draft]
+    ) -> bool:
         """Return True if the document that it came as says what it says now, so that it may leave as it came."""
         document = self.original(system)
         if document is None:
@@ -144,7 +172,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def content(self) -> tuple[Any, ...]:
         """The part of it that a system can hold."""
-        times = tuple(moment(self.metadata.get(name)) for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY))
+        times = tuple(
+            moment(self.metadata.get(name)) for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY)
+        )
         tags = [tag.casefold() for tag in self.tags]
         about = (self.user, self.project, self.agent, self.session, self.kind, self.confidence)
         return (self.text, tags, *about, *times)
@@ -185,7 +215,11 @@ def _as_mem0(outgoing: Outgoing, own: str) -> dict[str, Any]:
     digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
     theirs = original.get("metadata")
     confidence = {} if outgoing.confidence is None else {"confidence": outgoing.confidence}
-    end = {EXPIRES_KEY: outgoing.expires} if outgoing.expires and not _is_day(outgoing.expires) else {}
+    end = (
+        {EXPIRES_KEY: outgoing.expires}
+        if outgoing.expires and not _is_day(outgoing.expires)
+        else {}
+    )
     ours = {**outgoing.own_metadata, **confidence, **outgoing.fields, **end}
     document = {
         **{name: value for name, value in original.items() if name not in _MEM0_FIELDS},
@@ -229,11 +263,17 @@ def _langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
         users = ("users", outgoing.user) if outgoing.user else ()
         value = _langgraph_value(outgoing, original.get("value"))
         item = {
-            **{name: held for name, held in original.items() if name not in ("expires_at", "ttl_minutes")},
+            **{
+                name: held
+                for name, held in original.items()
+                if name not in ("expires_at", "ttl_minutes")
+            },
             "namespace": path if is_path else [*users, outgoing.project],
             "key": outgoing.name("langgraph"),
             # The path of an item says where it is, unless it is made up here.
-            "value": value if not is_path else {name: held for name, held in value.items() if name != PROJECT_KEY},
+            "value": value
+            if not is_path
+            else {name: held for name, held in value.items() if name != PROJECT_KEY},
             "created_at": memory["created_at"],
             "updated_at": memory["updated_at"],
             **({"expires_at": outgoing.expires} if outgoing.expires else {}),
@@ -269,7 +309,11 @@ def _server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     for outgoing in _outgoing(memories, own):
         text, original = outgoing.text, outgoing.original("server-memory") or {}
         is_relation = original.get("type") == "relation"
-        if is_relation and text == f"{original['from']} {original['relationType'].replace('_', ' ')} {original['to']}":
+        if (
+            is_relation
+            and text
+            == f"{original['from']} {original['relationType'].replace('_', ' ')} {original['to']}"
+        ):
             relations.append(original)
             continue
         known = original if original.get("type") == "entity" else {}
@@ -277,7 +321,9 @@ def _server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
         ours = (outgoing.user, OUR_USER) if outgoing.user else (outgoing.project, OUR_PROJECT)
         observation = text.removeprefix(f"{name}: ") if name else text
         name, kind = (name, _text(known, "entityType") or "memory") if name else ours
-        entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": kind, "observations": []})
+        entity = entities.setdefault(
+            name, {"type": "entity", "name": name, "entityType": kind, "observations": []}
+        )
         if known.get("observations") != [] and observation not in entity["observations"]:
             entity["observations"].append(observation)
     yield from map(_line, entities.values())
@@ -323,13 +369,19 @@ def _row(values: Iterable[object]) -> bytes:
     line, inert = io.StringIO(), [_inert(each) for each in values]
     # A carriage return ends a line, too, for whoever reads it.
     is_cut = any("\r" in str(each) for each in inert)
-    csv.writer(line, lineterminator="\n", quoting=csv.QUOTE_ALL if is_cut else csv.QUOTE_MINIMAL).writerow(inert)
+    csv.writer(
+        line, lineterminator="\n", quoting=csv.QUOTE_ALL if is_cut else csv.QUOTE_MINIMAL
+    ).writerow(inert)
     return line.getvalue().encode("utf-8")
 
 
 def _inert(value: object) -> object:
     """Return a text that a spreadsheet would take for a formula with a quote before it, so that it does not."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )
 
 
 EXPORTERS: Final[dict[str, Exporter]] = {
@@ -355,7 +407,9 @@ _PARTS: Final[dict[str, Callable[[Outgoing], object]]] = {
     "kind": lambda outgoing: outgoing.kind,
     "visibility": lambda outgoing: outgoing.metadata.get(VISIBILITY_KEY),
     "end of retention": lambda outgoing: outgoing.expires,
-    "time in which it is true": lambda outgoing: outgoing.metadata.keys() & {VALID_FROM_KEY, VALID_TO_KEY},
+    "time in which it is true": lambda outgoing: (
+        outgoing.metadata.keys() & {VALID_FROM_KEY, VALID_TO_KEY}
+    ),
     "confidence": lambda outgoing: outgoing.confidence is not None,
     "author": lambda outgoing: outgoing.metadata.get(ACTOR_KEY),
     "original document and its signature": lambda outgoing: outgoing.metadata.get(NATIVE_KEY),
@@ -365,7 +419,15 @@ _PARTS: Final[dict[str, Callable[[Outgoing], object]]] = {
     "source": lambda outgoing: outgoing.source,
     "what it was made from": lambda outgoing: outgoing.memory.get("parent_id"),
 }
-_ABOUT: Final = ("user", "agent", "session", "project", "kind", "time in which it is true", "confidence")
+_ABOUT: Final = (
+    "user",
+    "agent",
+    "session",
+    "project",
+    "kind",
+    "time in which it is true",
+    "confidence",
+)
 _HELD: Final[dict[str, frozenset[str]]] = {
     "mem0": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
     "langgraph": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
@@ -389,4 +451,6 @@ def unsaid(memory: Memory, system: str, own: str = "") -> list[str]:
         lost += ["user"] * bool(entity and outgoing.user)
         if "project" in lost and not (entity or outgoing.user):
             lost.remove("project")
-    return lost + ["original document of another system"] * (came is None and ORIGIN_KEY in outgoing.metadata)
+    return lost + ["original document of another system"] * (
+        came is None and ORIGIN_KEY in outgoing.metadata
+    )

@@ -75,14 +75,18 @@ def _refuse_device(path: Path, within: int | None) -> None:
     with suppress(OSError):
         mode = os.stat(path, dir_fd=within).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise InvalidInput(f"{path}: not a file that can be replaced; - writes to standard output")
+            raise InvalidInput(
+                f"{path}: not a file that can be replaced; - writes to standard output"
+            )
 
 
 @contextmanager
 def standard_output() -> Iterator[IO[bytes]]:
     """Standard output for bytes of text; on a terminal, without what that would obey."""
     sys.stdout.flush()
-    file = io.BufferedWriter(_Visible(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+    file = (
+        io.BufferedWriter(_Visible(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+    )
     yield file
     file.flush()
 
@@ -132,7 +136,11 @@ def open_regular(path: Path, *, within: int | None = None) -> IO[bytes]:
     except FileNotFoundError:
         raise NotFound(f"{path.name}: there is no such file") from None
     except OSError as error:
-        why = "a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror or str(error)
+        why = (
+            "a symbolic link, which is not followed"
+            if error.errno == errno.ELOOP
+            else error.strerror or str(error)
+        )
         raise InvalidInput(f"{path.name}: {why}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -151,7 +159,9 @@ def read_whole(path: Path, *, max_bytes: int, within: int | None = None) -> byte
 
 def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[bytes]:
     """A file that was not there, open for writing and to be read again; readable by its owner alone unless said."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "w+b")
+    return os.fdopen(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "w+b"
+    )
 
 
 @contextmanager
@@ -217,12 +227,19 @@ class Folder:
 
     def _below(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
         with os.scandir(descriptor) as found:
-            listed = [(each.name, each.is_dir(follow_symlinks=False)) for each in found if each.name[0] != "."]
+            listed = [
+                (each.name, each.is_dir(follow_symlinks=False))
+                for each in found
+                if each.name[0] != "."
+            ]
         for name, is_folder in listed:
             if not is_folder:
                 yield path + name
             elif depth < MAX_DEPTH:
-                with suppress(FileNotFoundError, NotADirectoryError), _entered(name, descriptor) as inner:
+                with (
+                    suppress(FileNotFoundError, NotADirectoryError),
+                    _entered(name, descriptor) as inner,
+                ):
                     yield from self._below(inner, f"{path}{name}/", depth + 1)
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
@@ -254,7 +271,10 @@ class Folder:
         with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (aside, _):
             with os.scandir(aside) as found:
                 taken = {each.name for each in found}
-            names = (f"{path.stem}{f' {count}' if count > 1 else ''}{path.suffix}" for count in itertools.count(1))
+            names = (
+                f"{path.stem}{f' {count}' if count > 1 else ''}{path.suffix}"
+                for count in itertools.count(1)
+            )
             free = next(each for each in names if each not in taken)
             os.rename(path, free, src_dir_fd=parent, dst_dir_fd=aside)
 
@@ -271,7 +291,9 @@ class Folder:
                 except FileNotFoundError:
                     raise NotFound(f"{name}: there is no such folder") from None
                 except NotADirectoryError:
-                    raise InvalidInput(f"{name}: {each} is not a folder, or a symbolic link") from None
+                    raise InvalidInput(
+                        f"{name}: {each} is not a folder, or a symbolic link"
+                    ) from None
             yield descriptor, path
 
 

@@ -71,7 +71,9 @@ def write(file: IO[bytes], records: Iterable[Record], known: Format) -> None:
     if known == "ndjson":
         file.writelines(jsonfile.render_ndjson(records))
     elif known == "markdown":
-        file.writelines(field_index.encode("utf-8") for field_index in markdown_book.render(records))
+        file.writelines(
+            field_index.encode("utf-8") for field_index in markdown_book.render(records)
+        )
     else:
         file.writelines(_array(records))
 
@@ -80,14 +82,18 @@ def _array(records: Iterable[Record]) -> Iterator[bytes]:
     """What `jsonfile.render_array` writes, in pieces. No JSON string holds a raw line feed."""
     opening = b"["
     for record in records:
-        yield opening + b"\n  " + json_text.dump_pretty(record).replace("\n", "\n  ").encode("utf-8")
+        yield (
+            opening + b"\n  " + json_text.dump_pretty(record).replace("\n", "\n  ").encode("utf-8")
+        )
         opening = b","
     yield b"[]\n" if opening == b"[" else b"\n]\n"
 
 
 def read(file: IO[bytes], known: Format | None) -> Iterator[Found]:
     """Read the records of a file, finding out its format by its first lines if it is not known."""
-    lines = bounded_lines(file, MAX_LINE_BYTES if known == "ndjson" else markdown_book.MAX_FIELD_INDEX_BYTES)
+    lines = bounded_lines(
+        file, MAX_LINE_BYTES if known == "ndjson" else markdown_book.MAX_FIELD_INDEX_BYTES
+    )
     if known is None:
         head = list(_head(lines))
         known, lines = _guess(head), chain(head, lines)
@@ -114,7 +120,9 @@ class Records(msgspec.Struct, frozen=True):
                 yield Item(form="ump", where=where, number=number, value=found)
 
     def _found(self, source: str, stream: IO[bytes] | None) -> Iterator[Found]:
-        shape = cast("Format | None", self.known) or (None if source == STANDARD_STREAM else format_of(source))
+        shape = cast("Format | None", self.known) or (
+            None if source == STANDARD_STREAM else format_of(source)
+        )
         try:
             with opened(source, stream) as file:
                 yield from read(file, shape)
@@ -124,7 +132,11 @@ class Records(msgspec.Struct, frozen=True):
             yield 0, error
 
     def verify(
-        self, source: str, report: Report, progress: Callable[[int], None], stream: IO[bytes] | None = None
+        self,
+        source: str,
+        report: Report,
+        progress: Callable[[int], None],
+        stream: IO[bytes] | None = None,
     ) -> None:
         """Check the integrity block of every record."""
         for item in self.items(source, stream):
@@ -134,7 +146,11 @@ class Records(msgspec.Struct, frozen=True):
                 report.verified += 1
             else:
                 is_signed = "integrity" in item.value
-                said = "the signature does not match the record" if is_signed else "the record is not signed"
+                said = (
+                    "the signature does not match the record"
+                    if is_signed
+                    else "the record is not signed"
+                )
                 report.refuse(item.where, item.name, SignatureInvalid(said))
             progress(report.verified + report.refused)
 
@@ -183,7 +199,9 @@ def _guess(head: list[bytes]) -> Format:
     if telling[0].startswith(b"["):
         return "json"
     if not telling[0].startswith(b"{"):
-        raise InvalidInput("neither JSON nor Markdown with a front matter; name the format with --format")
+        raise InvalidInput(
+            "neither JSON nor Markdown with a front matter; name the format with --format"
+        )
     if len(telling) > 1 and telling[1].startswith(b"{"):
         return "ndjson"
     try:
@@ -211,7 +229,12 @@ def _read_whole(lines: Iterable[bytes]) -> Iterator[Found]:
     for line in lines:
         data += line
         if len(data) > jsonfile.MAX_FILE_BYTES:
-            yield 0, TooLarge(f"over the limit of {jsonfile.MAX_FILE_BYTES} bytes; use NDJSON, which has none")
+            yield (
+                0,
+                TooLarge(
+                    f"over the limit of {jsonfile.MAX_FILE_BYTES} bytes; use NDJSON, which has none"
+                ),
+            )
             return
     try:
         records = jsonfile.parse_file(bytes(data))
@@ -241,5 +264,7 @@ def grain_files_in(folder: Path) -> list[Path]:
 def plain_files(folder: Path) -> list[Path]:
     """Every file directly in a folder, likewise."""
     return sorted(
-        path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink() and path.is_file()
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and not path.is_symlink() and path.is_file()
     )

@@ -66,7 +66,9 @@ def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"not UTF-8 at line {data.count(10, 0, error.start) + 1} of the record") from None
+        raise InvalidInput(
+            f"not UTF-8 at line {data.count(10, 0, error.start) + 1} of the record"
+        ) from None
     return markdown.parse(_ESCAPED.sub(r"<!-- memoranda:\1memory -->", text) if is_marked else text)
 
 

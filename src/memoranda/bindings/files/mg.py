@@ -70,7 +70,9 @@ def _collected(stream: IO[bytes]) -> Iterator[IO[bytes]]:
         while chunk := stream.read(container.CHUNK_BYTES):
             file.write(chunk)
             if file.tell() > container.MAX_FILE_BYTES:
-                raise TooLarge(f"more than {container.MAX_FILE_BYTES} bytes, which no file of grains has")
+                raise TooLarge(
+                    f"more than {container.MAX_FILE_BYTES} bytes, which no file of grains has"
+                )
         file.seek(0)
         yield file
 
@@ -99,7 +101,9 @@ def kind_of(file: IO[bytes]) -> Kind:
         return "envelope"
     if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return "fields"
-    raise InvalidInput("neither an .mg file, nor a grain, nor JSON" if start else "the file is empty")
+    raise InvalidInput(
+        "neither an .mg file, nor a grain, nor JSON" if start else "the file is empty"
+    )
 
 
 def recognises(source: str) -> bool:
@@ -147,7 +151,9 @@ def read_one(source: str) -> Given:
             return whole_file(file)
         found = list(islice(fields_in(file), 2))
         if len(found) != 1:
-            raise InvalidInput("it holds more than one grain; give them one at a time, or pack them")
+            raise InvalidInput(
+                "it holds more than one grain; give them one at a time, or pack them"
+            )
         return found[0]
 
 
@@ -166,7 +172,9 @@ def fields_in(file: IO[bytes]) -> Iterator[dict[str, Any]]:
                 raise found
             yield parse_with_grain(found, RenderedGrain).grain
         except MemorandaError as error:
-            error.message += f" (line {line})" if line > 1 else f" (grain {number})" if number > 1 else ""
+            error.message += (
+                f" (line {line})" if line > 1 else f" (grain {number})" if number > 1 else ""
+            )
             raise
 
 
@@ -198,7 +206,13 @@ def items(source: str) -> Iterator[Item]:
     try:
         for number, (found, state) in enumerate(grains_in(source), start=1):
             delivery = found if isinstance(found, bytes) else found.blob
-            yield Item(form="oms", value=delivery, where=f"{name}: grain {number}", number=number, index=state)
+            yield Item(
+                form="oms",
+                value=delivery,
+                where=f"{name}: grain {number}",
+                number=number,
+                index=state,
+            )
     except MemorandaError as error:
         yield Item(form="oms", where=name, error=error)
 
@@ -210,7 +224,14 @@ def all_in(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]
             for found, state in grains_in(source):
                 if isinstance(found, bytes):
                     grain = grains.decode(signature.blob_of(found))
-                    yield (found if signature.is_envelope(found) or grain.header.is_signed else grain), state
+                    yield (
+                        (
+                            found
+                            if signature.is_envelope(found) or grain.header.is_signed
+                            else grain
+                        ),
+                        state,
+                    )
                 else:
                     yield found, state
 
@@ -218,7 +239,11 @@ def all_in(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]
 def _with_states(reader: ContainerReader) -> Iterator[tuple[bytes, IndexState]]:
     states = dict(reader.states())
     for delivery in reader.deliveries():
-        state = states.get(sha256(signature.blob_of(delivery)).hexdigest(), DEFAULT) if states else DEFAULT
+        state = (
+            states.get(sha256(signature.blob_of(delivery)).hexdigest(), DEFAULT)
+            if states
+            else DEFAULT
+        )
         yield delivery, state
 
 
@@ -252,7 +277,9 @@ def pack(
             sys.stdout.buffer.flush()
             return written
         with writing(Path(target)) as file:
-            writer = container.ContainerWriter(file, spool, order=order, compress=compress, max_file_bytes=limit)
+            writer = container.ContainerWriter(
+                file, spool, order=order, compress=compress, max_file_bytes=limit
+            )
             return _fill(writer, items, known, progress)
 
 
@@ -276,7 +303,10 @@ def packable(
     """What a store gives away, without what is too large for a container: `refuse` is told of that."""
     for delivery, state in items:
         if len(delivery) > EXTENDED.max_bytes and not signature.is_envelope(delivery):
-            refuse(grains.address_of(delivery), TooLarge("too large for an .mg file and left out; export records too"))
+            refuse(
+                grains.address_of(delivery),
+                TooLarge("too large for an .mg file and left out; export records too"),
+            )
             continue
         yield delivery, state
 
@@ -297,7 +327,9 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
                 for count, delivery in enumerate(reader.deliveries(), start=1):
                     grain = grains.decode(signature.blob_of(delivery))
                     if shape != "json":
-                        ending = ENVELOPE_ENDING if signature.is_envelope(delivery) else GRAIN_ENDING
+                        ending = (
+                            ENVELOPE_ENDING if signature.is_envelope(delivery) else GRAIN_ENDING
+                        )
                         _write_quickly(folder / (grain.address + ending), delivery)
                     if listed is not None:
                         listed.write(json_text.dump(jsonable(grain.fields)) + b"\n")

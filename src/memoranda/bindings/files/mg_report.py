@@ -9,7 +9,15 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from memoranda.bindings.files.mg import Progress, fields_in, kind_of, opened, reading, scratch, whole_file
+from memoranda.bindings.files.mg import (
+    Progress,
+    fields_in,
+    kind_of,
+    opened,
+    reading,
+    scratch,
+    whole_file,
+)
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import EARLIEST, LATEST, format_instant
 from memoranda.service.oms.views import jsonable
@@ -119,7 +127,11 @@ def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
             chosen = list(islice((each for each in made if address in (None, each.address)), limit))
             if address is not None and not chosen:
                 raise NotFound("it holds no grain with this address")
-            return {"file": source, "kind": kind, "grains": [_grain(each, each.blob, None, None) for each in chosen]}
+            return {
+                "file": source,
+                "kind": kind,
+                "grains": [_grain(each, each.blob, None, None) for each in chosen],
+            }
         shown = delivered(whole_file(file))
         if address not in (None, shown["address"]):
             raise NotFound(f"it holds the grain {shown['address']}")
@@ -141,7 +153,9 @@ def _container(reader: ContainerReader, address: str | None, limit: int) -> dict
         signed += signature.is_envelope(delivery)
         if len(shown) < limit:
             state = states.get(grains.address_of(blob), DEFAULT)
-            shown.append({**delivered(delivery), **({"index": _index(state)} if state != DEFAULT else {})})
+            shown.append(
+                {**delivered(delivery), **({"index": _index(state)} if state != DEFAULT else {})}
+            )
     head = reader.header
     return {
         "count": head.count,
@@ -170,7 +184,9 @@ def delivered(delivery: bytes) -> dict[str, Any]:
     return _grain(found, delivery, None, None)
 
 
-def _grain(grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None) -> dict[str, Any]:
+def _grain(
+    grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None
+) -> dict[str, Any]:
     document: dict[str, Any] = {
         "address": grain.address,
         "type": grain.type_name,
@@ -214,7 +230,9 @@ def _type_name(byte: int) -> str:
 def _index(state: IndexState) -> dict[str, Any]:
     known: Mapping[str, Any] = {
         "superseded_by": state.superseded_by,
-        "system_valid_to": None if state.system_valid_to is None else _moment(state.system_valid_to / 1000),
+        "system_valid_to": None
+        if state.system_valid_to is None
+        else _moment(state.system_valid_to / 1000),
         "verification_status": state.verification_status,
     }
     return {name: value for name, value in known.items() if value is not None}

@@ -64,7 +64,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("not a text: it holds a zero byte")
         bom = _BOM if source.startswith(_BOM) else ""
         opening, front, closing, body = _split(source.removeprefix(_BOM))
-        newline = "\r\n" if "\r\n" in source and source.count("\r\n") == source.count("\n") else "\n"
+        newline = (
+            "\r\n" if "\r\n" in source and source.count("\r\n") == source.count("\n") else "\n"
+        )
         properties, problem = None, ""
         try:
             properties = Properties.parse(front) if opening else None
@@ -127,9 +129,14 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         """Those of the properties and those in the text; None where the properties are not understood."""
         if self.problem:
             return None
-        found = (*(word.removeprefix("#") for word in self._words()), *_TAG.findall(_prose(self.text)))
+        found = (
+            *(word.removeprefix("#") for word in self._words()),
+            *_TAG.findall(_prose(self.text)),
+        )
         return tuple(
-            dict.fromkeys(tag for tag in found if tag and len(tag) < MAX_NAME_CHARS // 2 and tag.isprintable())
+            dict.fromkeys(
+                tag for tag in found if tag and len(tag) < MAX_NAME_CHARS // 2 and tag.isprintable()
+            )
         )
 
     def _words(self) -> tuple[str, ...]:
@@ -137,12 +144,26 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- changing ------------------------------------------------------------------------------------
 
-    def changed(self, *, text: str | None = None, title: str | None = None, tags: Iterable[str] | None = None) -> Self:
+    def changed(
+        self,
+        *,
+        text: str | None = None,
+        title: str | None = None,
+        tags: Iterable[str] | None = None,
+    ) -> Self:
         """The same note saying something else; everything of the person stays. Raises InvalidInput where it cannot."""
-        made = self if text is None else replace(self, text=plain_text(text), ending=self.ending or self._end())
+        made = (
+            self
+            if text is None
+            else replace(self, text=plain_text(text), ending=self.ending or self._end())
+        )
         if not self.problem and (title is not None or tags is not None):
             made = self._with_properties(made, title, tags)
-        if made.properties is None and not self.problem and Note.read(made.data()).text != made.text:
+        if (
+            made.properties is None
+            and not self.problem
+            and Note.read(made.data()).text != made.text
+        ):
             # Its first lines would be taken for properties: with some before it they are not.
             made = self._fenced(made, Properties("", {}, flow_end=None, indent=0))
         if Note.read(made.data()).text != made.text:
@@ -154,7 +175,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         if title is not None and title != self.title:
             properties = properties.with_text("title", title, self.newline)
         if tags is not None:
-            properties = properties.with_words(_tags_key(properties), self._wanted(tags, made.text), self.newline)
+            properties = properties.with_words(
+                _tags_key(properties), self._wanted(tags, made.text), self.newline
+            )
         if properties.source == (self.properties.source if self.properties else ""):
             return made
         if self.properties is None:

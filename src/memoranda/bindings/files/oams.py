@@ -34,7 +34,14 @@ from memoranda.bindings.files.formats import MARKDOWN_ENDING as UMP_MARKDOWN_END
 from memoranda.bindings.files.formats import lines_in
 from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
 from memoranda.encoding import json_text
-from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable, Unsupported, words_of
+from memoranda.errors import (
+    InvalidInput,
+    MemorandaError,
+    NotFound,
+    StoreUnavailable,
+    Unsupported,
+    words_of,
+)
 from memoranda.service.exchange import Item
 from memoranda.service.report import Report
 from memoranda.standards.oams import bundle, lines, markdown
@@ -53,7 +60,9 @@ _LOOK_BYTES: Final = 1_048_576
 _BOM: Final = b"\xef\xbb\xbf"
 _HEADING: Final = b"## key: "
 _FIELDS: Final = (b"**namespace:**", b"**created:**", b"**updated:**", b"<!-- oams: ")
-_BUNDLE_NAMES: Final = frozenset((bundle.MANIFEST_NAME, bundle.LINES_NAME, bundle.VECTORS_NAME, bundle.README_NAME))
+_BUNDLE_NAMES: Final = frozenset(
+    (bundle.MANIFEST_NAME, bundle.LINES_NAME, bundle.VECTORS_NAME, bundle.README_NAME)
+)
 
 
 # --- which it is -----------------------------------------------------------------------------------------------------
@@ -70,7 +79,9 @@ def shape_by_name(target: str) -> Shape:
 def asks_for_oams(target: str) -> bool:
     """Whether a name asks for OAMS by itself."""
     name = target.lower().rstrip("/")
-    return name.endswith((ENDING, *(ENDING + ending for ending in (*LINES_ENDINGS, *MARKDOWN_ENDINGS))))
+    return name.endswith(
+        (ENDING, *(ENDING + ending for ending in (*LINES_ENDINGS, *MARKDOWN_ENDINGS)))
+    )
 
 
 def recognises(source: str) -> bool:
@@ -94,7 +105,9 @@ def _is_bundle(path: Path) -> bool:
         return True
     try:
         with open_regular(manifest) as file:
-            found = json_text.parse(file.read(bundle.MAX_MANIFEST_BYTES), max_bytes=bundle.MAX_MANIFEST_BYTES)
+            found = json_text.parse(
+                file.read(bundle.MAX_MANIFEST_BYTES), max_bytes=bundle.MAX_MANIFEST_BYTES
+            )
     except (MemorandaError, OSError):
         return False
     return isinstance(found, dict) and "oams_version" in found
@@ -166,11 +179,17 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
     def where(self, number: int) -> str:
         """A line of it."""
-        return f"{self.name}/{bundle.LINES_NAME}:{number}" if self.shape == "bundle" else f"{self.name}:{number}"
+        return (
+            f"{self.name}/{bundle.LINES_NAME}:{number}"
+            if self.shape == "bundle"
+            else f"{self.name}:{number}"
+        )
 
 
 @contextmanager
-def opened(source: str, *, stream: IO[bytes] | None = None, progress: Progress | None = None) -> Iterator[Opened]:
+def opened(
+    source: str, *, stream: IO[bytes] | None = None, progress: Progress | None = None
+) -> Iterator[Opened]:
     """What a person named, checked as a whole where it says what it holds. Raises whatever a bundle is refused for.
 
     `stream` is standard input, if something of it was looked at already; `progress` is told of bytes checked.
@@ -190,7 +209,9 @@ def opened(source: str, *, stream: IO[bytes] | None = None, progress: Progress |
         shape, seen = look(file)
         if shape is None:
             # Not one good line: what complaints are made of then.
-            is_markdown = source.lower().endswith(MARKDOWN_ENDINGS) or seen.lstrip().startswith(b"#")
+            is_markdown = source.lower().endswith(MARKDOWN_ENDINGS) or seen.lstrip().startswith(
+                b"#"
+            )
             shape = "markdown" if is_markdown else "jsonl"
         whole = rejoined(seen, file)
         found = markdown.read_memories(whole) if shape == "markdown" else lines.read_lines(whole)
@@ -223,7 +244,13 @@ def items(source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
 def _item(found: Opened, line: Line) -> Item:
     where = found.where(line.number)
     if line.error is not None:
-        return Item(form="oams", where=where, number=line.number, error=_said_of(line), warnings=tuple(line.warnings))
+        return Item(
+            form="oams",
+            where=where,
+            number=line.number,
+            error=_said_of(line),
+            warnings=tuple(line.warnings),
+        )
     return Item(
         form="oams",
         where=where,
@@ -250,7 +277,12 @@ def _unplaced(error: MemorandaError, source: str) -> MemorandaError:
     return error
 
 
-def verify(source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None) -> None:  # noqa: ARG001
+def verify(
+    source: str,
+    report: Report,
+    progress: Progress,  # noqa: ARG001
+    stream: IO[bytes] | None = None,  # noqa: ARG001
+) -> None:
     """Memories of OAMS have no signatures to verify."""
     error = Unsupported("memories of OAMS are not signed; check them with: memoranda oams validate")
     report.refuse(source, "", error)
@@ -272,7 +304,9 @@ class Validity(msgspec.Struct, kw_only=True):
     shape: Shape | None = None
 
 
-def validate(source: str, *, checking: Progress | None = None, progress: Progress = lambda _: None) -> Validity:
+def validate(
+    source: str, *, checking: Progress | None = None, progress: Progress = lambda _: None
+) -> Validity:
     """Check a bundle as a whole, and every line of whatever it is."""
     found = Validity(source=source, report=Report())
     report = found.report
@@ -304,11 +338,16 @@ def _compared(source: Opened, report: Report) -> Iterator[tuple[str, Line]]:
             name = hash((memory["namespace"], memory["key"]))
             if name in seen:
                 # Section 2: the pair (namespace, key) is unique.
-                report.refuse(where, memory["key"], InvalidInput("its namespace and key have occurred before"))
+                report.refuse(
+                    where, memory["key"], InvalidInput("its namespace and key have occurred before")
+                )
             seen.add(name)
             order = lines.sort_key_of(memory, 0)
             if source.shape == "bundle" and order < last:
-                report.warn(where, "it was created before the one above it; memories.jsonl is sorted by created_at")
+                report.warn(
+                    where,
+                    "it was created before the one above it; memories.jsonl is sorted by created_at",
+                )
             last = max(last, order)
         yield where, line
 
@@ -336,11 +375,18 @@ def write(
 
 
 def _write_bundle(
-    memories: Iterable[tuple[bytes, Memory]], path: Path, exported_at: int, progress: Progress, *, overwrite: bool
+    memories: Iterable[tuple[bytes, Memory]],
+    path: Path,
+    exported_at: int,
+    progress: Progress,
+    *,
+    overwrite: bool,
 ) -> None:
     is_there = not path.is_symlink() and path.is_dir() and next(path.iterdir(), None) is not None
     if is_there and not overwrite:
-        raise InvalidInput(f"{path}: there already is something; name another folder, or say --overwrite")
+        raise InvalidInput(
+            f"{path}: there already is something; name another folder, or say --overwrite"
+        )
     if is_there:
         _refuse_foreign_files(path)
     # The new bundle is whole before the old one goes.
@@ -355,7 +401,9 @@ def _write_bundle(
 def _refuse_foreign_files(path: Path) -> None:
     for each in sorted(path.iterdir()):
         if each.name not in _BUNDLE_NAMES or each.is_symlink() or not each.is_file():
-            raise InvalidInput(f"{path}: {each.name} is no part of a bundle; what else is there is not deleted")
+            raise InvalidInput(
+                f"{path}: {each.name} is no part of a bundle; what else is there is not deleted"
+            )
 
 
 def _swap(new: Path, path: Path) -> None:
@@ -364,11 +412,15 @@ def _swap(new: Path, path: Path) -> None:
         path.rename(old)
         new.rename(path)
     except OSError as error:
-        raise StoreUnavailable(f"{words_of(error)}; the new bundle is beside it, in {new.name}", path=path) from None
+        raise StoreUnavailable(
+            f"{words_of(error)}; the new bundle is beside it, in {new.name}", path=path
+        ) from None
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _write_file(memories: Iterable[tuple[bytes, Memory]], target: str, shape: Shape, progress: Progress) -> None:
+def _write_file(
+    memories: Iterable[tuple[bytes, Memory]], target: str, shape: Shape, progress: Progress
+) -> None:
     with ExitStack() as stack:
         to_file = target != STANDARD_STREAM
         file = stack.enter_context(writing(Path(target)) if to_file else standard_output())

@@ -60,7 +60,9 @@ class BundleWriter:
     def __enter__(self) -> Self:
         try:
             if self._folder.is_symlink() or (self._folder.exists() and not _is_empty(self._folder)):
-                raise InvalidInput(f"{self._folder}: there already is something; name a new or an empty folder")
+                raise InvalidInput(
+                    f"{self._folder}: there already is something; name a new or an empty folder"
+                )
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._draft.mkdir()
             # Nameless, and beside what is written, so that it needs no room elsewhere.
@@ -81,7 +83,10 @@ class BundleWriter:
             raise StoreUnavailable(words_of(error), path=self._folder) from None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if error is None:
@@ -100,9 +105,13 @@ class BundleWriter:
         with ExitStack() as opened:
             lines_file = opened.enter_context(_durable(self._draft / bundle.LINES_NAME))
             vectors_file = (
-                opened.enter_context(_durable(self._draft / bundle.VECTORS_NAME)) if writer.vector_count else None
+                opened.enter_context(_durable(self._draft / bundle.VECTORS_NAME))
+                if writer.vector_count
+                else None
             )
-            manifest = writer.write(lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress)
+            manifest = writer.write(
+                lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress
+            )
         self._scratch.close()
         with _durable(self._draft / bundle.README_NAME) as file:
             file.write(bundle.render_readme(manifest).encode("utf-8"))
@@ -144,7 +153,9 @@ class BundleReader:
             manifest_file = opened.enter_context(open_regular(self._folder / bundle.MANIFEST_NAME))
             manifest = manifest_file.read(bundle.MAX_MANIFEST_BYTES + 1)
             if len(manifest) > bundle.MAX_MANIFEST_BYTES:
-                raise TooLarge(f"{bundle.MANIFEST_NAME}: over the limit of {bundle.MAX_MANIFEST_BYTES} bytes")
+                raise TooLarge(
+                    f"{bundle.MANIFEST_NAME}: over the limit of {bundle.MAX_MANIFEST_BYTES} bytes"
+                )
             lines_file = opened.enter_context(open_regular(self._folder / bundle.LINES_NAME))
             vectors_path = self._folder / bundle.VECTORS_NAME
             has_vectors = vectors_path.is_symlink() or vectors_path.exists()
@@ -155,7 +166,10 @@ class BundleReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._opened.close()
 

@@ -23,7 +23,9 @@ MAX_DEPTH: Final = 64
 _FEW: Final = 8
 # What a plain scalar can hold in every reader of YAML, old and new.
 _PLAIN = re.compile(r"[^\W\d_](?:[\w/.-]|(?<!,) (?=\w)|:(?=\w))*")
-_RESERVED: Final = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"))
+_RESERVED: Final = frozenset(
+    ("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf")
+)
 # Nothing is written there at all; null is written there.
 Shape = Literal["text", "block text", "nothing", "null", "flow list", "block list", "other"]
 
@@ -49,7 +51,9 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 class Properties:
     """The mapping at the top of a note."""
 
-    def __init__(self, source: str, values: dict[str, Property], *, flow_end: int | None, indent: int) -> None:
+    def __init__(
+        self, source: str, values: dict[str, Property], *, flow_end: int | None, indent: int
+    ) -> None:
         self.source = source
         self._values = values
         # Where the closing brace of a mapping in braces stands.
@@ -60,7 +64,9 @@ class Properties:
     def parse(cls, source: str) -> Self | None:
         """Read them; None if there is something else than a mapping. Raises InvalidInput where it is not YAML."""
         if len(source) > MAX_CHARS:
-            raise InvalidInput(f"properties of {len(source)} characters are over the limit of {MAX_CHARS}")
+            raise InvalidInput(
+                f"properties of {len(source)} characters are over the limit of {MAX_CHARS}"
+            )
         # Imported here: the parser takes a while to load.
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
@@ -98,7 +104,11 @@ class Properties:
     def text(self, name: str) -> str | None:
         """A value that is a text, as it was written, whatever YAML would make of it."""
         found = self._values.get(name)
-        return found.pieces[0].text if found is not None and found.shape in ("text", "block text") else None
+        return (
+            found.pieces[0].text
+            if found is not None and found.shape in ("text", "block text")
+            else None
+        )
 
     def words(self, name: str) -> tuple[str, ...]:
         """A list of texts; a text is a list of its words. Raises InvalidInput for anything else."""
@@ -113,7 +123,11 @@ class Properties:
 
     def others(self, ours: Sequence[str]) -> list[str]:
         """The values of all other properties, as they stand there."""
-        return [self.source[each.start : each.end].rstrip() for key, each in self._values.items() if key not in ours]
+        return [
+            self.source[each.start : each.end].rstrip()
+            for key, each in self._values.items()
+            if key not in ours
+        ]
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -135,10 +149,16 @@ class Properties:
         if found is None:
             return self._with_line(name, _listed(words), newline) if words else self
         if found.shape not in ("flow list", "block list"):
-            return self._with_value(found, _listed(words)) if words or found.shape in ("text", "block text") else self
+            return (
+                self._with_value(found, _listed(words))
+                if words or found.shape in ("text", "block text")
+                else self
+            )
         gone = [index for index, piece in enumerate(found.pieces) if piece.text not in words]
         if gone and found.shape == "block list":
-            return self._without_lines([found.pieces[index] for index in gone]).with_words(name, words, newline)
+            return self._without_lines([found.pieces[index] for index in gone]).with_words(
+                name, words, newline
+            )
         if len(gone) > _FEW:
             return self._with_value(found, _listed(words))
         if gone:
@@ -155,16 +175,25 @@ class Properties:
 
     def _with_line(self, name: str, value: str, newline: str) -> Self:
         if self._flow_end is not None:
-            return self._put(self._flow_end, self._flow_end, f"{', ' if self._values else ''}{name}: {value}")
+            return self._put(
+                self._flow_end, self._flow_end, f"{', ' if self._values else ''}{name}: {value}"
+            )
         start = "" if not self.source or self.source.endswith("\n") else newline
-        return self._put(len(self.source), len(self.source), f"{start}{' ' * self._indent}{name}: {value}{newline}")
+        return self._put(
+            len(self.source),
+            len(self.source),
+            f"{start}{' ' * self._indent}{name}: {value}{newline}",
+        )
 
     def _without(self, found: Property, index: int) -> Self:
         piece = found.pieces[index]
         if index + 1 < len(found.pieces):
             return self._put(piece.start, found.pieces[index + 1].start, "")
         # The last one goes with the comma before it; one that was alone with whatever stands behind it.
-        return self._put(*((found.pieces[index - 1].end, piece.end) if index else (piece.start, found.end - 1)), "")
+        return self._put(
+            *((found.pieces[index - 1].end, piece.end) if index else (piece.start, found.end - 1)),
+            "",
+        )
 
     def _without_lines(self, pieces: Sequence[Piece]) -> Self:
         source = self.source
@@ -239,7 +268,9 @@ def _property(key: Any, event: Any, events: Iterator[Any]) -> Property:
     place: dict[str, Any] = {"key_end": key.end_mark.index, "start": event.start_mark.index}
     name = _name(event)
     if name == "Scalar":
-        return Property(shape=_scalar_shape(event), end=event.end_mark.index, **place, pieces=_pieces([event]))
+        return Property(
+            shape=_scalar_shape(event), end=event.end_mark.index, **place, pieces=_pieces([event])
+        )
     if name != "SequenceStart":
         return Property(shape="other", end=_skip(event, events).end_mark.index, **place)
     items: list[Any] = []
@@ -250,7 +281,9 @@ def _property(key: Any, event: Any, events: Iterator[Any]) -> Property:
     if any(_name(item) != "Scalar" for item in items):
         shape = "other"
     end = each.end_mark.index
-    return Property(shape=shape, end=end, **place, pieces=_pieces(items) if shape != "other" else ())
+    return Property(
+        shape=shape, end=end, **place, pieces=_pieces(items) if shape != "other" else ()
+    )
 
 
 def _scalar_shape(event: Any) -> Shape:
@@ -262,4 +295,7 @@ def _scalar_shape(event: Any) -> Shape:
 
 
 def _pieces(events: Sequence[Any]) -> tuple[Piece, ...]:
-    return tuple(Piece(text=event.value, start=event.start_mark.index, end=event.end_mark.index) for event in events)
+    return tuple(
+        Piece(text=event.value, start=event.start_mark.index, end=event.end_mark.index)
+        for event in events
+    )

@@ -28,7 +28,14 @@ from typing import IO, Any, Final
 import msgspec
 
 from memoranda.bindings.files.importers.importer import Survey
-from memoranda.errors import BY_CODE, InvalidInput, MemorandaError, StoreUnavailable, TooLarge, words_of
+from memoranda.errors import (
+    BY_CODE,
+    InvalidInput,
+    MemorandaError,
+    StoreUnavailable,
+    TooLarge,
+    words_of,
+)
 from memoranda.service.exchange import Item
 from memoranda.service.report import Report
 
@@ -69,7 +76,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         """Return what reading files of this size may use."""
         return cls(
             memory_bytes=min(_MEMORY_BYTES + _MEMORY_PER_BYTE * size_bytes, _MOST_MEMORY_BYTES),
-            processor_seconds=_PROCESSOR_SECONDS + _PROCESSOR_SECONDS_PER_MEBIBYTE * (size_bytes // MEBIBYTE),
+            processor_seconds=_PROCESSOR_SECONDS
+            + _PROCESSOR_SECONDS_PER_MEBIBYTE * (size_bytes // MEBIBYTE),
         )
 
 
@@ -178,7 +186,9 @@ def _started(request: Request) -> Iterator[subprocess.Popen[bytes]]:
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
     except OSError as error:
-        raise StoreUnavailable(f"no process can be started to read the file: {words_of(error)}") from None
+        raise StoreUnavailable(
+            f"no process can be started to read the file: {words_of(error)}"
+        ) from None
     assert process.stdin is not None
     try:
         # A reader that ended at once is noticed when its first message is missing.
@@ -229,10 +239,16 @@ def _reason(code: int, limits: Limits) -> MemorandaError:
         raise RuntimeError(f"the reader of files ended with {code}")
     rest = "the rest of it was not read; split it, or take it in with 'memoranda import' on the server's machine"
     if code in (_NO_MEMORY, _KILLED):
-        return TooLarge(f"reading it takes more than {limits.memory_bytes // MEBIBYTE} MiB of memory: {rest}")
+        return TooLarge(
+            f"reading it takes more than {limits.memory_bytes // MEBIBYTE} MiB of memory: {rest}"
+        )
     if code == _OUT_OF_TIME:
-        return TooLarge(f"reading it takes more than {limits.processor_seconds} s of processor time: {rest}")
-    return InvalidInput("it is damaged in a way that ends whatever reads it; the rest of it was not read")
+        return TooLarge(
+            f"reading it takes more than {limits.processor_seconds} s of processor time: {rest}"
+        )
+    return InvalidInput(
+        "it is damaged in a way that ends whatever reads it; the rest of it was not read"
+    )
 
 
 # --- the reader's side -----------------------------------------------------------------------------------------------
@@ -319,7 +335,9 @@ def _limit(limits: Limits) -> None:
     for kind, value in values.items():
         _, most = resource.getrlimit(kind)
         try:
-            resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))
+            resource.setrlimit(
+                kind, (value if most == resource.RLIM_INFINITY else min(value, most), most)
+            )
         except (ValueError, OSError):
             if sys.platform == "linux":
                 raise StoreUnavailable(
@@ -341,7 +359,11 @@ def _place_of(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = "" if trace is None else f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    place = (
+        ""
+        if trace is None
+        else f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    )
     return f"{type(error).__name__}{place}"
 
 

@@ -32,7 +32,9 @@ class RecordPass(Pass[Unchecked]):
         return self._folder.names()
 
     def _counts(self, name: str) -> bool:
-        return not name.startswith(".") and name.endswith(self.ending) and not self._is_conflict(name)
+        return (
+            not name.startswith(".") and name.endswith(self.ending) and not self._is_conflict(name)
+        )
 
     def _read(self, data: bytes) -> Unchecked:
         if data.lstrip(b"\xef\xbb\xbf").startswith(MARK.encode()):
@@ -41,7 +43,9 @@ class RecordPass(Pass[Unchecked]):
 
     def _follow_renames(self) -> None:
         entries = self._state.entries
-        missing = {entry.id: name for name, entry in entries.items() if entry.id and not self._exists(name)}
+        missing = {
+            entry.id: name for name, entry in entries.items() if entry.id and not self._exists(name)
+        }
         for name, note in list(self._notes.items()):
             old = missing.pop(str(note.get("id")), None)
             if name in entries or old is None:
@@ -75,7 +79,9 @@ class RecordPass(Pass[Unchecked]):
         if note.get("id", head["id"]) not in (head["id"], *head.get("supersedes", ())):
             raise InvalidInput("its id is that of another memory; copies must not keep the id")
         based_on = entry.record if entry else note.get("integrity", {}).get("content_hash")
-        if based_on != head["integrity"]["content_hash"] and head["id"] != (entry.id if entry else note.get("id")):
+        if based_on != head["integrity"]["content_hash"] and head["id"] != (
+            entry.id if entry else note.get("id")
+        ):
             return self._decide_both(name, entry.id if entry else str(note.get("id")))
         patch = edits.edit(note, head, self._service.get(self._access, head["id"]))
         if not patch:
@@ -84,7 +90,9 @@ class RecordPass(Pass[Unchecked]):
             return self._conflict(name, "edited here and changed in the store")
         if patch.get("lifecycle", {}).get("status") == "tombstoned":
             return self._forgotten(name, head["id"])
-        return plan(name, "revised", lambda: self._put(name, self._shown(self._revise(head["id"], patch))))
+        return plan(
+            name, "revised", lambda: self._put(name, self._shown(self._revise(head["id"], patch)))
+        )
 
     def _decide_moved(self, name: str) -> Plan | None:
         return self._write(name, "written")
@@ -94,7 +102,9 @@ class RecordPass(Pass[Unchecked]):
 
         One that this machine did not write becomes its own first, so that it is not another who can have it forgotten.
         """
-        if name not in self._state.entries and self._digests[name] != digest(markdown.render(head).encode("utf-8")):
+        if name not in self._state.entries and self._digests[name] != digest(
+            markdown.render(head).encode("utf-8")
+        ):
             return self._write(name, "written")
         self._agree(name, head, self._digests[name])
         return None
@@ -111,7 +121,11 @@ class RecordPass(Pass[Unchecked]):
         return self._conflict(name, "edited here and changed in the store")
 
     def _new(self, name: str) -> Plan | None:
-        if name in self._state.entries and not self._state.entries[name].id and name not in self._edited:
+        if (
+            name in self._state.entries
+            and not self._state.entries[name].id
+            and name not in self._edited
+        ):
             return None  # a twin, as before
         self._state.entries.pop(name, None)
         draft = self._draft(self._notes.get(name) or edits.read_note(self._bytes_of(name)))
@@ -124,11 +138,16 @@ class RecordPass(Pass[Unchecked]):
         scope = note.get("scope", {})
         if not isinstance(scope, dict):
             raise InvalidInput("scope must be an object")
-        if self._project is not None and scope.setdefault("project", self._project) != self._project:
+        if (
+            self._project is not None
+            and scope.setdefault("project", self._project) != self._project
+        ):
             raise InvalidInput(f"scope.project: this folder is for the project {self._project}")
         consent = note.get("consent", {})
         if isinstance(consent, dict) and consent.get("exportable") is False:
-            raise InvalidInput("consent.exportable: what may not leave the store cannot be kept in a folder")
+            raise InvalidInput(
+                "consent.exportable: what may not leave the store cannot be kept in a folder"
+            )
         if not note["body"]["text"]:
             raise InvalidInput("the file is empty")
         # What is signed stays as it was written.
@@ -143,7 +162,11 @@ class RecordPass(Pass[Unchecked]):
                     # The same fact twice: one memory, one file. The second file stays, because it is the person's.
                     self._state.entries[name] = replace(entry, id="", file=self._digests[name])
                     self._put(other, record)
-                    return [Step(name=name, did="twin", detail=f"says the same as {other}; left as it is")]
+                    return [
+                        Step(
+                            name=name, did="twin", detail=f"says the same as {other}; left as it is"
+                        )
+                    ]
             self._loose = [each for each in self._loose if each != record_id]
         self._put(name, record)
         return None

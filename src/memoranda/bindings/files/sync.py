@@ -58,7 +58,9 @@ class FolderSync:
         report = SyncReport()
         with Folder(self._folder) as folder:
             owner = self._access.default_tenant
-            state = SyncState.load(self._states, folder, owner=owner, project=self._project, form=self._form)
+            state = SyncState.load(
+                self._states, folder, owner=owner, project=self._project, form=self._form
+            )
             before = dict(state.entries)
             try:
                 one = _PASSES[self._form](self._service, self._access, folder, self._project, state)

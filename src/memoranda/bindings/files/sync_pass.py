@@ -50,7 +50,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        return {"file": self.name, "did": self.did, **({"detail": self.detail} if self.detail else {})}
+        return {
+            "file": self.name,
+            "did": self.did,
+            **({"detail": self.detail} if self.detail else {}),
+        }
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +68,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return (self.do() if self.do is not None else None) or self.steps
         except MemorandaError as error:
-            return [Step(name=each.name, did="refused", detail=error.message) for each in self.steps]
+            return [
+                Step(name=each.name, did="refused", detail=error.message) for each in self.steps
+            ]
 
 
-def plan(name: str, did: str, do: Callable[[], Sequence[Step] | None] | None = None, detail: str = "") -> Plan:
+def plan(
+    name: str, did: str, do: Callable[[], Sequence[Step] | None] | None = None, detail: str = ""
+) -> Plan:
     """One step about one file."""
     return Plan(steps=(Step(name=name, did=did, detail=detail),), do=do)
 
@@ -78,7 +86,14 @@ class Pass(ABC, Generic[Said]):
     # How the names of its files end.
     ending: str
 
-    def __init__(self, service: Service, access: Access, folder: Folder, project: str | None, state: SyncState) -> None:
+    def __init__(
+        self,
+        service: Service,
+        access: Access,
+        folder: Folder,
+        project: str | None,
+        state: SyncState,
+    ) -> None:
         self._service = service
         self._access = access
         self._folder = folder
@@ -158,7 +173,9 @@ class Pass(ABC, Generic[Said]):
             if (decided := self._decide(name)) is not None:
                 yield decided
         yield from self._remaining()
-        for record in self._service.export(self._access, project=self._project, history=False, names=self._loose):
+        for record in self._service.export(
+            self._access, project=self._project, history=False, names=self._loose
+        ):
             name = self._new_name(record)
             self._taken.add(name.casefold())
             yield self._write(name, "written", record=record)
@@ -192,7 +209,9 @@ class Pass(ABC, Generic[Said]):
 
     def _look_at_store(self) -> None:
         entries = self._state.entries
-        for record in self._service.export(self._access, project=self._project, history=False, carry=False):
+        for record in self._service.export(
+            self._access, project=self._project, history=False, carry=False
+        ):
             name = self._holder(record)
             if (not name or name in self._alive) and not (name := self._earlier_in(record)):
                 self._loose.append(record["id"])
@@ -223,7 +242,8 @@ class Pass(ABC, Generic[Said]):
         """The ids of all versions of a memory, oldest first; none if it is not known."""
         try:
             return [
-                str(cast("Record", each["record"])["id"]) for each in self._service.history(self._access, record_id)
+                str(cast("Record", each["record"])["id"])
+                for each in self._service.history(self._access, record_id)
             ]
         except NotFound:
             return []
@@ -299,7 +319,9 @@ class Pass(ABC, Generic[Said]):
         self._digests[name] = file_digest
         hashed = record["integrity"]["content_hash"]
         root = known.root if known is not None and known.root else self._first_id(record)
-        self._state.entries[name] = Entry(id=record["id"], file=file_digest, record=hashed, root=root)
+        self._state.entries[name] = Entry(
+            id=record["id"], file=file_digest, record=hashed, root=root
+        )
 
     def _first_id(self, record: Record) -> str:
         return self._versions(record["id"])[0] if record.get("supersedes") else record["id"]
@@ -334,16 +356,23 @@ class Pass(ABC, Generic[Said]):
     def _free_conflict_name(self, name: str) -> str:
         stem, ending = name[: -len(self.ending)], name[-len(self.ending) :]
         count = 1
-        while (free := f"{stem}.conflict{f'-{count}' if count > 1 else ''}{ending}").casefold() in self._taken:
+        while (
+            free := f"{stem}.conflict{f'-{count}' if count > 1 else ''}{ending}"
+        ).casefold() in self._taken:
             count += 1
         self._taken.add(free.casefold())
         return free
 
     def _is_conflict(self, name: str) -> bool:
-        return re.search(rf"\.conflict(?:-\d+)?{re.escape(self.ending)}\Z", name, re.IGNORECASE) is not None
+        return (
+            re.search(rf"\.conflict(?:-\d+)?{re.escape(self.ending)}\Z", name, re.IGNORECASE)
+            is not None
+        )
 
     def _revise(self, record_id: str, patch: Unchecked) -> str:
-        return self._service.revise(self._access, ReviseRequest.parse({"id": record_id, "patch": patch})).id
+        return self._service.revise(
+            self._access, ReviseRequest.parse({"id": record_id, "patch": patch})
+        ).id
 
     def _shown(self, record_id: str) -> Record:
         """The record as it stands in files: without what its consent redacts."""

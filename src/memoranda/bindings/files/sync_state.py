@@ -45,7 +45,9 @@ class SyncState(msgspec.Struct, kw_only=True):
     entries: dict[str, Entry] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def load(cls, states: Path, folder: Folder, *, owner: str, project: str | None, form: str) -> Self:
+    def load(
+        cls, states: Path, folder: Folder, *, owner: str, project: str | None, form: str
+    ) -> Self:
         """Read the state, or start a new one; refuses a folder that belongs to something else."""
         mine = {"memoranda": 1, "owner": owner, "project": project, "form": form}
         marker = _marker(folder) or {**mine, "folder": secrets.token_hex(16)}
@@ -54,15 +56,25 @@ class SyncState(msgspec.Struct, kw_only=True):
             == {**mine, "folder": marker["folder"], "form": marker.get("form")}
             != {**mine, "folder": marker["folder"]}
         ):
-            raise InvalidInput(f"{folder.path}: this folder holds {marker['form']}; say --form {marker['form']}")
+            raise InvalidInput(
+                f"{folder.path}: this folder holds {marker['form']}; say --form {marker['form']}"
+            )
         if marker != {**mine, "folder": marker["folder"]}:
-            where = f"owner {marker.get('owner')}" + (f", project {marker['project']}" if marker.get("project") else "")
-            raise InvalidInput(f"{folder.path}: this folder is synchronised with {where}; use another folder")
+            where = f"owner {marker.get('owner')}" + (
+                f", project {marker['project']}" if marker.get("project") else ""
+            )
+            raise InvalidInput(
+                f"{folder.path}: this folder is synchronised with {where}; use another folder"
+            )
         path = states / f"{digest(str(folder.path).encode('utf-8', 'surrogateescape'))[:32]}.json"
         try:
             value = parse(read_whole(path, max_bytes=MAX_STATE_BYTES), max_bytes=MAX_STATE_BYTES)
             is_same = value["marker"] == marker
-            entries = {name: Entry(**fields) for name, fields in value["files"].items()} if is_same else {}
+            entries = (
+                {name: Entry(**fields) for name, fields in value["files"].items()}
+                if is_same
+                else {}
+            )
         except NotFound:
             entries = {}
         except (LookupError, TypeError, AttributeError, MemorandaError):
@@ -71,9 +83,16 @@ class SyncState(msgspec.Struct, kw_only=True):
 
     def save(self, folder: Folder) -> None:
         """Write it, and the folder's marker if it has none yet."""
-        files: dict[str, Any] = {name: asdict(entry) for name, entry in sorted(self.entries.items())}
+        files: dict[str, Any] = {
+            name: asdict(entry) for name, entry in sorted(self.entries.items())
+        }
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        document = {"memoranda": 1, "folder": str(folder.path), "marker": self.marker, "files": files}
+        document = {
+            "memoranda": 1,
+            "folder": str(folder.path),
+            "marker": self.marker,
+            "files": files,
+        }
         write_whole(self.path, _line(document))
         if _marker(folder) != self.marker:
             folder.write(MARKER_FILE, _line(self.marker), mode=AS_THE_PERSON_CHOSE)

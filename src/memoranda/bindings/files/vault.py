@@ -82,7 +82,11 @@ class NotePass(Pass[Note]):
 
     def _counts(self, name: str) -> bool:
         lowered = name.casefold()
-        return lowered.endswith(self.ending) and not lowered.endswith(MARKDOWN_ENDING) and not self._is_conflict(name)
+        return (
+            lowered.endswith(self.ending)
+            and not lowered.endswith(MARKDOWN_ENDING)
+            and not self._is_conflict(name)
+        )
 
     # --- looking -------------------------------------------------------------------------------------
 
@@ -105,7 +109,9 @@ class NotePass(Pass[Note]):
 
     def _follow_renames(self) -> None:
         entries = self._state.entries
-        missing = {name: entry for name, entry in entries.items() if entry.id and not self._exists(name)}
+        missing = {
+            name: entry for name, entry in entries.items() if entry.id and not self._exists(name)
+        }
         new = {name: note for name, note in self._notes.items() if name not in entries}
         if not missing or not new:
             return
@@ -116,15 +122,23 @@ class NotePass(Pass[Note]):
             if old in missing:
                 self._rename(old, name)
                 del missing[old], new[name]
-        self._follow_edited(dict(list(missing.items())[:_MAX_COMPARED]), dict(list(new.items())[:_MAX_COMPARED]))
+        self._follow_edited(
+            dict(list(missing.items())[:_MAX_COMPARED]), dict(list(new.items())[:_MAX_COMPARED])
+        )
 
     def _follow_edited(self, missing: dict[str, Entry], new: dict[str, Note]) -> None:
         """Renamed and edited at once: the file whose words are most of those that the missing one had."""
-        texts = {name: _words(self._text_of(entry.id)) for name, entry in missing.items()} if new else {}
+        texts = (
+            {name: _words(self._text_of(entry.id)) for name, entry in missing.items()}
+            if new
+            else {}
+        )
         for name, note in new.items():
             words = _words(note.text)
             likeness = {old: _likeness(known, words) for old, known in texts.items()}
-            best = max(likeness, key=lambda old: (likeness[old], stem(old) == stem(name)), default="")
+            best = max(
+                likeness, key=lambda old: (likeness[old], stem(old) == stem(name)), default=""
+            )
             if best and likeness[best] >= _SIMILAR:
                 self._rename(best, name)
                 del texts[best]
@@ -160,7 +174,11 @@ class NotePass(Pass[Note]):
                 self._hold(claiming[0], self._shown(head))
         for name in sorted(self._digests):
             held = entries[name].id if name in entries else ""
-            if name not in self._alive and name not in self._problems and not (held and self._is_known(held)):
+            if (
+                name not in self._alive
+                and name not in self._problems
+                and not (held and self._is_known(held))
+            ):
                 self._sort_new(name, self._note(name))
 
     def _sort_new(self, name: str, note: Note) -> None:
@@ -168,7 +186,11 @@ class NotePass(Pass[Note]):
         if not note.text:
             return
         holder = self._by_text.setdefault(_sameness(note.kind, note.text), name)
-        if holder != name and self._exists(holder) and (holder in self._alive or holder in self._fresh):
+        if (
+            holder != name
+            and self._exists(holder)
+            and (holder in self._alive or holder in self._fresh)
+        ):
             self._twins[name] = holder
         else:
             self._fresh[name] = encode_random_id(secrets.token_bytes(16))
@@ -181,7 +203,9 @@ class NotePass(Pass[Note]):
         if name and name not in self._alive:
             # Whoever says the same from now on is its twin.
             self._by_text[key] = name
-            self._linked[name] = {each["target"] for each in record.get("relations", ()) if each["type"] == LINK}
+            self._linked[name] = {
+                each["target"] for each in record.get("relations", ()) if each["type"] == LINK
+            }
         return name
 
     # --- deciding ------------------------------------------------------------------------------------
@@ -196,7 +220,9 @@ class NotePass(Pass[Note]):
         """Let what changed here and what changed there meet."""
         note, head = self._note(name), self._heads[name]
         if note.kind not in (None, head["kind"]):
-            raise InvalidInput("kind cannot be changed by editing; delete this file and write a new one")
+            raise InvalidInput(
+                "kind cannot be changed by editing; delete this file and write a new one"
+            )
         if not note.text:
             raise InvalidInput("the text is empty; delete the file to forget the memory")
         there = _said_by(head)
@@ -225,7 +251,9 @@ class NotePass(Pass[Note]):
         """What both sides agreed on; where nobody knows any more, nothing that either of them says is taken away."""
         entry = self._state.entries.get(name)
         if entry is None or not entry.id:
-            return replace(there, text=there.text if note.text == there.text else "", tags=(), links=())
+            return replace(
+                there, text=there.text if note.text == there.text else "", tags=(), links=()
+            )
         if entry.id == head["id"] and entry.record != head["integrity"]["content_hash"]:
             return replace(there, tags=(), links=())
         return there if entry.id == head["id"] else _said_by(self._shown(entry.id))
@@ -237,7 +265,9 @@ class NotePass(Pass[Note]):
         elif title is None or (base.title is None and title == _headline(base.text)):
             title = base.title
         links = tuple(self._roots(name))
-        return _Said(text=note.text, title=title, tags=base.tags if tags is None else tags, links=links)
+        return _Said(
+            text=note.text, title=title, tags=base.tags if tags is None else tags, links=links
+        )
 
     def _patch(self, head: Record, there: _Said, merged: _Said) -> Unchecked:
         if merged == there:
@@ -248,10 +278,15 @@ class NotePass(Pass[Note]):
             body = rules.drop_original(full)["body"]
             patch["body"] = {**body, **({"text": merged.text} if merged.text != there.text else {})}
             if merged.title != there.title:
-                patch["body"]["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
+                patch["body"]["structured"] = {
+                    **(body.get("structured") or {}),
+                    TITLE: merged.title,
+                }
         if (set(merged.tags), set(merged.links)) != (set(there.tags), set(there.links)):
             wanted = _relations(merged.tags, merged.links)
-            known = [each for each in full.get("relations", ()) if not _is_ours(each) or each in wanted]
+            known = [
+                each for each in full.get("relations", ()) if not _is_ours(each) or each in wanted
+            ]
             patch["relations"] = [*known, *(each for each in wanted if each not in known)]
         rules.require_complete(full, list(patch))
         return patch
@@ -270,7 +305,9 @@ class NotePass(Pass[Note]):
     def _roots(self, name: str) -> list[str]:
         """The memories that a note links to, by the ids that they had first."""
         files = self._links.resolve(name, self._targets.get(name, ()))
-        return list(dict.fromkeys(root for file in files if (root := self._root(file))))[: MAX_RELATIONS // 2]
+        return list(dict.fromkeys(root for file in files if (root := self._root(file))))[
+            : MAX_RELATIONS // 2
+        ]
 
     @cached_property
     def _links(self) -> Links:
@@ -283,7 +320,9 @@ class NotePass(Pass[Note]):
 
     def _new(self, name: str) -> Plan | None:
         if name not in self._twins:
-            return None  # remembered with all others that are new; an empty one is nothing to remember
+            return (
+                None  # remembered with all others that are new; an empty one is nothing to remember
+            )
         known = self._state.entries.get(name)
         if known is not None and not known.id and name not in self._edited:
             return None  # a twin, as before
@@ -301,7 +340,10 @@ class NotePass(Pass[Note]):
     # --- doing ---------------------------------------------------------------------------------------
 
     def _remaining(self) -> Iterator[Plan]:
-        fresh = [Step(name=name, did="remembered", detail=self._unread(self._note(name))) for name in self._fresh]
+        fresh = [
+            Step(name=name, did="remembered", detail=self._unread(self._note(name)))
+            for name in self._fresh
+        ]
         for start in range(0, len(fresh), LISTED_LIMIT):
             steps = fresh[start : start + LISTED_LIMIT]
             yield Plan(steps=steps, do=partial(self._remember, steps))
@@ -309,23 +351,36 @@ class NotePass(Pass[Note]):
             # A link may be there before its note is.
             if name in self._edited or name in self._moved or not self._exists(name):
                 continue
-            if (found := [each for each in self._roots(name) if each not in known]) and len(known) < MAX_RELATIONS // 2:
-                yield plan(name, "revised", partial(self._link, name, found), "a link found its note")
+            if (found := [each for each in self._roots(name) if each not in known]) and len(
+                known
+            ) < MAX_RELATIONS // 2:
+                yield plan(
+                    name, "revised", partial(self._link, name, found), "a link found its note"
+                )
         yield Plan(steps=(), do=self._settle)
 
     def _remember(self, steps: Sequence[Step]) -> Sequence[Step]:
-        drafts = [self._service.with_defaults(self._access, self._draft(each.name), method="file") for each in steps]
+        drafts = [
+            self._service.with_defaults(self._access, self._draft(each.name), method="file")
+            for each in steps
+        ]
         items = [
             Item(form="ump", value=draft, where=step.name, number=number)
             for number, (step, draft) in enumerate(zip(steps, drafts, strict=True), start=1)
         ]
-        refused = {each.where: each.message for each in self._service.import_items(self._access, items).refusals}
+        refused = {
+            each.where: each.message
+            for each in self._service.import_items(self._access, items).refusals
+        }
         for step in steps:
             self._state.entries.pop(step.name, None)
             if step.name not in refused:
                 self._pending[step.name] = self._fresh[step.name]
         return [
-            replace(each, did="refused", detail=refused[each.name]) if each.name in refused else each for each in steps
+            replace(each, did="refused", detail=refused[each.name])
+            if each.name in refused
+            else each
+            for each in steps
         ]
 
     def _draft(self, name: str) -> Unchecked:
@@ -362,7 +417,9 @@ class NotePass(Pass[Note]):
             before = self._text_of(entry.id) if entry is not None and entry.id else ""
             return self._shown_in(name, self._note(name), there, before)
         title = there.title or _headline(there.text)
-        return Note.new(there.text, title=title, kind=record["kind"], tags=there.tags, name=record["id"]).data()
+        return Note.new(
+            there.text, title=title, kind=record["kind"], tags=there.tags, name=record["id"]
+        ).data()
 
     def _remove(self, name: str) -> None:
         """What was forgotten goes to the trash, where its text can be found again; what was erased is gone."""
@@ -383,7 +440,9 @@ def _said_by(record: Record) -> _Said:
         text=plain_text(record["body"]["text"]),
         title=title if isinstance(title, str) and title else None,
         tags=tuple(
-            each["target"].removeprefix(TAG_PREFIX) for each in relations if is_tag(each["type"], each["target"])
+            each["target"].removeprefix(TAG_PREFIX)
+            for each in relations
+            if is_tag(each["type"], each["target"])
         ),
         links=tuple(each["target"] for each in relations if each["type"] == LINK),
     )

@@ -65,7 +65,9 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,
-        *openwop_runs.operations({**openwop_runs.WORKFLOWS, **found.workflows}, tuple(found.workflows)),
+        *openwop_runs.operations(
+            {**openwop_runs.WORKFLOWS, **found.workflows}, tuple(found.workflows)
+        ),
         *openwop_runs.OPERATIONS,
         metrics.OPERATION,
         _document(ump.UMP, "/openapi.json", "openapi"),
@@ -75,7 +77,9 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
 
 
 def _document(standard: Standard, path: str, name: str) -> Operation:
-    return standard.row("GET", path, name, "This document", None, "OpenApi", is_public=True, is_quick=True)
+    return standard.row(
+        "GET", path, name, "This document", None, "OpenApi", is_public=True, is_quick=True
+    )
 
 
 def create_app(
@@ -129,7 +133,9 @@ def create_app(
     operations = _with_document(metrics.served(operations_of(seams), metrics_readers), service)
     tables = Tables(operations, [route.path for route in public_routes], folders)
     own = [route for make in folders.values() for route in make(parts.threads)]
-    app = _routed(service, parts, rules, operations, tables, public_routes, [*own, *further], lifespans)
+    app = _routed(
+        service, parts, rules, operations, tables, public_routes, [*own, *further], lifespans
+    )
 
     def stop_streams() -> None:
         for stop in (parts.stop_streams, *on_stop):
@@ -151,7 +157,9 @@ def _routed(
 ) -> Starlette:
     """Every operation under its path, behind the guard."""
     room = Room(rules.max_body_bytes)
-    routes = routes_of(operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints())
+    routes = routes_of(
+        operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints()
+    )
     app = Starlette(
         routes=[RouteTable([*routes, *public_routes]), *further],
         middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
@@ -178,9 +186,14 @@ class _Parts:
     ) -> None:
         self.threads = Threads(VERB_THREADS, "memoranda-http", turn_seconds=turn_seconds)
         self._feed_threads = Threads(FEED_THREADS, "memoranda-feed", turn_seconds=turn_seconds)
-        self._stream_threads = Threads(STREAM_THREADS, "memoranda-stream", turn_seconds=turn_seconds)
+        self._stream_threads = Threads(
+            STREAM_THREADS, "memoranda-stream", turn_seconds=turn_seconds
+        )
         self._subscribe = Subscribe(
-            service=service, threads=self._feed_threads, heartbeat_seconds=heartbeat_seconds, limit=subscribers_limit
+            service=service,
+            threads=self._feed_threads,
+            heartbeat_seconds=heartbeat_seconds,
+            limit=subscribers_limit,
         )
         self._cal_streams = CalStreams(
             service=service,
@@ -189,7 +202,9 @@ class _Parts:
             max_body_bytes=max_body_bytes,
             stall_seconds=stall_seconds,
         )
-        self._run_events = RunEvents(service=service, threads=self._feed_threads, keepalive_seconds=heartbeat_seconds)
+        self._run_events = RunEvents(
+            service=service, threads=self._feed_threads, keepalive_seconds=heartbeat_seconds
+        )
         self._dispatcher = Dispatcher(service)
 
     def endpoints(self) -> dict[str, ASGIApp]:
@@ -233,12 +248,16 @@ def _with_document(operations: Sequence[Operation], service: Service) -> tuple[O
     @cache
     def described() -> bytes:
         # Made when it is first asked for: it takes longer than all else that is made to start.
-        return dump(document(operations, server_version=service.capabilities()["server"]["version"]))
+        return dump(
+            document(operations, server_version=service.capabilities()["server"]["version"])
+        )
 
     def openapi(_service: Service, _call: Call, _asked: None) -> Answer:
         return Answer(body=described())
 
-    return tuple(replace(each, serve=openapi) if each.answer == "OpenApi" else each for each in operations)
+    return tuple(
+        replace(each, serve=openapi) if each.answer == "OpenApi" else each for each in operations
+    )
 
 
 class _Authenticated(BaseRoute):
@@ -258,7 +277,9 @@ class _Authenticated(BaseRoute):
         await self._route.handle(scope, receive, send)
 
 
-def _no_route(tables: Tables, threads: Threads) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _no_route(
+    tables: Tables, threads: Threads
+) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]

@@ -46,7 +46,11 @@ def malformed(error: InvalidInput) -> MemorandaError:
         return error
     message = f"{error.message[:1].upper()}{error.message[1:]}."
     if isinstance(error, TooLarge):
-        return QueryError(message, cal_code="CAL-E001", suggestion="Give long values as parameters, and fewer of them.")
+        return QueryError(
+            message,
+            cal_code="CAL-E001",
+            suggestion="Give long values as parameters, and fewer of them.",
+        )
     if isinstance(error, MalformedJson):
         message = f"The body is {error.message}."
         if "not UTF-8" in message:
@@ -114,7 +118,9 @@ def reading(shape: type[Query]) -> Callable[[Call], Wanted]:
         url: dict[str, Any] = wire.query(call.scope)
         if twice := sorted(set(beside) & set(url)):
             raise InvalidInput(f"{twice[0][:40]!a} is given both in the URL and in the body")
-        asked = shape.parse({**_flags(url), **beside, "query": "" if isinstance(given, bytes) else given})
+        asked = shape.parse(
+            {**_flags(url), **beside, "query": "" if isinstance(given, bytes) else given}
+        )
         whose = {name: getattr(asked, name) for name in WHOSE}
         return Wanted(
             given=given if isinstance(given, bytes) else asked.query,
@@ -131,7 +137,9 @@ def reading(shape: type[Query]) -> Callable[[Call], Wanted]:
 def _flags(url: dict[str, Any]) -> dict[str, Any]:
     """In a URL everything is text."""
     return (
-        {**url, "strict": {"true": True, "false": False}.get(url["strict"], url["strict"])} if "strict" in url else url
+        {**url, "strict": {"true": True, "false": False}.get(url["strict"], url["strict"])}
+        if "strict" in url
+        else url
     )
 
 
@@ -153,11 +161,17 @@ def _given(call: Call) -> tuple[Any, dict[str, Any]]:
 
 
 def run(service: Service, call: Call, wanted: Wanted) -> Answer:
-    how: dict[str, Any] = {"params": wanted.params, "cursor": wanted.cursor, "strict": wanted.strict}
+    how: dict[str, Any] = {
+        "params": wanted.params,
+        "cursor": wanted.cursor,
+        "strict": wanted.strict,
+    }
     found = service.cal.run(call.access, wanted.given, **how, **wanted.whose)
     # Section 15: without a preference, the answer has the form of the request.
     own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
-    media_type = wire.preferred(call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM))))
+    media_type = wire.preferred(
+        call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM)))
+    )
     return Answer(body=dump(found), media_type=media_type, headers=((b"vary", b"accept"),))
 
 
@@ -186,7 +200,11 @@ _row: Final = CAL.row
 OPERATIONS: Final = (
     *CAL.operations(
         rows.OPERATIONS,
-        readers={"cal": reading(PagedQuery), "cal_check": reading(Query), "cal_prepare": reading(Query)},
+        readers={
+            "cal": reading(PagedQuery),
+            "cal_check": reading(Query),
+            "cal_prepare": reading(Query),
+        },
         serve={"cal": run, "cal_check": check, "cal_prepare": prepare, "cal_stream": None},
     ),
     _row(

@@ -50,7 +50,13 @@ class CalStreams:
     """ASGI endpoint, and the register of the streams that run."""
 
     def __init__(
-        self, *, service: Service, threads: Threads, makers: Threads, max_body_bytes: int, stall_seconds: float
+        self,
+        *,
+        service: Service,
+        threads: Threads,
+        makers: Threads,
+        max_body_bytes: int,
+        stall_seconds: float,
     ) -> None:
         self._service = service
         self._threads = threads
@@ -68,13 +74,19 @@ class CalStreams:
         stream = _Stream(scope["state"]["caller"].digest, media_type, self._stall_seconds)
         self._admit(stream)
         try:
-            await stream.run(self._makers, self._events(scope["state"]["access"], wanted), receive, send)
+            await stream.run(
+                self._makers, self._events(scope["state"]["access"], wanted), receive, send
+            )
         finally:
             self._streams.discard(stream)
 
     def cancel(self, assembly_id: str, digest: bytes) -> None:
         """End a stream of this credential. Raises NotFound."""
-        mine = (each for each in self._streams if each.assembly_id == assembly_id and each.digest == digest)
+        mine = (
+            each
+            for each in self._streams
+            if each.assembly_id == assembly_id and each.digest == digest
+        )
         if not any(stream.cancel(BY_REQUEST) for stream in mine):
             raise NotFound("no such stream is running")
 
@@ -97,7 +109,9 @@ class CalStreams:
     def _admit(self, stream: _Stream) -> None:
         of_credential = sum(other.digest == stream.digest for other in self._streams)
         if of_credential >= STREAMS_PER_CREDENTIAL_LIMIT or len(self._streams) >= self._limit:
-            raise RateLimited("too many streams at once; let one end, or cancel it", retry_after_seconds=1)
+            raise RateLimited(
+                "too many streams at once; let one end, or cancel it", retry_after_seconds=1
+            )
         self._streams.add(stream)
 
 
@@ -120,7 +134,10 @@ class _Stream:
         self.digest = digest
         self.assembly_id: str | None = None
         self._frame: Callable[[cal.Event], bytes] = _FRAMES[media_type]
-        self._headers = [(b"content-type", media_type.encode("ascii")), (b"x-accel-buffering", b"no")]
+        self._headers = [
+            (b"content-type", media_type.encode("ascii")),
+            (b"x-accel-buffering", b"no"),
+        ]
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
         # For the loop: there is something to take. For the thread: there is room again. The lock is never held long.
@@ -220,7 +237,9 @@ class _Stream:
         """Of a stream without any event: why."""
         await making
         if self._cancel_reason is not None:
-            raise QueryError(f"Cancelled: {self._cancel_reason}.", cal_code=CANCELLED, suggestion="Ask again.")
+            raise QueryError(
+                f"Cancelled: {self._cancel_reason}.", cal_code=CANCELLED, suggestion="Ask again."
+            )
 
     async def _take(self) -> bytes:
         """All that is there, as soon as there is something; nothing when the stream is over."""
@@ -251,5 +270,10 @@ class _Stream:
 
     def _farewell(self) -> bytes:
         event = cal.cancelled_event(self._cancel_reason or "")
-        named = {"type": event.pop("type"), "assembly_id": self.assembly_id, "seq": self._sent_seq, "code": CANCELLED}
+        named = {
+            "type": event.pop("type"),
+            "assembly_id": self.assembly_id,
+            "seq": self._sent_seq,
+            "code": CANCELLED,
+        }
         return self._frame(named | event)

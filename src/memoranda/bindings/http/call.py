@@ -66,7 +66,9 @@ class Call:
         if self.media_type != wire.JSON:
             # A web page can send other types to us without asking first (CORS "simple" requests).
             raise InvalidInput("content-type must be application/json")
-        return parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
+        return (
+            parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
+        )
 
     def object(self) -> dict[str, Any]:
         """The body as an object."""

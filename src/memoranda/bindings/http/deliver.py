@@ -71,7 +71,9 @@ def check_url(url: str, *, is_private_allowed: bool) -> SplitResult:
 def addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
     """Where a URL leads now. Raises Unreachable, and InvalidInput if any of that is not on the open Internet."""
     host = (url.hostname or "").rstrip(".")
-    if not is_private_allowed and (host in _NAMES_INSIDE or host.endswith((".localhost", ".internal", ".local"))):
+    if not is_private_allowed and (
+        host in _NAMES_INSIDE or host.endswith((".localhost", ".internal", ".local"))
+    ):
         raise InvalidInput("url: names a host inside")
     try:
         found = socket.getaddrinfo(host, port_of(url), type=socket.SOCK_STREAM)
@@ -104,7 +106,9 @@ class _Pinned(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.create_connection((self._address, self.port), self.timeout)
         if self._is_secure:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+            self.sock = ssl.create_default_context().wrap_socket(
+                self.sock, server_hostname=self.host
+            )
 
     def give_up(self) -> None:
         """End whatever is being waited for."""
@@ -164,7 +168,11 @@ class Dispatcher:
                 return IDLE_SECONDS
             delivery, due = webhooks.next_delivery(context, self._holder, passing_over=full)
             if delivery is None:
-                return IDLE_SECONDS if due is None else min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
+                return (
+                    IDLE_SECONDS
+                    if due is None
+                    else min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
+                )
             with self._lock:
                 self._busy[delivery.tenant] += 1
             self._senders.submit(self._deliver, delivery)

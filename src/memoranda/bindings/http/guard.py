@@ -94,7 +94,9 @@ class Caller:
 
     __slots__ = ("_admit_stranger", "_gate", "access", "address", "bearer", "digest")
 
-    def __init__(self, gate: Gate, bearer: str, address: str, admit_stranger: Callable[[str], None]) -> None:
+    def __init__(
+        self, gate: Gate, bearer: str, address: str, admit_stranger: Callable[[str], None]
+    ) -> None:
         self._gate = gate
         self._admit_stranger = admit_stranger
         self.bearer = bearer
@@ -128,7 +130,9 @@ class UnreadAnswers:
         drop = scope["state"].get("drop", _keep)
         caller = scope["state"].get("caller")
         self._held.put(drop, caller.digest if caller else scope.get("client"), len(body))
-        while self._held.total > UNREAD_BYTES_LIMIT and (other := self._held.take(lambda each: each != drop)):
+        while self._held.total > UNREAD_BYTES_LIMIT and (
+            other := self._held.take(lambda each: each != drop)
+        ):
             other()
         try:
             for at in range(0, len(body), wire.PIECE_BYTES):
@@ -153,9 +157,13 @@ class Guard:
         self._rules = rules
         self._hosts = LOOPBACK_NAMES | {_host_name(host) for host in rules.allowed_hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
-        self._requests = TokenBuckets(rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock)
+        self._requests = TokenBuckets(
+            rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock
+        )
         self._unread = UnreadAnswers()
-        self._strangers = TokenBuckets(rate=STRANGERS_RATE, burst=STRANGERS_BURST, clock=rules.clock)
+        self._strangers = TokenBuckets(
+            rate=STRANGERS_RATE, burst=STRANGERS_BURST, clock=rules.clock
+        )
         self._strangers_lock = threading.Lock()
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=rules.clock)
 
@@ -170,7 +178,9 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         with request_span(scope["headers"]) as told:
-            passage = Passage(scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, told)
+            passage = Passage(
+                scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, told
+            )
             await self._pass_on(passage, scope, receive)
 
     async def _pass_on(self, passage: Passage, scope: Scope, receive: Receive) -> None:
@@ -205,7 +215,10 @@ class Guard:
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         if self._tables.is_folder(scope["path"]):
             return receive
-        return wire.bounded(receive, self._tables.standard_of(scope["path"]).body_factor * self._rules.max_body_bytes)
+        return wire.bounded(
+            receive,
+            self._tables.standard_of(scope["path"]).body_factor * self._rules.max_body_bytes,
+        )
 
     async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
         status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])
@@ -213,7 +226,9 @@ class Guard:
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
             where = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
             challenge = f', resource_metadata="{where}", scope="{" ".join(USUAL_VERBS)}"'
-        await wire.send_bytes(send, status, dump(body), wire.error_headers(error, status, challenge))
+        await wire.send_bytes(
+            send, status, dump(body), wire.error_headers(error, status, challenge)
+        )
 
     def _check_host(self, scope: Scope) -> None:
         """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""
@@ -226,7 +241,9 @@ class Guard:
         server = scope.get("server")
         if server is not None and name == _host_name(str(server[0])) and _is_address(name):
             return
-        raise ForbiddenScope("this server does not answer to that Host; add its name to allowed_hosts")
+        raise ForbiddenScope(
+            "this server does not answer to that Host; add its name to allowed_hosts"
+        )
 
     def _check_origin(self, scope: Scope) -> str | None:
         """The origin if it is another one that was allowed; None for no browser and for our own pages."""
@@ -237,7 +254,9 @@ class Guard:
             return origin
         if origin.lower() == f"{scope['scheme']}://{wire.header(scope, b'host') or ''}".lower():
             return None
-        raise ForbiddenScope("requests from that web origin are not allowed; add it to allowed_origins")
+        raise ForbiddenScope(
+            "requests from that web origin are not allowed; add it to allowed_origins"
+        )
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through to what needs a credential, and remember whether it held."""
@@ -256,7 +275,9 @@ class Guard:
 
     def _admit(self, scope: Scope) -> Caller:
         client = scope.get("client")
-        caller = Caller(self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger)
+        caller = Caller(
+            self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger
+        )
         if caller.digest in self._requests and (wait := self._requests.take(caller.digest)):
             raise RateLimited(retry_after_seconds=wait)
         return caller

@@ -12,7 +12,14 @@ BUCKETS_LIMIT = 10_000
 class TokenBuckets:
     """Each key may act `rate` times a second on average, and `burst` times at once."""
 
-    def __init__(self, *, rate: float, burst: float, clock: Callable[[], float], capacity: int = BUCKETS_LIMIT) -> None:
+    def __init__(
+        self,
+        *,
+        rate: float,
+        burst: float,
+        clock: Callable[[], float],
+        capacity: int = BUCKETS_LIMIT,
+    ) -> None:
         self._rate = rate
         self._burst = max(1.0, burst)
         self._clock = clock

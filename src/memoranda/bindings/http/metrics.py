@@ -48,7 +48,9 @@ def metrics(service: Service, call: Call, _asked: None) -> Answer:
 
 
 def _shown(service: Service) -> Answer:
-    return Answer(body=exposition((*_of_store(service), *_of_processes(processes()))), media_type=MEDIA_TYPE)
+    return Answer(
+        body=exposition((*_of_store(service), *_of_processes(processes()))), media_type=MEDIA_TYPE
+    )
 
 
 OPERATION: Final = UMP.row(
@@ -66,14 +68,20 @@ def served(operations: Iterable[Operation], readers: Readers) -> tuple[Operation
     """The operations, with this one for these readers."""
     if readers == "off":
         return tuple(each for each in operations if each is not OPERATION)
-    is_open = replace(OPERATION, is_public=True, serve=lambda service, _call, _asked: _shown(service))
-    return tuple(is_open if each is OPERATION and readers == "open" else each for each in operations)
+    is_open = replace(
+        OPERATION, is_public=True, serve=lambda service, _call, _asked: _shown(service)
+    )
+    return tuple(
+        is_open if each is OPERATION and readers == "open" else each for each in operations
+    )
 
 
 def _of_store(service: Service) -> Iterator[Number]:
     """Yield the numbers that the store is asked for; none of them while it is away."""
     yield BUILD, (__version__,), 1.0
-    counts: list[tuple[Family, Callable[[], float]]] = [(STORE_BYTES, service.context.engine.system.size_bytes)]
+    counts: list[tuple[Family, Callable[[], float]]] = [
+        (STORE_BYTES, service.context.engine.system.size_bytes)
+    ]
     if service.context.meaning.is_on:
         queue = service.embedding
         counts += [(EMBEDDING_BACKLOG, queue.waiting), (EMBEDDING_ASIDE, queue.aside)]
@@ -93,7 +101,12 @@ def _of_processes(numbers: Sequence[int]) -> Iterator[Number]:
         with suppress(OSError, ValueError, IndexError):
             folder = _PROCESSES / str(number)
             # The name of the program stands in brackets, and may hold anything.
-            times = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            times = (
+                (folder / "stat")
+                .read_text(encoding="utf-8", errors="replace")
+                .rpartition(")")[2]
+                .split()
+            )
             cpu += (int(times[11]) + int(times[12])) / tick
             resident += int((folder / "statm").read_text(encoding="ascii").split()[1]) * page
             files += sum(1 for _ in (folder / "fd").iterdir())

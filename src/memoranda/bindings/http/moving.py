@@ -29,7 +29,9 @@ def export(service: Service, call: Call, request: ExportRequest) -> dict[str, An
     owner, project = request.owner, request.project
     if request.record_ids is not None:
         report = Report()
-        export = service.export(call.access, owner=owner, project=project, names=request.record_ids, report=report)
+        export = service.export(
+            call.access, owner=owner, project=project, names=request.record_ids, report=report
+        )
         records = list(export)
         return {"records": records, "report": report.document(), "next_cursor": None}
     records, following, report = service.export_page(

@@ -19,7 +19,14 @@ from memoranda.bindings.operations import oams as rows
 from memoranda.bindings.operations.oams import CONSENT, EXAMPLE_KEY, EXAMPLE_NAMESPACE
 from memoranda.encoding.json_text import MAX_DEPTH, dump
 from memoranda.encoding.shapes import Shape
-from memoranda.errors import CrossNamespace, InvalidInput, MemorandaError, TooLarge, Unauthorized, VersionMismatch
+from memoranda.errors import (
+    CrossNamespace,
+    InvalidInput,
+    MemorandaError,
+    TooLarge,
+    Unauthorized,
+    VersionMismatch,
+)
 from memoranda.service.core.access import Access
 from memoranda.service.oams.memories import Stored
 from memoranda.service.oams.views import Shown
@@ -123,9 +130,17 @@ OAMS: Final = Standard(
 def store(service: Service, call: Call, request: StoreRequest) -> Answer:
     """Store a memory; headers tell its version, its warnings, and whether it is new."""
     is_new = request.if_none_match is not None
-    stored = service.oams.store(call.access, request.memory, if_match=request.if_match, if_absent=is_new)
-    headers = (*_version(stored), *_warnings(stored), (b"x-oams-result", stored.result.encode("ascii")))
-    return Answer(result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers)
+    stored = service.oams.store(
+        call.access, request.memory, if_match=request.if_match, if_absent=is_new
+    )
+    headers = (
+        *_version(stored),
+        *_warnings(stored),
+        (b"x-oams-result", stored.result.encode("ascii")),
+    )
+    return Answer(
+        result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers
+    )
 
 
 def batch_store(service: Service, call: Call, request: BatchRequest) -> list[object]:
@@ -154,19 +169,26 @@ def forget(service: Service, call: Call, request: ForgetRequest) -> Answer:
 
 def namespaces(service: Service, call: Call, _request: NamespacesRequest) -> dict[str, Any]:
     """Return the caller's default namespace with all others."""
-    return {"default": str(service.oams.namespace(call.access)), "namespaces": service.oams.namespaces(call.access)}
+    return {
+        "default": str(service.oams.namespace(call.access)),
+        "namespaces": service.oams.namespaces(call.access),
+    }
 
 
 def export(service: Service, call: Call, request: ExportRequest) -> dict[str, Any]:
     """Return a page of lines as an export file has them."""
-    lines, following, report = service.oams.export_page(call.access, request.namespace, after=int(request.cursor or 0))
+    lines, following, report = service.oams.export_page(
+        call.access, request.namespace, after=int(request.cursor or 0)
+    )
     texts = [raw.decode("utf-8") for raw, _ in lines]
     return {"lines": texts, "report": report.document(), "next_cursor": cursor_of(following)}
 
 
 def consents_in_header(call: Call) -> list[str]:
     """The capability tokens in X-OAMS-Consent, which may be given more than once."""
-    lines = [value.decode("latin-1") for name, value in call.scope["headers"] if name == CONSENT_HEADER]
+    lines = [
+        value.decode("latin-1") for name, value in call.scope["headers"] if name == CONSENT_HEADER
+    ]
     return [token for line in lines for part in line.split(",") if (token := part.strip())]
 
 
@@ -293,10 +315,16 @@ def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer
             answers.append(answer)
     closed = rpc.build_response(envelope, answers)
     headers = () if envelope.is_batch else headers
-    return Answer(status=204, headers=headers) if closed is None else Answer(body=dump(closed), headers=headers)
+    return (
+        Answer(status=204, headers=headers)
+        if closed is None
+        else Answer(body=dump(closed), headers=headers)
+    )
 
 
-def _call(service: Service, call: Call, each: rpc.Call) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
+def _call(
+    service: Service, call: Call, each: rpc.Call
+) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
     if each.problem is not None:
         return rpc.build_refusal(each), ()
     if each.method not in METHODS:
@@ -322,7 +350,12 @@ OPERATIONS: Final = (
         call_methods,
         "OamsReplies",
         None,
-        {"jsonrpc": "2.0", "method": "oams.list", "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10}, "id": 1},
+        {
+            "jsonrpc": "2.0",
+            "method": "oams.list",
+            "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10},
+            "id": 1,
+        },
         reader=read_calls,
         body="OamsCalls",
         parameters=(CONSENT,),

@@ -95,7 +95,9 @@ class _Registered(OAuthClientInformationFull):
 class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """What the SDK's handlers ask, for one request."""
 
-    def __init__(self, grants: Grants, threads: Threads, base: str, registration: Registration) -> None:
+    def __init__(
+        self, grants: Grants, threads: Threads, base: str, registration: Registration
+    ) -> None:
         self._grants = grants
         self._threads = threads
         self._base = base
@@ -117,7 +119,9 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         try:
             redirect_uris = [str(each) for each in client_info.redirect_uris or ()]
             name = client_info.client_name or "a program without a name"
-            client_info.client_id = self._grants.register(name, redirect_uris, registration=self._registration)
+            client_info.client_id = self._grants.register(
+                name, redirect_uris, registration=self._registration
+            )
         except InvalidInput as error:
             is_redirect = error.message.startswith("redirect")
             raise RegistrationError(
@@ -127,7 +131,9 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         client_info.client_secret = client_info.client_secret_expires_at = None
         client_info.scope = " ".join(ALL_VERBS)
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         if not is_ours(params.resource, self._base):
             raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
         asked = Asked(
@@ -166,7 +172,9 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         turn = self._grants.turn(authorization_code.code, client.client_id, is_code=True)
         return await self._exchange(turn, authorization_code.scopes)
 
-    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
         turn = self._grants.turn(refresh_token, client.client_id, is_code=False)
         if turn is None:
             return None
@@ -209,7 +217,11 @@ class OAuth:
     """The routes that need no credential. Enter `running` in the lifespan of the application."""
 
     def __init__(
-        self, service: Service, registration: Registration, *, clock: Callable[[], float] = time.monotonic
+        self,
+        service: Service,
+        registration: Registration,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._grants = service.grants
         self._registration = registration
@@ -227,7 +239,10 @@ class OAuth:
             Route(AUTHORIZATION_SERVER, self._server_metadata, methods=["GET"]),
             Route(AUTHORIZE, self._authorize, methods=["GET"]),
             Route(CONSENT, self._consent, methods=["GET", "POST"]),
-            *(Route(path, self._limited(handler), methods=["POST"]) for path, handler in posts.items()),
+            *(
+                Route(path, self._limited(handler), methods=["POST"])
+                for path, handler in posts.items()
+            ),
         ]
 
     @asynccontextmanager
@@ -293,7 +308,9 @@ class OAuth:
         return JSONResponse(document)
 
     async def _register(self, request: Request) -> Response:
-        return await RegistrationHandler(self._provider(request), ClientRegistrationOptions()).handle(request)
+        return await RegistrationHandler(
+            self._provider(request), ClientRegistrationOptions()
+        ).handle(request)
 
     async def _authorize(self, request: Request) -> Response:
         base = base_of(request)
@@ -314,7 +331,9 @@ class OAuth:
         # RFC 8707 2.2; the SDK leaves this to us.
         if not is_ours(form.get("resource"), base_of(request)):
             return _refusal("invalid_target", "resource is not this server's MCP endpoint")
-        answer: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(request)
+        answer: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(
+            request
+        )
         return answer
 
     async def _revoke(self, request: Request) -> Response:
@@ -340,7 +359,12 @@ class OAuth:
         try:
             code = await self._threads.run(self._grants.approve, asked, _text(given, "key").strip())
         except Unauthorized:
-            return _question(sealed, asked, client, "This key is not known here, or was revoked. Was it pasted whole?")
+            return _question(
+                sealed,
+                asked,
+                client,
+                "This key is not known here, or was revoked. Was it pasted whole?",
+            )
         except ForbiddenScope as error:
             return _question(sealed, asked, client, error.message)
         return _back(asked, base, code=code)
@@ -377,12 +401,18 @@ def _refusal(error: str, description: str) -> Response:
 
 def _back(asked: Asked, base: str, **said: str) -> Response:
     """To the program, with what was decided. 303: what the person pasted is not sent along."""
-    return RedirectResponse(construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303)
+    return RedirectResponse(
+        construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303
+    )
 
 
 def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Response:
     place = urlsplit(asked.redirect_uri)
-    where = "a program on this machine" if is_loopback(asked.redirect_uri) else f"{place.scheme}://{place.netloc}"
+    where = (
+        "a program on this machine"
+        if is_loopback(asked.redirect_uri)
+        else f"{place.scheme}://{place.netloc}"
+    )
     verbs = "".join(f"<li><b>{verb}</b>: {html.escape(SCOPES[verb])}</li>" for verb in asked.verbs)
     complaint = f'<p class="wrong">{html.escape(wrong)}</p>' if wrong else ""
     return _page(

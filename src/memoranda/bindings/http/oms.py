@@ -38,7 +38,9 @@ from memoranda.standards.oms.requests import (
 from memoranda.standards.oms.signature import is_envelope
 
 # All of them mean "as it travels": a grain's first byte tells whether it is in an envelope.
-GRAIN_TYPES: Final = frozenset((MEDIA_TYPE, SIGNED_MEDIA_TYPE, "application/cose", "application/octet-stream"))
+GRAIN_TYPES: Final = frozenset(
+    (MEDIA_TYPE, SIGNED_MEDIA_TYPE, "application/cose", "application/octet-stream")
+)
 # What is refused because it is protected, not because it is wrong.
 DENIALS: Final = frozenset(("ERR_INVALIDATION_DENIED", "ERR_EVIDENCE_REQUIRED"))
 
@@ -47,7 +49,11 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
     """In UMP's form, with the code of OMS where there is one."""
     if not isinstance(error, GrainError):
         return ump.refuse(error, path)
-    body = {"code": error.code, "message": f"{error.code}: {error.message}", "oms_code": error.oms_code}
+    body = {
+        "code": error.code,
+        "message": f"{error.code}: {error.message}",
+        "oms_code": error.oms_code,
+    }
     return 403 if error.oms_code in DENIALS else ump.OTHER_ERROR_STATUS, {"error": body}
 
 
@@ -61,7 +67,9 @@ OMS: Final = Standard(
     answers={
         **ANSWERS,
         "PutRequest": {"anyOf": [ref("Grain"), closed_object("grain", grain=ref("Grain"))]},
-        "SupersedeRequest": {"anyOf": [ref("Grain"), closed_object("grain", grain=ref("Grain"), justification=TEXT)]},
+        "SupersedeRequest": {
+            "anyOf": [ref("Grain"), closed_object("grain", grain=ref("Grain"), justification=TEXT)]
+        },
     },
     documents=DOCUMENTS,
     names={"address": {"schema": ADDRESS, "example": EXAMPLE_ADDRESS}},
@@ -155,7 +163,10 @@ def export(service: Service, call: Call, request: ExportRequest) -> dict[str, An
         history=request.history,
         after=int(request.cursor or 0),
     )
-    grains = [{"grain": base64_encode(delivery), "index": index.portable_fields()} for delivery, index in page]
+    grains = [
+        {"grain": base64_encode(delivery), "index": index.portable_fields()}
+        for delivery, index in page
+    ]
     return {"grains": grains, "report": report.document(), "next_cursor": cursor_of(following)}
 
 
@@ -168,7 +179,9 @@ def supersede(service: Service, call: Call, request: GivenGrain) -> dict[str, An
 def verification(service: Service, call: Call, request: VerificationRequest) -> dict[str, Any]:
     """Set a grain's verification status, and return it with the address."""
     address = call.name("address")
-    status = service.grains.set_verification(call.access, address, request.status, reason=request.reason, by=request.by)
+    status = service.grains.set_verification(
+        call.access, address, request.status, reason=request.reason, by=request.by
+    )
     return {"address": address, "verification_status": status}
 
 
@@ -182,7 +195,9 @@ def release(service: Service, call: Call, request: ReasonRequest) -> dict[str, A
     return _set_hold(service, call, request, is_held=False)
 
 
-def _set_hold(service: Service, call: Call, request: ReasonRequest, *, is_held: bool) -> dict[str, Any]:
+def _set_hold(
+    service: Service, call: Call, request: ReasonRequest, *, is_held: bool
+) -> dict[str, Any]:
     address = call.name("address")
     return {
         "address": address,
@@ -216,7 +231,9 @@ def _index_headers(found: StoredGrain) -> tuple[wire.Header, ...]:
         ("x-oms-verification-status", index.verification_status),
         ("vary", "accept"),
     )
-    return tuple((name.encode(), str(value).encode("ascii")) for name, value in known if value is not None)
+    return tuple(
+        (name.encode(), str(value).encode("ascii")) for name, value in known if value is not None
+    )
 
 
 def _prefers_bytes(accept: str) -> bool:
@@ -228,4 +245,6 @@ def _prefers_bytes(accept: str) -> bool:
             best_bytes = max(best_bytes, quality)
         elif name in (wire.JSON, "application/*", "*/*"):
             best_json = max(best_json, quality)
-    return best_bytes > best_json or (best_bytes == best_json > 0 and wire.JSON not in accept.lower())
+    return best_bytes > best_json or (
+        best_bytes == best_json > 0 and wire.JSON not in accept.lower()
+    )

@@ -18,7 +18,9 @@ def document(operations: Sequence[Operation], *, server_version: str) -> dict[st
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Schema] = {}
     responses: dict[str, Any] = {}
-    for standard in {id(operation.standard): operation.standard for operation in operations}.values():
+    for standard in {
+        id(operation.standard): operation.standard for operation in operations
+    }.values():
         schemas |= {name: schema(kind) for name, kind in standard.documents.items()}
         schemas |= standard.answers
         responses |= {
@@ -27,7 +29,12 @@ def document(operations: Sequence[Operation], *, server_version: str) -> dict[st
         }
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
-        if operation.has_body and operation.asks is not None and not operation.body and operation.method != "DELETE":
+        if (
+            operation.has_body
+            and operation.asks is not None
+            and not operation.body
+            and operation.method != "DELETE"
+        ):
             schemas[body_name(operation)] = _body(operation, operation.asks)
     return {
         "openapi": "3.1.0",
@@ -68,7 +75,13 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
     for name in operation.path_names:
         described_name = operation.standard.names.get(name, {})
         entries.append(
-            {"name": name, "in": "path", "required": True, "schema": properties.get(name, {}), **described_name}
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "schema": properties.get(name, {}),
+                **described_name,
+            }
         )
     stated = {parameter["name"] for parameter in operation.parameters}
     for name in operation.query_fields:
@@ -77,7 +90,12 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
         inner = dict(properties[name])
         if inner.get("maxLength", 0) > URL_TEXT_CHARS:
             inner["maxLength"] = URL_TEXT_CHARS
-        parameter = {"name": name, "in": "query", "schema": inner, "description": inner.pop("description", name)}
+        parameter = {
+            "name": name,
+            "in": "query",
+            "schema": inner,
+            "description": inner.pop("description", name),
+        }
         if name in required:
             parameter["required"] = True
         if name in operation.example and name not in operation.in_query:
@@ -90,7 +108,9 @@ def parameters(operation: Operation) -> list[dict[str, Any]]:
 
 def _in_url(properties: Mapping[str, Schema]) -> list[dict[str, Any]]:
     """Return the parameters of a query that is sent as it is: all fields but the query text and its parameters."""
-    in_url = ((name, field) for name, field in properties.items() if name not in ("query", "params"))
+    in_url = (
+        (name, field) for name, field in properties.items() if name not in ("query", "params")
+    )
     return [in_query(name, NAME, field["description"]) for name, field in in_url]
 
 
@@ -99,7 +119,9 @@ def _body(operation: Operation, asks: type[Shape]) -> Schema:
     body = schema(asks)
     names = operation.path_fields
     if names:
-        body["properties"] = {name: inner for name, inner in body["properties"].items() if name not in names}
+        body["properties"] = {
+            name: inner for name, inner in body["properties"].items() if name not in names
+        }
         body["required"] = [name for name in body.get("required", ()) if name not in names]
     return body
 
@@ -111,7 +133,10 @@ def _describe(operation: Operation) -> dict[str, Any]:
         "summary": operation.summary,
         "responses": {
             **{str(status): _success(operation, status) for status in operation.success},
-            **{code: {"$ref": f"#/components/responses/{standard.responses}{code}"} for code in standard.errors},
+            **{
+                code: {"$ref": f"#/components/responses/{standard.responses}{code}"}
+                for code in standard.errors
+            },
         },
     }
     if found := parameters(operation):
@@ -121,7 +146,10 @@ def _describe(operation: Operation) -> dict[str, Any]:
         content: dict[str, Any] = {"schema": ref(name) if name else closed_object("")}
         if operation.example or name:
             content["example"] = dict(operation.example)
-        described["requestBody"] = {"required": bool(name), "content": {"application/json": content, **operation.takes}}
+        described["requestBody"] = {
+            "required": bool(name),
+            "content": {"application/json": content, **operation.takes},
+        }
     if operation.is_public:
         described["security"] = []
     return described

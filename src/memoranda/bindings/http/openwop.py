@@ -112,7 +112,9 @@ def list_files(service: Service, call: Call, request: ListFilesRequest) -> dict[
 def get_file(service: Service, call: Call, request: GetFileRequest) -> Answer:
     """Return a workspace file with its version as ETag."""
     path = check_path(call.name("path"))
-    return file_answer(service.openwop.file(call.access, path, request.version, run_id=run_of(call)))
+    return file_answer(
+        service.openwop.file(call.access, path, request.version, run_id=run_of(call))
+    )
 
 
 def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
@@ -132,7 +134,9 @@ def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
 def delete_file(service: Service, call: Call, _request: None) -> None:
     """Remove a workspace file. Raises NotFound."""
     path = check_path(call.name("path"))
-    if not service.openwop.remove_file(call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)):
+    if not service.openwop.remove_file(
+        call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)
+    ):
         raise NotFound("no such workspace file")
 
 
@@ -152,13 +156,17 @@ def fire_commitment(service: Service, call: Call, request: FireRequest) -> dict[
 
 def apply(service: Service, call: Call, request: ApplyRequest) -> dict[str, Any]:
     """Apply a proposal, and return the artifact that is installed."""
-    done = service.openwop.apply_proposal(call.access, call.name("proposal_id"), approval_id=request.approval_id)
+    done = service.openwop.apply_proposal(
+        call.access, call.name("proposal_id"), approval_id=request.approval_id
+    )
     return {"installedArtifactRef": done["activation"]["installedArtifactRef"]}
 
 
 def reject(service: Service, call: Call, request: RejectRequest) -> Any:
     """Reject a proposal, with a reason or none."""
-    return service.openwop.reject_proposal(call.access, call.name("proposal_id"), reason=request.reason or "")
+    return service.openwop.reject_proposal(
+        call.access, call.name("proposal_id"), reason=request.reason or ""
+    )
 
 
 def register(service: Service, call: Call, request: RegisterWebhookRequest) -> dict[str, Any]:

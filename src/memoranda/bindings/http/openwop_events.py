@@ -43,7 +43,11 @@ STREAM: Final = "text/event-stream"
 Events = list[tuple[int, Event]]
 
 _SEQUENCE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), (b"vary", b"accept")]
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"x-accel-buffering", b"no"),
+    (b"vary", b"accept"),
+]
 
 
 class RunEvents:
@@ -75,7 +79,9 @@ class RunEvents:
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         is_streamed = _wants_stream(scope)
         start = None if is_streamed and after < 0 else max(after, 0)
-        reader = _TenantReader(self._service, self._threads, scope["state"]["caller"].bearer, start, mode)
+        reader = _TenantReader(
+            self._service, self._threads, scope["state"]["caller"].bearer, start, mode
+        )
         if is_streamed:
             await self._stream(scope, receive, send, reader)
             return
@@ -101,19 +107,25 @@ class RunEvents:
     async def _stream(self, scope: Scope, receive: Receive, send: Send, reader: _LogReader) -> None:
         try:
             with self._admitted(reader):
-                await reader.run(receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD")
+                await reader.run(
+                    receive, send, self._keepalive_seconds, is_head=scope["method"] == "HEAD"
+                )
         except TimeoutError:
             raise wire.ClientGone from None
 
     def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _RunReader:
         run_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
-        return _RunReader(self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode)
+        return _RunReader(
+            self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode
+        )
 
     @contextmanager
     def _admitted(self, reader: _LogReader) -> Iterator[None]:
         of_credential = sum(other.bearer == reader.bearer for other in self._readers)
         if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
-            raise RateLimited("too many open streams; close one or try later", retry_after_seconds=10)
+            raise RateLimited(
+                "too many open streams; close one or try later", retry_after_seconds=10
+            )
         self._readers.add(reader)
         try:
             yield
@@ -172,7 +184,9 @@ class _LogReader(Listener, ABC):
             stop_listening()
             watcher.cancel()
 
-    async def run(self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool) -> None:
+    async def run(
+        self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool
+    ) -> None:
         """Send what there is and what comes, until the run is over."""
         # Listen first, look second: nothing that is written in between is missed.
         stop_listening = self.listen()
@@ -183,14 +197,18 @@ class _LogReader(Listener, ABC):
             if not is_head:
                 watcher = asyncio.create_task(self.watch(receive))
                 await self.send(send, b"retry: %d\n\n" % RETRY_MS)
-                await self._follow(send, page, is_complete=is_complete, keepalive_seconds=keepalive_seconds)
+                await self._follow(
+                    send, page, is_complete=is_complete, keepalive_seconds=keepalive_seconds
+                )
             await send({"type": "http.response.body", "body": b""})
         finally:
             stop_listening()
             if watcher is not None:
                 watcher.cancel()
 
-    async def _follow(self, send: Send, page: Events, *, is_complete: bool, keepalive_seconds: float) -> None:
+    async def _follow(
+        self, send: Send, page: Events, *, is_complete: bool, keepalive_seconds: float
+    ) -> None:
         beat_at = self._loop.time() + keepalive_seconds
         while True:
             if page:
@@ -214,7 +232,13 @@ class _RunReader(_LogReader):
     """One reader of the log of one run."""
 
     def __init__(
-        self, service: Service, threads: Threads, bearer: str, run_id: str, after: int, mode: StreamMode
+        self,
+        service: Service,
+        threads: Threads,
+        bearer: str,
+        run_id: str,
+        after: int,
+        mode: StreamMode,
     ) -> None:
         super().__init__(service, threads, bearer, mode)
         self._run_id = run_id
@@ -230,7 +254,9 @@ class _RunReader(_LogReader):
 class _TenantReader(_LogReader):
     """One reader of the logs of all runs of a tenant, in the order in which they were written; it never ends."""
 
-    def __init__(self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode) -> None:
+    def __init__(
+        self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode
+    ) -> None:
         super().__init__(service, threads, bearer, mode)
         self._after = after
         # Where the logs ended when it last looked.

@@ -72,7 +72,9 @@ def _recordable(operation: Operation, body: bytes) -> str:
     return dump({name: value for name, value in result.items() if name not in _NOT_KEPT}).decode()
 
 
-def _replayed(service: Service, operation: Operation, call: Call, status: int, body: str) -> tuple[Answer, bytes]:
+def _replayed(
+    service: Service, operation: Operation, call: Call, status: int, body: str
+) -> tuple[Answer, bytes]:
     if status < 300 and operation.answer in _READ_AGAIN:
         answer = _READ_AGAIN[operation.answer](service, call, parse(body))
         return Answer(status=status, headers=(*answer.headers, *REPLAYED)), dump(answer.result)

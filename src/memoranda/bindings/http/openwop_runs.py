@@ -127,14 +127,28 @@ def run_pass(service: Service, call: Call, asked: ConsolidationRequest) -> dict[
     host, ref = service.openwop, asked.memory_ref
     if asked.act == "consolidation":
         done = host.consolidate(call.access, ref)
-        told = {"taken": done.taken, "contradictions": done.contradictions, "strengthened": done.strengthened}
+        told = {
+            "taken": done.taken,
+            "contradictions": done.contradictions,
+            "strengthened": done.strengthened,
+        }
         return {"run": done.run.document(), "event": done.event, **told}
     if asked.act == "compaction":
         made = host.compact(call.access, ref)
         return {"run": made.run.document(), "event": made.event, "entryId": made.entry["id"]}
-    how: dict[str, Any] = {"given": asked.texts, "run_id": asked.run_id, "of_archives": asked.of_archives}
-    archive = host.distill(call.access, ref, token_budget=asked.token_budget, is_indexed=asked.is_indexed, **how)
-    index = {} if archive.index is None else {"index": {name: archive.index[name] for name in ("path", "version")}}
+    how: dict[str, Any] = {
+        "given": asked.texts,
+        "run_id": asked.run_id,
+        "of_archives": asked.of_archives,
+    }
+    archive = host.distill(
+        call.access, ref, token_budget=asked.token_budget, is_indexed=asked.is_indexed, **how
+    )
+    index = (
+        {}
+        if archive.index is None
+        else {"index": {name: archive.index[name] for name in ("path", "version")}}
+    )
     named = {"entryId": archive.entry["id"], "checksum": archive.checksum, **index}
     return {"run": archive.run.document(), "event": archive.event, **named}
 
@@ -146,7 +160,9 @@ def _brief(run: Run) -> dict[str, Any]:
 
 def begin(service: Service, call: Call, asked: BeginRunRequest) -> dict[str, Any]:
     if asked.workflow_id.startswith(HOST_WORKFLOW):
-        raise InvalidInput(f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own")
+        raise InvalidInput(
+            f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own"
+        )
     run = service.openwop.begin_run(
         call.access,
         asked.workflow_id,
@@ -162,7 +178,9 @@ def finish(service: Service, call: Call, asked: FinishRunRequest) -> Any:
     run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
     said = {name: value for name, value in given.items() if value is not None}
     check_snapshot({**said, "runId": "r", "workflowId": "w", "status": asked.status})
-    service.openwop.finish_run(call.access, run_id, status=asked.status, variables=asked.variables, error=asked.error)
+    service.openwop.finish_run(
+        call.access, run_id, status=asked.status, variables=asked.variables, error=asked.error
+    )
     return service.openwop.snapshot(call.access, run_id)
 
 
@@ -172,7 +190,9 @@ _RUN: Final = "/v1/runs/{run_id}"
 _row: Final = OPENWOP.row
 
 
-def operations(workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()) -> tuple[Operation, ...]:
+def operations(
+    workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()
+) -> tuple[Operation, ...]:
     """Return the operations that depend on the workflows of this host."""
     return (
         _row(

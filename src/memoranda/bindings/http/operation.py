@@ -75,8 +75,16 @@ class Standard:
         **more: Any,
     ) -> Operation:
         """Return an operation that only HTTP has."""
-        stated: dict[str, Any] = {"name": name, "summary": summary, "serve": serve, "answer": answer, "asks": asks}
-        return Operation(standard=self, method=method, path=path, example=example or {}, **stated, **more)
+        stated: dict[str, Any] = {
+            "name": name,
+            "summary": summary,
+            "serve": serve,
+            "answer": answer,
+            "asks": asks,
+        }
+        return Operation(
+            standard=self, method=method, path=path, example=example or {}, **stated, **more
+        )
 
     def operations(
         self,
@@ -92,7 +100,9 @@ class Standard:
             Operation(
                 **{field.name: getattr(row, field.name) for field in fields(Row)},
                 standard=self,
-                serve=_in_turn(row, serve[row.name] if row.name in serve else ServedVerb(row, self)),
+                serve=_in_turn(
+                    row, serve[row.name] if row.name in serve else ServedVerb(row, self)
+                ),
                 reader=readers.get(row.name),
             )
             for row in table.values()
@@ -137,7 +147,9 @@ class Operation(Row):
         properties = schema(self.asks, nulls=False).get("properties", {})
         present = [name for name in self.query_fields if name in properties]
         forms = {name: [properties[name], *properties[name].get("anyOf", ())] for name in present}
-        return frozenset(name for name in present if any(form.get("type") == "array" for form in forms[name]))
+        return frozenset(
+            name for name in present if any(form.get("type") == "array" for form in forms[name])
+        )
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:
@@ -166,7 +178,9 @@ class ServedVerb:
         arguments = plan.arguments(request)
         for parameter, name in plan.path:
             is_lenient = name in self._standard.lenient
-            arguments[parameter] = (call.readable_name(name) or "") if is_lenient else call.name(name)
+            arguments[parameter] = (
+                (call.readable_name(name) or "") if is_lenient else call.name(name)
+            )
         for parameter, header in plan.headers:
             arguments[parameter] = call.header(header.lower().encode("ascii"))
         return self._row.perform(service, call.access, arguments)
@@ -176,13 +190,20 @@ class Tables:
     """All operations, and the standard of each path."""
 
     def __init__(
-        self, operations: Sequence[Operation], public: Collection[str] = (), open_folders: Collection[str] = ()
+        self,
+        operations: Sequence[Operation],
+        public: Collection[str] = (),
+        open_folders: Collection[str] = (),
     ) -> None:
         """Take `public` paths, which need no credential, and `open_folders`, whose routes check their own."""
         self._open_folders = tuple(f"{folder}/" for folder in open_folders)
         public = (*public, *open_folders)
-        self.public = frozenset((*public, *(operation.path for operation in operations if operation.is_public)))
-        standards = {id(operation.standard): operation.standard for operation in operations}.values()
+        self.public = frozenset(
+            (*public, *(operation.path for operation in operations if operation.is_public))
+        )
+        standards = {
+            id(operation.standard): operation.standard for operation in operations
+        }.values()
         mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
         # The longest first: the narrower counts.
         self._standards = sorted(mine, key=lambda entry: -len(entry[0]))

@@ -64,5 +64,11 @@ def welcome(_service: Service, call: Call, _asked: None) -> Answer:
         f"<p>An agent that speaks MCP is connected at <code>{base}/mcp</code>, or on the machine itself with the "
         f"command <code>memoranda mcp</code>. Open to everybody:</p><ul>{links}</ul>"
     )
-    headers = tuple((name.lower().encode(), value.encode()) for name, value in page_headers().items())
-    return Answer(body=page("the memory of your agents", body).encode(), media_type=MEDIA_TYPE, headers=headers)
+    headers = tuple(
+        (name.lower().encode(), value.encode()) for name, value in page_headers().items()
+    )
+    return Answer(
+        body=page("the memory of your agents", body).encode(),
+        media_type=MEDIA_TYPE,
+        headers=headers,
+    )

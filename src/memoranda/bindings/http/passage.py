@@ -25,7 +25,9 @@ _log = logging.getLogger("memoranda.requests")
 class Passage:
     """Everything that goes out for one request goes out here."""
 
-    def __init__(self, scope: Scope, send: Send, extra: tuple[wire.Header, ...], span: RequestSpan) -> None:
+    def __init__(
+        self, scope: Scope, send: Send, extra: tuple[wire.Header, ...], span: RequestSpan
+    ) -> None:
         self.is_started = False
         self.extra = extra
         self._scope, self._send, self._span = scope, send, span
@@ -61,7 +63,12 @@ class Passage:
         HTTP_SECONDS.observe(seconds, standard, operation)
         self._span.answered(self._scope["method"], standard, operation, status)
         if _log.isEnabledFor(logging.INFO):
-            told = {"standard": standard, "operation": operation, "status": status, "ms": round(seconds * 1000, 3)}
+            told = {
+                "standard": standard,
+                "operation": operation,
+                "status": status,
+                "ms": round(seconds * 1000, 3),
+            }
             _log.info("%s %s %d", standard, operation, status, extra={"told": told})
 
 

@@ -77,7 +77,10 @@ class Crowd(Shares["BoundedHttpProtocol"]):
     def admit(self, connection: BoundedHttpProtocol, holder: Hashable) -> None:
         """Take a connection in; if there are too many, another goes."""
         self.put(connection, holder)
-        if len(self) > self._limit and (leaving := self.take(BoundedHttpProtocol.may_go)) is not None:
+        if (
+            len(self) > self._limit
+            and (leaving := self.take(BoundedHttpProtocol.may_go)) is not None
+        ):
             leaving.drop()
 
 
@@ -160,7 +163,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _is_answering(self) -> bool:
         """Whether all of a request is here and its answer is not over."""
         cycle = self._last
-        return bool(self.pipeline) or (cycle is not None and not cycle.more_body and not cycle.response_complete)
+        return bool(self.pipeline) or (
+            cycle is not None and not cycle.more_body and not cycle.response_complete
+        )
 
     @property
     def _last(self) -> RequestResponseCycle | None:

@@ -37,7 +37,9 @@ BODIES_BYTES_LIMIT: Final = 64 * 1_048_576
 class PathRoute(Route):
     """A route whose names are matched before anything is decoded."""
 
-    def __init__(self, path: str, endpoint: ASGIApp, *, methods: Sequence[str], rest: Collection[str] = ()) -> None:
+    def __init__(
+        self, path: str, endpoint: ASGIApp, *, methods: Sequence[str], rest: Collection[str] = ()
+    ) -> None:
         super().__init__(path, endpoint, methods=list(methods))
         self._whole = path.encode("ascii")
         self._pattern: re.Pattern[bytes] | None = None
@@ -64,7 +66,10 @@ class PathRoute(Route):
         else:
             return Match.NONE, {}
         is_whole = self.methods is None or scope["method"] in self.methods
-        return Match.FULL if is_whole else Match.PARTIAL, {"endpoint": self.endpoint, "path_params": names}
+        return Match.FULL if is_whole else Match.PARTIAL, {
+            "endpoint": self.endpoint,
+            "path_params": names,
+        }
 
 
 class Room:
@@ -94,13 +99,21 @@ class Room:
         stated = wire.stated_length(scope)
         drop = scope["state"].get("drop")
         if drop is not None and not wire.is_small(scope):
-            self._held.put(drop, scope["state"]["caller"].digest, limit if stated is None else stated)
-            while self._held.total > BODIES_BYTES_LIMIT and (other := self._held.take(self._coming.__contains__)):
+            self._held.put(
+                drop, scope["state"]["caller"].digest, limit if stated is None else stated
+            )
+            while self._held.total > BODIES_BYTES_LIMIT and (
+                other := self._held.take(self._coming.__contains__)
+            ):
                 other()
         try:
             if self._held.total > BODIES_BYTES_LIMIT:
-                raise RateLimited("too many large bodies at once; try again", retry_after_seconds=1.0)
-            if limit <= self.max_body_bytes or (stated is not None and stated <= self.max_body_bytes):
+                raise RateLimited(
+                    "too many large bodies at once; try again", retry_after_seconds=1.0
+                )
+            if limit <= self.max_body_bytes or (
+                stated is not None and stated <= self.max_body_bytes
+            ):
                 yield
             else:
                 await self._wait_for_large()
@@ -116,13 +129,17 @@ class Room:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._large.acquire()
         except TimeoutError:
-            raise RateLimited("too many of the largest bodies at once; try again", retry_after_seconds=1.0) from None
+            raise RateLimited(
+                "too many of the largest bodies at once; try again", retry_after_seconds=1.0
+            ) from None
 
 
 class Endpoint:
     """ASGI endpoint of all operations of one path."""
 
-    def __init__(self, operations: Iterable[Operation], *, service: Service, threads: Threads, room: Room) -> None:
+    def __init__(
+        self, operations: Iterable[Operation], *, service: Service, threads: Threads, room: Room
+    ) -> None:
         self._operations = {operation.method: operation for operation in operations}
         self._service = service
         self._threads = threads
@@ -146,7 +163,9 @@ class Endpoint:
             answer, body = await self._threads.run(self._work, operation, scope, b"", 0)
         await _send(send, answer.status or operation.success[0], body, answer)
 
-    def _work(self, operation: Operation, scope: Scope, raw: bytes, limit: int) -> tuple[Answer, bytes]:
+    def _work(
+        self, operation: Operation, scope: Scope, raw: bytes, limit: int
+    ) -> tuple[Answer, bytes]:
         if not operation.is_public:
             authenticate(scope)
         return self._answer(operation, Call(scope=scope, raw=raw, max_body_bytes=limit))
@@ -158,7 +177,9 @@ class Endpoint:
             raise operation.standard.malformed(error) from None
         if operation.standard.once is None or not operation.has_effect:
             return self._act(operation, call, asked)
-        return operation.standard.once(self._service, operation, call, lambda: self._act(operation, call, asked))
+        return operation.standard.once(
+            self._service, operation, call, lambda: self._act(operation, call, asked)
+        )
 
     def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
         assert operation.serve is not None
@@ -166,7 +187,10 @@ class Endpoint:
             given = operation.serve(self._service, call, asked)
         answer = given if isinstance(given, Answer) else Answer(result=given)
         if noticed.kinds:
-            answer = replace(answer, headers=(*answer.headers, (b"x-memoranda-warning", str(noticed).encode("ascii"))))
+            answer = replace(
+                answer,
+                headers=(*answer.headers, (b"x-memoranda-warning", str(noticed).encode("ascii"))),
+            )
         if answer.body is not None:
             return answer, answer.body
         return answer, dump(answer.result)
@@ -178,7 +202,9 @@ class Stream:
     One that has another answer, too, is a stream only where that is preferred.
     """
 
-    def __init__(self, operation: Operation, app: ASGIApp, threads: Threads, *, instead_of: ASGIApp) -> None:
+    def __init__(
+        self, operation: Operation, app: ASGIApp, threads: Threads, *, instead_of: ASGIApp
+    ) -> None:
         self._operation = operation
         self._app = app
         self._threads = threads
@@ -234,14 +260,21 @@ def read(operation: Operation, call: Call) -> object:
 async def _send(send: Send, status: int, body: bytes, answer: Answer) -> None:
     if status == 204:
         # RFC 9110 8.6: no Content-Length where there can be no content.
-        await send({"type": "http.response.start", "status": status, "headers": list(answer.headers)})
+        await send(
+            {"type": "http.response.start", "status": status, "headers": list(answer.headers)}
+        )
         await send({"type": "http.response.body", "body": b""})
     else:
         await wire.send_bytes(send, status, body, answer.headers, media_type=answer.media_type)
 
 
 def routes_of(
-    operations: Sequence[Operation], *, service: Service, threads: Threads, room: Room, streams: Mapping[str, ASGIApp]
+    operations: Sequence[Operation],
+    *,
+    service: Service,
+    threads: Threads,
+    room: Room,
+    streams: Mapping[str, ASGIApp],
 ) -> list[Route]:
     """A route for each path, with all its methods, so that a wrong one is answered with those that there are."""
     by_path: dict[str, list[Operation]] = {}

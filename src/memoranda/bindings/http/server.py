@@ -132,7 +132,9 @@ def create_server(
         config.load()
     except OSError as error:
         # ssl.SSLError is one, too: a certificate that cannot be read, or a key of another.
-        raise StoreUnavailable(f"the certificate or its key cannot be used: {error.strerror or error}") from None
+        raise StoreUnavailable(
+            f"the certificate or its key cannot be used: {error.strerror or error}"
+        ) from None
     return Server(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
 
 
@@ -147,7 +149,9 @@ def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
 def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:
     """Where a socket can be reached."""
     host, port = listener.getsockname()[:2]
-    return f"http{'s' if is_tls else ''}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return f"http{'s' if is_tls else ''}://" + (
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    )
 
 
 def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
@@ -167,5 +171,7 @@ def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise StoreUnavailable(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+        raise StoreUnavailable(
+            f"cannot listen on {host} port {port}: {error.strerror or error}"
+        ) from error
     return listener

@@ -39,7 +39,9 @@ _HEADERS = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no
 class Subscribe:
     """ASGI endpoint, and the register of the streams that are open."""
 
-    def __init__(self, *, service: Service, threads: Threads, heartbeat_seconds: float, limit: int) -> None:
+    def __init__(
+        self, *, service: Service, threads: Threads, heartbeat_seconds: float, limit: int
+    ) -> None:
         self._service = service
         self._threads = threads
         self._heartbeat_seconds = heartbeat_seconds
@@ -75,7 +77,9 @@ class Subscribe:
     def _admit(self, stream: _Stream) -> None:
         of_credential = sum(other.bearer == stream.bearer for other in self._streams)
         if len(self._streams) >= self._limit or of_credential >= SUBSCRIBERS_PER_CREDENTIAL_LIMIT:
-            raise RateLimited("too many open subscriptions; close one or try later", retry_after_seconds=10)
+            raise RateLimited(
+                "too many open subscriptions; close one or try later", retry_after_seconds=10
+            )
 
 
 class _Stream(Listener):
@@ -112,7 +116,10 @@ class _Stream(Listener):
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if not is_head:
                 watcher = asyncio.create_task(self.watch(receive))
-                opening = format_comment("ump subscribe open") + b"retry: %d\nid: %d\n\n" % (RETRY_MS, self._cursor)
+                opening = format_comment("ump subscribe open") + b"retry: %d\nid: %d\n\n" % (
+                    RETRY_MS,
+                    self._cursor,
+                )
                 await self.send(send, opening)
                 await self._follow(send)
             await send({"type": "http.response.body", "body": b""})

@@ -20,7 +20,14 @@ Arguments = TypeVarTuple("Arguments")
 
 # Its turn: whoever takes the one thing out of the list first, the thread that begins or the loop that gives up, has it.
 _Turn = list[None]
-_Job = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], _Turn, Callable[..., Any], tuple[Any, ...], Context]
+_Job = tuple[
+    asyncio.AbstractEventLoop,
+    asyncio.Future[Any],
+    _Turn,
+    Callable[..., Any],
+    tuple[Any, ...],
+    Context,
+]
 
 # How long a request waits for a thread. All of them are at work, each for no longer than the store lets them wait.
 TURN_SECONDS = 30.0
@@ -118,7 +125,9 @@ class Threads:
             # Until the next job comes, nothing of this one is held.
             del job, loop, future, turn, work, args, context, result, failure
 
-    def _settle(self, future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
+    def _settle(
+        self, future: asyncio.Future[Any], result: object, failure: BaseException | None
+    ) -> None:
         self._unsettled -= 1
         self._hand_over()
         if future.done():

@@ -59,7 +59,10 @@ def no_route(_status: int, _path: str) -> Refusal:
 
 
 _ERROR: Final = closed_object(
-    "code message", code=NAME, message={"type": "string", "minLength": 1}, oms_code=one_of(sorted(ERROR_CODES))
+    "code message",
+    code=NAME,
+    message={"type": "string", "minLength": 1},
+    oms_code=one_of(sorted(ERROR_CODES)),
 )
 ERRORS: Final = {
     "400": "Malformed, refused by the memory's consent, or unsupported",
@@ -78,7 +81,9 @@ UMP: Final = Standard(
     error_schemas=("Error",),
     answers={
         **ANSWERS,
-        "RememberRequest": {"anyOf": [ref("NewMemory"), closed_object("record", record=ref("NewMemory"))]},
+        "RememberRequest": {
+            "anyOf": [ref("NewMemory"), closed_object("record", record=ref("NewMemory"))]
+        },
         "Health": closed_object(
             "status", status=NAME, embedding_failing_since={"type": "string", "format": "date-time"}
         ),
@@ -102,7 +107,9 @@ def read_remember(call: Call) -> object:
 
 def remember(service: Service, call: Call, draft: object) -> object:
     """Write a memory whose provenance says that it came over HTTP."""
-    return as_document(service.remember(call.access, service.with_defaults(call.access, draft, method="http")))
+    return as_document(
+        service.remember(call.access, service.with_defaults(call.access, draft, method="http"))
+    )
 
 
 def rehydrate(service: Service, call: Call, request: RehydrateRequest) -> dict[str, Any]:
@@ -127,7 +134,9 @@ def stats(service: Service, call: Call, _request: None) -> dict[str, Any]:
 
 def history(service: Service, call: Call, request: HistoryRequest) -> dict[str, Any]:
     """Return a page of the versions of a memory; the last page has no cursor."""
-    versions, following = service.history_page(call.access, call.readable_name("id") or "", after=request.after)
+    versions, following = service.history_page(
+        call.access, call.readable_name("id") or "", after=request.after
+    )
     return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
 
 
@@ -139,7 +148,9 @@ def short_ids(service: Service, call: Call, request: IdsRequest) -> dict[str, An
 
 def set_rules(service: Service, call: Call, request: RulesRequest) -> object:
     """Set an owner's rules, and return those in force."""
-    service.set_rules(call.access, OwnRules(**{name: getattr(request, name) for name in fields_of(RulesRequest)}))
+    service.set_rules(
+        call.access, OwnRules(**{name: getattr(request, name) for name in fields_of(RulesRequest)})
+    )
     return as_document(service.rules(call.access))
 
 
@@ -184,13 +195,20 @@ def ready(service: Service, _call: Call, _request: None) -> dict[str, str]:
     service.check_ready()
     since = service.embedding.failing_since()
     # Ready all the same: memories are found by their words.
-    return {"status": "ready", **({} if since is None else {"embedding_failing_since": format_instant(since)})}
+    return {
+        "status": "ready",
+        **({} if since is None else {"embedding_failing_since": format_instant(since)}),
+    }
 
 
 # --- the operations ----------------------------------------------------------------------------------------
 
-_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `after`; what a browser's EventSource sends by itself.")
-_EVENT: Final = f'id: 7\nevent: created\ndata: {{"type":"created","id":"{EXAMPLE_ID}","record":{{}}}}\n\n'
+_LAST_EVENT: Final = in_header(
+    "Last-Event-ID", COUNT, "As `after`; what a browser's EventSource sends by itself."
+)
+_EVENT: Final = (
+    f'id: 7\nevent: created\ndata: {{"type":"created","id":"{EXAMPLE_ID}","record":{{}}}}\n\n'
+)
 _PUBLIC: Final[dict[str, Any]] = {"is_public": True, "is_quick": True}
 _row: Final = UMP.row
 

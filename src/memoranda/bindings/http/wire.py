@@ -37,7 +37,11 @@ async def send_bytes(
     send: Send, status: int, body: bytes, headers: Iterable[Header] = (), *, media_type: str = JSON
 ) -> None:
     """Answer with a whole body: a JSON text, unless another type is named."""
-    start = [(b"content-type", media_type.encode("ascii")), (b"content-length", str(len(body)).encode()), *headers]
+    start = [
+        (b"content-type", media_type.encode("ascii")),
+        (b"content-length", str(len(body)).encode()),
+        *headers,
+    ]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
 
@@ -46,7 +50,9 @@ def error_headers(error: MemorandaError, status: int, challenge: str = "") -> li
     """What HTTP says beside an error, in whichever form that is; `challenge` is said to who has no good credential."""
     headers: list[Header] = []
     if error.code == "unauthorized":
-        headers.append((b"www-authenticate", f'Bearer realm="memoranda"{challenge}'.encode("latin-1")))
+        headers.append(
+            (b"www-authenticate", f'Bearer realm="memoranda"{challenge}'.encode("latin-1"))
+        )
     # Too much was asked, or the store is away for a moment.
     if status in (429, 503):
         seconds = error.retry_after_seconds if isinstance(error, RateLimited | QueryError) else 1.0
@@ -96,10 +102,15 @@ def query_pairs(scope: Scope) -> list[tuple[str, str]]:
         return []
     try:
         return parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_LIMIT
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_LIMIT,
         )
     except ValueError:
-        raise InvalidInput("the query is not percent-encoded UTF-8, or has too many fields") from None
+        raise InvalidInput(
+            "the query is not percent-encoded UTF-8, or has too many fields"
+        ) from None
 
 
 def check_length(scope: Scope, max_bytes: int) -> None:
@@ -162,7 +173,9 @@ def preferred(accept: str, offered: Sequence[str]) -> str:
         name = bare(part)
         for media_type in offered:
             # What is named counts before what is only allowed.
-            for rank, matching in enumerate(("*/*", f"{media_type.partition('/')[0]}/*", media_type)):
+            for rank, matching in enumerate(
+                ("*/*", f"{media_type.partition('/')[0]}/*", media_type)
+            ):
                 if name == matching:
                     best[media_type] = max(best[media_type], (quality(part), rank))
     return max(offered, key=best.__getitem__)

@@ -191,7 +191,9 @@ class Workers:
         now = self._clock()
         for slot in self._slots:
             if slot.is_starting and slot.process is not None and slot.start_ends_at <= now:
-                _log.warning("worker %d was not ready within %g s", slot.number, self._patience.start)
+                _log.warning(
+                    "worker %d was not ready within %g s", slot.number, self._patience.start
+                )
                 slot.start_ends_at = math.inf
                 os.kill(slot.process, signal.SIGKILL)
 
@@ -212,7 +214,13 @@ class Workers:
             WORKER_ENDS.add("starting" if since is None else "ready")
             when = f"in {pause:g} s" if pause else "now"
             how = "before it was ready " if since is None else ""
-            _log.warning("worker %d ended %s(exit code %d); another is started %s", slot.number, how, code, when)
+            _log.warning(
+                "worker %d ended %s(exit code %d); another is started %s",
+                slot.number,
+                how,
+                code,
+                when,
+            )
 
     def _ended(self) -> list[tuple[_Slot, int]]:
         """Free the slots of the processes that have ended, and return the slots with the exit codes."""
@@ -239,7 +247,9 @@ class Workers:
     def _check_hope(self) -> None:
         """Raise StoreUnavailable if no worker was ever ready, or none was for long."""
         if self._last_ready is None:
-            raise StoreUnavailable("the first server process ended before it was ready, or was not ready in time")
+            raise StoreUnavailable(
+                "the first server process ended before it was ready, or was not ready in time"
+            )
         if self._clock() >= self._last_ready + self._patience.without_any:
             raise StoreUnavailable(
                 f"no server process was ready for {self._patience.without_any:g} s, however often one was started; "

@@ -27,7 +27,9 @@ async def answered(call: Callable[[*Ts], T], *args: *Ts) -> T:
     # One of the three rims: nothing of our insides reaches the wire.
     except Exception:  # noqa: BLE001
         _log.exception("%s failed", call)
-        raise protocol_error(MemorandaError("an unexpected error; the server's log tells more")) from None
+        raise protocol_error(
+            MemorandaError("an unexpected error; the server's log tells more")
+        ) from None
 
 
 def protocol_error(error: MemorandaError) -> MCPError:

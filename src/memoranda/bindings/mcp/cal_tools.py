@@ -50,10 +50,18 @@ def _for_model(answer: Answer) -> Answer:
     """
     if text_of(answer) is None:
         results = answer.get("results")
-        return answer if not results else {**answer, "results": [_drop_original(each) for each in results]}
+        return (
+            answer
+            if not results
+            else {**answer, "results": [_drop_original(each) for each in results]}
+        )
     kept = {name: value for name, value in answer.items() if name not in ("results", "assembly")}
     assembly = answer.get("assembly")
-    return kept if assembly is None else {**kept, "assembly": {name: assembly[name] for name in _OF_ASSEMBLY}}
+    return (
+        kept
+        if assembly is None
+        else {**kept, "assembly": {name: assembly[name] for name in _OF_ASSEMBLY}}
+    )
 
 
 def _drop_original(result: dict[str, Any]) -> dict[str, Any]:
@@ -80,11 +88,17 @@ def card(arguments: Mapping[str, str] | None) -> types.GetPromptResult:
 def _run(service: Service, access: Access, asked: PagedTextQuery) -> Answer:
     from memoranda.service.cal.elsewhere import elsewhere
 
-    found = service.cal.run(access, asked.query, params=asked.params, namespace=asked.namespace, cursor=asked.cursor)
-    others = elsewhere(service.context, access, asked.query, found, params=asked.params, namespace=asked.namespace)
+    found = service.cal.run(
+        access, asked.query, params=asked.params, namespace=asked.namespace, cursor=asked.cursor
+    )
+    others = elsewhere(
+        service.context, access, asked.query, found, params=asked.params, namespace=asked.namespace
+    )
     if others:
         named = ", ".join(f"{count} in {place}" for place, count in others.items())
-        found["warnings"].append({"code": "elsewhere", "message": f"Nothing here; {named}. Ask with namespace."})
+        found["warnings"].append(
+            {"code": "elsewhere", "message": f"Nothing here; {named}. Ask with namespace."}
+        )
     return _for_model(found)
 
 

@@ -52,7 +52,9 @@ async def ask_person(
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         if params.input_responses is None:
             form = types.ElicitRequestFormParams(message=question, requested_schema=_SCHEMA)
-            return types.InputRequiredResult(input_requests={_KEY: types.ElicitRequest(params=form)})
+            return types.InputRequiredResult(
+                input_requests={_KEY: types.ElicitRequest(params=form)}
+            )
         answer = params.input_responses.get(_KEY)
     else:
         answer = await ctx.session.elicit_form(question, _SCHEMA, ctx.request_id)
@@ -61,5 +63,7 @@ async def ask_person(
         and answer.action == "accept"
         and (answer.content or {}).get(_KEY) is True
     ):
-        raise ForbiddenScope("the person did not agree to erase it; nothing was changed", scope="erase")
+        raise ForbiddenScope(
+            "the person did not agree to erase it; nothing was changed", scope="erase"
+        )
     return None

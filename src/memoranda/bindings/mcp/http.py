@@ -44,7 +44,9 @@ MAX_BODY_BYTES: Final = 2_097_152
 class _Sessions(StreamableHTTPSessionManager):
     """Sessions of which each owner has a few. Who opens one more loses the oldest, and can open another any time."""
 
-    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+    def _admit_session(
+        self, requestor: AuthorizationContext | None
+    ) -> StreamableHTTPServerTransport | None:
         held: Shares[str] = Shares()
         for session_id, owner in self._session_owners.items():
             held.put(session_id, owner["subject"])
@@ -117,7 +119,9 @@ class McpEndpoint:
             await _refuse(error, 400)(scope, receive, send)
             return
         # The SDK compares this user with the one that opened the session.
-        token = AccessToken(token="", client_id=_principal(access), scopes=[], subject=access.default_tenant)
+        token = AccessToken(
+            token="", client_id=_principal(access), scopes=[], subject=access.default_tenant
+        )
         await self._serve({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,11 +150,21 @@ class McpEndpoint:
         assert isinstance(request, Request)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         # Without a bearer the outer application knew the caller by other means, and vouches for it.
-        return self._service.gate.authenticate(bearer.strip()) if scheme.lower() == "bearer" else access
+        return (
+            self._service.gate.authenticate(bearer.strip())
+            if scheme.lower() == "bearer"
+            else access
+        )
 
 
-def _refuse(error: MemorandaError, status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": {"code": error.code, "message": f"{error.code}: {error.message}"}}, status, headers)
+def _refuse(
+    error: MemorandaError, status: int, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    return JSONResponse(
+        {"error": {"code": error.code, "message": f"{error.code}: {error.message}"}},
+        status,
+        headers,
+    )
 
 
 def _offer_of(ctx: RequestContext) -> Offer:

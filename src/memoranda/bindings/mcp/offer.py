@@ -24,7 +24,9 @@ from memoranda.errors import InvalidInput
 Names = Literal["plain", "reserved"]
 Schemas = Literal["brief", "full"]
 
-DEFAULT_TOOLS: Final = frozenset(("ump.recall", "ump.remember", "ump.revise", "ump.forget", "ump.list", "cal"))
+DEFAULT_TOOLS: Final = frozenset(
+    ("ump.recall", "ump.remember", "ump.revise", "ump.forget", "ump.list", "cal")
+)
 ALL: Final = "all"
 # Names of tools as a description has them.
 _RESERVED: Final = re.compile("|".join(re.escape(name) for name in OPERATIONS if "." in name))
@@ -43,7 +45,14 @@ class Offer:
         for word in self.tools:
             if word != ALL and not any(_means(word, each) for each in OPERATIONS.values()):
                 known = ", ".join(
-                    (ALL, "ump", "oms", "oams", "cal", *(each.plain_name for each in OPERATIONS.values()))
+                    (
+                        ALL,
+                        "ump",
+                        "oms",
+                        "oams",
+                        "cal",
+                        *(each.plain_name for each in OPERATIONS.values()),
+                    )
                 )
                 raise InvalidInput(f"tools: there is no {word[:40]!a}; there are {known}")
 
@@ -53,7 +62,10 @@ class Offer:
             return self
         check_field_names(dict(query), ("names", "tools", "schemas"), "the query")
         names, schemas = query.get("names", self.names), query.get("schemas", self.schemas)
-        for name, value, known in (("names", names, get_args(Names)), ("schemas", schemas, get_args(Schemas))):
+        for name, value, known in (
+            ("names", names, get_args(Names)),
+            ("schemas", schemas, get_args(Schemas)),
+        ):
             if value not in known:
                 raise InvalidInput(f"{name} must be one of {', '.join(known)}")
         words = tuple(word.strip() for word in query.get("tools", "").split(",") if word.strip())
@@ -74,7 +86,11 @@ class Offer:
 
     def spelt(self, text: str) -> str:
         """A text with the names of tools as they are listed."""
-        return text if self.names == "reserved" else _RESERVED.sub(lambda found: found[0].replace(".", "_"), text)
+        return (
+            text
+            if self.names == "reserved"
+            else _RESERVED.sub(lambda found: found[0].replace(".", "_"), text)
+        )
 
 
 def _means(word: str, each: Operation) -> bool:
@@ -89,7 +105,9 @@ def listed_tools(offer: Offer) -> tuple[types.Tool, ...]:
     wanted = (
         each
         for name, each in OPERATIONS.items()
-        if name in DEFAULT_TOOLS or ALL in offer.tools or any(_means(word, each) for word in offer.tools)
+        if name in DEFAULT_TOOLS
+        or ALL in offer.tools
+        or any(_means(word, each) for word in offer.tools)
     )
     return tuple(_listed(offer, each) for each in wanted)
 

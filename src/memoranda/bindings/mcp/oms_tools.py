@@ -12,12 +12,19 @@ from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ANSWERS
 from memoranda.standards.oms.registry import ERROR_CODES
-from memoranda.standards.oms.requests import AddressedSupersedeRequest, FindRequest, GetRequest, PutRequest
+from memoranda.standards.oms.requests import (
+    AddressedSupersedeRequest,
+    FindRequest,
+    GetRequest,
+    PutRequest,
+)
 
 PREFIX: Final = "oms."
 _get: Final = RowCall(row_named(ROWS, "grain_get"), GetRequest)
 _find: Final = RowCall(row_named(ROWS, "grain_search"), FindRequest)
-_OMS_CODE: Final = described(one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words.")
+_OMS_CODE: Final = described(
+    one_of(sorted(ERROR_CODES)), "What was wrong with the grain, in OMS's words."
+)
 
 
 def _put(service: Service, access: Access, asked: PutRequest) -> Answer:

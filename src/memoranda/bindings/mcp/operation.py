@@ -17,7 +17,15 @@ from typing import Any, Final
 import mcp_types as types
 
 from memoranda.bindings.operations.row import Plan, Row, plan_of
-from memoranda.encoding.shapes import TEXT, Schema, Shape, closed_object, described, parse_value, schema
+from memoranda.encoding.shapes import (
+    TEXT,
+    Schema,
+    Shape,
+    closed_object,
+    described,
+    parse_value,
+    schema,
+)
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.oams.answers import BRIEF_MEMORY
@@ -30,7 +38,11 @@ Answer = dict[str, Any]
 Call = Callable[[Service, Access, Any], Answer]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_BRIEF: Final[Mapping[str, Schema]] = {"Record": BRIEF_RECORD, "Grain": BRIEF_GRAIN, "OamsMemory": BRIEF_MEMORY}
+_BRIEF: Final[Mapping[str, Schema]] = {
+    "Record": BRIEF_RECORD,
+    "Grain": BRIEF_GRAIN,
+    "OamsMemory": BRIEF_MEMORY,
+}
 _ERROR: Final[dict[str, Schema]] = {
     "code": described(
         TEXT,
@@ -126,7 +138,10 @@ def brief(asks: type, *names: str) -> Schema:
 def result(answer: Schema, **error: Schema) -> Schema:
     """Return the schema of an answer or an error, which has these parts besides code and message."""
     found: Schema = _inlined(answer)
-    refused = described(closed_object("code message", **_ERROR, **error), "Instead of a result, when isError is set.")
+    refused = described(
+        closed_object("code message", **_ERROR, **error),
+        "Instead of a result, when isError is set.",
+    )
     return {
         "$schema": DIALECT,
         "type": "object",

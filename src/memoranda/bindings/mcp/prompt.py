@@ -22,8 +22,12 @@ PROMPT: Final = types.Prompt(
     title="Recall into this conversation",
     description="Puts the memories that matter for a query into the conversation, framed as untrusted reference data.",
     arguments=[
-        types.PromptArgument(name="query", description="What the conversation is about.", required=True),
-        types.PromptArgument(name="project", description="Memories of this project, and of none.", required=False),
+        types.PromptArgument(
+            name="query", description="What the conversation is about.", required=True
+        ),
+        types.PromptArgument(
+            name="project", description="Memories of this project, and of none.", required=False
+        ),
         types.PromptArgument(
             name="budget",
             description=f"The most characters the block may have, up to {MAX_BUDGET_CHARS}.",
@@ -33,7 +37,9 @@ PROMPT: Final = types.Prompt(
 )
 
 
-def rehydrate(service: Service, access: Access, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+def rehydrate(
+    service: Service, access: Access, arguments: Mapping[str, str] | None
+) -> types.GetPromptResult:
     """One user message that holds the block. Raises MemorandaError."""
     given = dict(arguments or {})
     known = [argument.name for argument in PROMPT.arguments or ()]
@@ -47,7 +53,8 @@ def rehydrate(service: Service, access: Access, arguments: Mapping[str, str] | N
     found = service.for_prompt(access, RehydrateRequest.parse(asked))
     content = types.TextContent(type="text", text=found.text or _NOTHING)
     return types.GetPromptResult(
-        description=f"Memories: {len(found.injected)}", messages=[types.PromptMessage(role="user", content=content)]
+        description=f"Memories: {len(found.injected)}",
+        messages=[types.PromptMessage(role="user", content=content)],
     )
 
 

@@ -55,7 +55,9 @@ def place_of(uri: str) -> Place:
     decoded = Place(project="" if project == NO_PROJECT else _decoded(project), id=_decoded(name))
     well_formed = all(is_name(part) for part in (decoded.project, decoded.id) if part)
     if not is_ours or not slash or "/" in name or not well_formed:
-        raise InvalidInput("uri must be ump://{project}/{id} or ump://{project}/, with both parts percent-encoded")
+        raise InvalidInput(
+            "uri must be ump://{project}/{id} or ump://{project}/, with both parts percent-encoded"
+        )
     return decoded
 
 
@@ -87,7 +89,8 @@ def listing(service: Service, access: Access, cursor: str | None) -> types.ListR
         raise InvalidInput("cursor is not one that this server gave")
     records, following = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
     return types.ListResourcesResult(
-        resources=[_resource(record) for record in records], next_cursor=None if following is None else str(following)
+        resources=[_resource(record) for record in records],
+        next_cursor=None if following is None else str(following),
     )
 
 
@@ -106,7 +109,8 @@ def read(service: Service, access: Access, uri: str) -> types.ReadResourceResult
 
 def _contents(found: list[tuple[str, Record]]) -> types.ReadResourceResult:
     contents: list[types.TextResourceContents | types.BlobResourceContents] = [
-        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_text(record)) for uri, record in found
+        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_text(record))
+        for uri, record in found
     ]
     return types.ReadResourceResult(contents=contents)
 
@@ -118,13 +122,16 @@ def _text(record: Record) -> str:
 
 def _resource(record: Record) -> types.Resource:
     place = place_of_record(record)
-    text = _UNPRINTABLE.sub(" ", neutralize_tags(record["body"]["text"][: _TITLE_CHARS * 2])).strip()
+    text = _UNPRINTABLE.sub(
+        " ", neutralize_tags(record["body"]["text"][: _TITLE_CHARS * 2])
+    ).strip()
     short = text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"
     return types.Resource(
         name=record["id"],
         title=short,
         uri=uri_of(place),
-        description=f"{record['kind']} memory" + (f" of {neutralize_tags(place.project)}" if place.project else ""),
+        description=f"{record['kind']} memory"
+        + (f" of {neutralize_tags(place.project)}" if place.project else ""),
         mime_type=MEDIA_TYPE,
         size=len(_text(record).encode()),
         annotations=types.Annotations(last_modified=record["time"].get("observed")),

@@ -132,7 +132,9 @@ async def _followed(
 
     async def tell() -> None:
         for seconds in itertools.count():
-            await ctx.session.report_progress(seconds, message=f"{operation.tool.title}: {seconds} s")
+            await ctx.session.report_progress(
+                seconds, message=f"{operation.tool.title}: {seconds} s"
+            )
             await anyio.sleep(1)
 
     def outcome() -> types.CallToolResult | MemorandaError:
@@ -154,7 +156,9 @@ async def _followed(
 class _Handlers:
     """The requests that are answered at once."""
 
-    def __init__(self, service: Service, access_of: AccessOf, offer_of: OfferOf, person: Access | None) -> None:
+    def __init__(
+        self, service: Service, access_of: AccessOf, offer_of: OfferOf, person: Access | None
+    ) -> None:
         self._service = service
         self._access_of = access_of
         self._offer_of = offer_of
@@ -181,7 +185,9 @@ class _Handlers:
             access = self._access_of(ctx)
             if self._person is not None and is_erasure(operation, params.arguments):
                 # The text is read with the agent's own rights.
-                record = await to_thread.run_sync(self._service.get, access, str((params.arguments or {}).get("id")))
+                record = await to_thread.run_sync(
+                    self._service.get, access, str((params.arguments or {}).get("id"))
+                )
                 question = await ask_person(ctx, params, record["body"]["text"])
                 if question is not None:
                     return question
@@ -223,10 +229,14 @@ class _Handlers:
     ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=listed_prompts(self._offer_of(ctx)))
 
-    async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, ctx: RequestContext, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         if params.name == cal_tools.CARD_NAME:
             return await answered(cal_tools.card, params.arguments)
         if params.name not in (prompt.NAME, prompt.PLAIN_NAME):
             names = ", ".join(each.name for each in listed_prompts(self._offer_of(ctx)))
             raise protocol_error(NotFound(f"no prompt {params.name[:64]!a}; there are {names}"))
-        return await answered(prompt.rehydrate, self._service, self._access_of(ctx), params.arguments)
+        return await answered(
+            prompt.rehydrate, self._service, self._access_of(ctx), params.arguments
+        )

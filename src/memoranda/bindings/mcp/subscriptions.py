@@ -15,7 +15,12 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
 
 from memoranda.bindings.mcp.answers import answered, protocol_error
 from memoranda.bindings.mcp.resources import Place, place_of
@@ -67,7 +72,9 @@ class Subscriptions:
         if "read" in self._access_of(ctx).verbs:
             await self._session(ctx)
 
-    async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(
+        self, ctx: RequestContext, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         place = _place(params.uri)
         session = await self._session(ctx)
         if len(session.wanted) >= URIS_LIMIT and params.uri not in session.wanted:
@@ -75,7 +82,9 @@ class Subscriptions:
         session.wanted[params.uri] = place
         return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(
+        self, ctx: RequestContext, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         session = await self._session(ctx)
         session.wanted.pop(params.uri, None)
         return types.EmptyResult()
@@ -122,7 +131,9 @@ class Subscriptions:
         """One stream: acknowledged first, then every change it asked for, until the client leaves."""
         asked = params.notifications.resource_subscriptions or []
         if len(asked) > URIS_LIMIT or len(self._streams) >= STREAMS_LIMIT or self._is_over:
-            raise protocol_error(RateLimited(f"at most {URIS_LIMIT} resources, on at most {STREAMS_LIMIT} streams"))
+            raise protocol_error(
+                RateLimited(f"at most {URIS_LIMIT} resources, on at most {STREAMS_LIMIT} streams")
+            )
         wanted = {uri: _place(uri) for uri in asked}
         # The SDK's handler does the framing and filtering; the bus is this caller's own, so that nothing which
         # another one may see can reach it.
@@ -148,7 +159,12 @@ class Subscriptions:
         return result
 
     async def _feed(
-        self, ctx: RequestContext, handler: ListenHandler, after: int, places: set[Place], deliver: Deliver
+        self,
+        ctx: RequestContext,
+        handler: ListenHandler,
+        after: int,
+        places: set[Place],
+        deliver: Deliver,
     ) -> None:
         await follow(self._service, lambda: self._renewed(ctx), after, lambda: places, deliver)
         # The credential does not hold any more.

@@ -25,7 +25,9 @@ def checked(arguments: Mapping[str, Any] | None) -> Arguments:
     try:
         text = json.dumps(dict(arguments or {}), ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
-        raise InvalidInput("the arguments hold a number or a nesting that JSON does not allow") from None
+        raise InvalidInput(
+            "the arguments hold a number or a nesting that JSON does not allow"
+        ) from None
     value = json_text.parse(text)
     assert isinstance(value, dict)
     return value
@@ -42,7 +44,12 @@ def failure(error: MemorandaError, *, tool: str = "") -> types.CallToolResult:
 
 
 def run(
-    called: Operation, service: Service, access: Access, arguments: Mapping[str, Any] | None, *, is_plain: bool = False
+    called: Operation,
+    service: Service,
+    access: Access,
+    arguments: Mapping[str, Any] | None,
+    *,
+    is_plain: bool = False,
 ) -> types.CallToolResult:
     """Call a tool, by its plain face if that is asked for. Raises MemorandaError."""
     with noticing() as noticed:
@@ -63,10 +70,14 @@ def _called(
             return types.CallToolResult(content=[types.TextContent(type="text", text=told)])
         return _result(told)
     answer = called.call(service, access, called.reads(arguments))
-    return _result(answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None)
+    return _result(
+        answer, cal_tools.text_of(answer) if cal_tools.is_tool(called.tool.name) else None
+    )
 
 
-def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
+def _result(
+    body: Answer, asked_for: str | None = None, *, is_error: bool = False
+) -> types.CallToolResult:
     """The text that was asked for, alone, so that a budget holds; else the answer as JSON.
 
     The text is for a model, so what memories say in it spells no tag of a frame; the structured answer is for programs,
@@ -79,7 +90,12 @@ def _result(body: Answer, asked_for: str | None = None, *, is_error: bool = Fals
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     each.tool.name: each
-    for each in (*ump_tools.OPERATIONS, *oams_tools.OPERATIONS, *oms_tools.OPERATIONS, *cal_tools.OPERATIONS)
+    for each in (
+        *ump_tools.OPERATIONS,
+        *oams_tools.OPERATIONS,
+        *oms_tools.OPERATIONS,
+        *cal_tools.OPERATIONS,
+    )
 }
 _PLAIN: Final[Mapping[str, Operation]] = {each.plain_name: each for each in OPERATIONS.values()}
 

@@ -43,7 +43,9 @@ def start(service: Service, access: Access) -> int:
     return service.feed_end(access, access.limits)
 
 
-async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, deliver: Deliver) -> None:
+async def follow(
+    service: Service, renew: Renew, after: int, wanted: Wanted, deliver: Deliver
+) -> None:
     """Deliver every change from `after` on, until cancelled or until the credential is refused."""
     rung = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -58,7 +60,9 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
         while True:
             rung.clear()
             try:
-                changed, after = await to_thread.run_sync(_read, service, renew, after, frozenset(wanted()))
+                changed, after = await to_thread.run_sync(
+                    _read, service, renew, after, frozenset(wanted())
+                )
             except StoreUnavailable as error:
                 # At the end there is nothing to try again.
                 if service.notifier.is_over:
@@ -74,7 +78,9 @@ async def follow(service: Service, renew: Renew, after: int, wanted: Wanted, del
         stop()
 
 
-def _read(service: Service, renew: Renew, after: int, wanted: frozenset[Place]) -> tuple[Changed, int]:
+def _read(
+    service: Service, renew: Renew, after: int, wanted: frozenset[Place]
+) -> tuple[Changed, int]:
     access = renew()
     places: set[Place] = set()
     listing = False

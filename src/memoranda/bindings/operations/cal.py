@@ -7,16 +7,34 @@ from typing import Any, Final
 from memoranda.bindings.operations.row import in_header, rows
 from memoranda.encoding.shapes import NAME, OBJECT, ref
 from memoranda.encoding.shapes import TEXT as STRING
-from memoranda.standards.cal.requests import OwnedExecuteRequest, PagedQuery, Query, TemplateRequest, TokenRequest
+from memoranda.standards.cal.requests import (
+    OwnedExecuteRequest,
+    PagedQuery,
+    Query,
+    TemplateRequest,
+    TokenRequest,
+)
 
 JSON_FORM: Final = "application/json+cal"
 TEXT: Final = "text/cal"
 EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
 EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | LIMIT 5 AS markdown'
-EXAMPLE_ASSEMBLE: Final = 'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
-_EXAMPLE: Final[dict[str, Any]] = {"query": EXAMPLE_QUERY, "params": {"least": 0.5}, "namespace": "kitchen"}
-_EXAMPLE_FORM: Final = {"cal_version": 1, "statement": "recall", "grain_type": "beliefs", "about": "ada", "recent": 5}
+EXAMPLE_ASSEMBLE: Final = (
+    'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
+)
+_EXAMPLE: Final[dict[str, Any]] = {
+    "query": EXAMPLE_QUERY,
+    "params": {"least": 0.5},
+    "namespace": "kitchen",
+}
+_EXAMPLE_FORM: Final = {
+    "cal_version": 1,
+    "statement": "recall",
+    "grain_type": "beliefs",
+    "about": "ada",
+    "recent": 5,
+}
 _BODIES: Final[dict[str, Any]] = {
     TEXT: {"schema": STRING, "example": 'RECALL beliefs ABOUT "ada" RECENT 5'},
     JSON_FORM: {"schema": OBJECT, "example": _EXAMPLE_FORM},
@@ -26,10 +44,15 @@ STREAM: Final[dict[str, Any]] = {
         "schema": STRING,
         "example": 'event: chunk\ndata: {"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n\n',
     },
-    LINES: {"schema": STRING, "example": '{"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n'},
+    LINES: {
+        "schema": STRING,
+        "example": '{"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n',
+    },
 }
 TOKEN: Final = in_header(
-    "X-CAL-Token", NAME, "A capability token of CAL (section 18), which narrows what the credential may do."
+    "X-CAL-Token",
+    NAME,
+    "A capability token of CAL (section 18), which narrows what the credential may do.",
 )
 
 row: Final = rows("cal")
@@ -118,7 +141,10 @@ OPERATIONS: Final = (
         verb="stream",
         is_in_url=True,
         parameters=(TOKEN,),
-        takes={TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE}, JSON_FORM: {"schema": OBJECT}},
+        takes={
+            TEXT: {"schema": STRING, "example": EXAMPLE_ASSEMBLE},
+            JSON_FORM: {"schema": OBJECT},
+        },
         gives=STREAM,
     ),
 )

@@ -27,9 +27,16 @@ EXAMPLE_MEMORY: Final[dict[str, Any]] = {
     "metadata": {"confidence": 0.9, "language": "en"},
     "source_id": "transcript:call-7:93",
 }
-_WHOLE: Final[dict[str, Any]] = {"key": EXAMPLE_KEY, "namespace": EXAMPLE_NAMESPACE, **EXAMPLE_MEMORY}
+_WHOLE: Final[dict[str, Any]] = {
+    "key": EXAMPLE_KEY,
+    "namespace": EXAMPLE_NAMESPACE,
+    **EXAMPLE_MEMORY,
+}
 _ETAG: Final = {"ETag": {"description": "The version of the memory.", "schema": TEXT}}
-_WARNING: Final = {"description": "What is odd about the memory, which was stored all the same.", "schema": TEXT}
+_WARNING: Final = {
+    "description": "What is odd about the memory, which was stored all the same.",
+    "schema": TEXT,
+}
 _IF_MATCH: Final = in_header(
     "If-Match",
     {"type": "string", "minLength": 1, "maxLength": MAX_ETAG_CHARS},
@@ -57,11 +64,23 @@ OPERATIONS: Final = (
         request="value",
         conditions={"if_match": "If-Match", "if_absent": "If-None-Match"},
         body="OamsSent",
-        parameters=(_IF_MATCH, in_header("If-None-Match", {"const": "*"}, "Only if there is no such memory yet.")),
+        parameters=(
+            _IF_MATCH,
+            in_header("If-None-Match", {"const": "*"}, "Only if there is no such memory yet."),
+        ),
         success=(200, 201),
         headers={**_ETAG, "X-OAMS-Warning": _WARNING},
     ),
-    row("GET", _MEMORY, "oams_get", "One memory by its key", "OamsMemory", GetRequest, verb="get", headers=_ETAG),
+    row(
+        "GET",
+        _MEMORY,
+        "oams_get",
+        "One memory by its key",
+        "OamsMemory",
+        GetRequest,
+        verb="get",
+        headers=_ETAG,
+    ),
     row(
         "DELETE",
         _MEMORY,
@@ -112,7 +131,12 @@ OPERATIONS: Final = (
         "BATCH_STORE: write many memories, all or none (OAMS §3)",
         "OamsMemories",
         BatchRequest,
-        {"memories": [_WHOLE, {**_WHOLE, "key": "drinks/evening", "value": "Ada drinks water in the evening."}]},
+        {
+            "memories": [
+                _WHOLE,
+                {**_WHOLE, "key": "drinks/evening", "value": "Ada drinks water in the evening."},
+            ]
+        },
         verb="batch_store",
         fields={"values": "memories"},
         body="OamsBatch",

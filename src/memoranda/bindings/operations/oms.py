@@ -43,7 +43,11 @@ OPERATIONS: Final = (
         body="PutRequest",
         takes=_BYTES,
         example=EXAMPLE_GRAIN,
-        parameters=(in_query("owner", NAME, "Whose, for a credential that reaches several; by default its own."),),
+        parameters=(
+            in_query(
+                "owner", NAME, "Whose, for a credential that reaches several; by default its own."
+            ),
+        ),
     ),
     row(
         "GET",
@@ -83,7 +87,13 @@ OPERATIONS: Final = (
         "Grains by structure, in the order written, or by words, best first (OMS §28)",
         "FindAnswer",
         OwnedFindRequest,
-        {"subject": "ada", "relation": "prefers", "namespace": "kitchen", "type": "belief", "limit": 10},
+        {
+            "subject": "ada",
+            "relation": "prefers",
+            "namespace": "kitchen",
+            "type": "belief",
+            "limit": 10,
+        },
         verb="",
     ),
     row(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.bindings.operations.row import Row, in_header, rows
+from memoranda.bindings.operations.row import in_header, rows
+from memoranda.bindings.operations.workspace import file_rows
 from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.proposals import Revision
@@ -18,9 +19,7 @@ from memoranda.standards.openwop.requests import (
     FireRequest,
     FollowRequest,
     ForgetRequest,
-    GetFileRequest,
     ListCommitmentsRequest,
-    ListFilesRequest,
     ListProposalsRequest,
     ListRunsRequest,
     ProposeRequest,
@@ -35,19 +34,20 @@ from memoranda.standards.openwop.requests import (
     WatchRequest,
 )
 from memoranda.standards.openwop.runs import ForkRequest
-from memoranda.standards.openwop.workspace import WorkspaceDraft
 
 EXAMPLE_REF: Final = "agents/research"
-EXAMPLE_ENTRY: Final[dict[str, Any]] = {"content": "The customer asks for invoices by mail.", "tags": ["subject:acme"]}
+EXAMPLE_ENTRY: Final[dict[str, Any]] = {
+    "content": "The customer asks for invoices by mail.",
+    "tags": ["subject:acme"],
+}
 EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
     "kind": "automation",
     "title": "Report every Monday",
     "artifact": {"workflowId": "acme.report", "schedule": {"cron": "0 9 * * 1"}},
 }
-_IF_MATCH: Final = in_header("If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.')
-_IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
-_ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
-_LAST_EVENT: Final = in_header("Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves.")
+_LAST_EVENT: Final = in_header(
+    "Last-Event-ID", COUNT, "As `lastSequence`; what browsers send by themselves."
+)
 _ENTRIES, _ENTRY = "/v1/memory/{ref}", "/v1/memory/{ref}/{id}"
 _COMMITMENTS, _SCHEDULES = "/v1/host/commitments", "/v1/host/schedules"
 _RUN, _HOST_RUNS, _HOST_RUN = "/v1/runs/{run_id}", "/v1/host/runs", "/v1/host/runs/{run_id}"
@@ -57,61 +57,9 @@ _ARTIFACTS: Final = "/v1/host/artifacts"
 _REF: Final = {"memoryRef": EXAMPLE_REF}
 _REF_OF: Final = {"ref": "memory_ref"}
 _ENTRY_ID: Final = {"entry_id": "id"}
-_NO_ENTRY, _NO_FILE = "no such entry", "no such workspace file"
+_NO_ENTRY: Final = "no such entry"
 
 row: Final = rows("openwop")
-
-
-def _files(path: str, name: str, summary: str) -> tuple[Row, ...]:
-    """Return the rows about workspace files: those of the host, or the same in a run."""
-    one = path + "/{path}"
-    return (
-        row(
-            "GET",
-            path,
-            f"{name}_files",
-            f"{summary}, without their content",
-            "OpenwopFiles",
-            ListFilesRequest,
-            {"prefix": "notes/"},
-            verb="files",
-            under="files",
-        ),
-        row(
-            "GET",
-            one,
-            f"{name}_file",
-            "A workspace file, as it is or as it was",
-            "OpenwopFile",
-            GetFileRequest,
-            verb="file",
-            headers=_ETAG,
-        ),
-        row(
-            "PUT",
-            one,
-            f"{name}_write_file",
-            "Write the next version of a workspace file",
-            "OpenwopFile",
-            WorkspaceDraft,
-            {"content": "# Plan\n"},
-            verb="write_file",
-            conditions={"if_match": "If-Match", "if_none_match": "If-None-Match"},
-            parameters=(_IF_MATCH, _IF_NONE_MATCH),
-            headers=_ETAG,
-        ),
-        row(
-            "DELETE",
-            one,
-            f"{name}_remove_file",
-            "Take a workspace file away, with its versions",
-            verb="remove_file",
-            conditions={"if_match": "If-Match"},
-            missing=_NO_FILE,
-            parameters=(_IF_MATCH,),
-            success=(204,),
-        ),
-    )
 
 
 OPERATIONS: Final = (
@@ -140,7 +88,14 @@ OPERATIONS: Final = (
         success=(201,),
     ),
     row(
-        "GET", _ENTRY, "openwop_get", "One entry", "OpenwopEntry", verb="get_entry", fields=_ENTRY_ID, missing=_NO_ENTRY
+        "GET",
+        _ENTRY,
+        "openwop_get",
+        "One entry",
+        "OpenwopEntry",
+        verb="get_entry",
+        fields=_ENTRY_ID,
+        missing=_NO_ENTRY,
     ),
     row(
         "PUT",
@@ -197,9 +152,11 @@ OPERATIONS: Final = (
         "OpenwopInventory",
         verb="agents",
     ),
-    *_files("/v1/host/workspace/files", "openwop", "Workspace files"),
-    *_files(
-        "/v1/host/runs/{run_id}/workspace/files", "openwop_run", "In a run: workspace files as they were when it began"
+    *file_rows("/v1/host/workspace/files", "openwop", "Workspace files"),
+    *file_rows(
+        "/v1/host/runs/{run_id}/workspace/files",
+        "openwop_run",
+        "In a run: workspace files as they were when it began",
     ),
     row(
         "GET",
@@ -315,7 +272,14 @@ OPERATIONS: Final = (
         {"act": "consolidation", "memoryRef": EXAMPLE_REF},
         verb="",
     ),
-    row("GET", _RUN, "openwop_run", "A run, with the memories that its variables name", "OpenwopRun", verb="snapshot"),
+    row(
+        "GET",
+        _RUN,
+        "openwop_run",
+        "A run, with the memories that its variables name",
+        "OpenwopRun",
+        verb="snapshot",
+    ),
     row(
         "POST",
         f"{_RUN}:fork",
@@ -344,7 +308,10 @@ OPERATIONS: Final = (
         "Begin a host's run: what it reads is the store as it is now, and its own writes",
         "OpenwopStarted",
         BeginRunRequest,
-        {"workflowId": "acme.support", "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF}},
+        {
+            "workflowId": "acme.support",
+            "agent": {"agentId": "acme.support.helper", "memoryRef": EXAMPLE_REF},
+        },
         verb="begin_run",
         success=(201,),
     ),
@@ -355,7 +322,11 @@ OPERATIONS: Final = (
         "Append to the log of a run what is not recorded by itself",
         "OpenwopEvent",
         EmitEventRequest,
-        {"type": "agent.toolCalled", "payload": {"toolName": "search", "argumentNames": ["query"]}, "nodeId": "n1"},
+        {
+            "type": "agent.toolCalled",
+            "payload": {"toolName": "search", "argumentNames": ["query"]},
+            "nodeId": "n1",
+        },
         verb="emit",
         success=(201,),
     ),
@@ -478,7 +449,14 @@ OPERATIONS: Final = (
         verb="revise_proposal",
         request="revision",
     ),
-    row("DELETE", _ONE, "openwop_archive", "Put a proposal away", "OpenwopProposal", verb="archive_proposal"),
+    row(
+        "DELETE",
+        _ONE,
+        "openwop_archive",
+        "Put a proposal away",
+        "OpenwopProposal",
+        verb="archive_proposal",
+    ),
     row(
         "POST",
         f"{_ONE}/approve",
@@ -523,7 +501,11 @@ OPERATIONS: Final = (
         "Post events to a URL from now on, signed; the secret is told here and never again",
         "OpenwopRegisteredWebhook",
         RegisterWebhookRequest,
-        {"url": "https://hooks.example/openwop", "events": ["commitment.fired"], "tenantId": "acme"},
+        {
+            "url": "https://hooks.example/openwop",
+            "events": ["commitment.fired"],
+            "tenantId": "acme",
+        },
         verb="register_webhook",
         success=(201,),
     ),
@@ -557,7 +539,10 @@ OPERATIONS: Final = (
         verb="events",
         fields={"after": "last_sequence"},
         parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopEvents")}},
+        gives={
+            "text/event-stream": {"schema": TEXT},
+            "application/json": {"schema": ref("OpenwopEvents")},
+        },
     ),
     row(
         "GET",
@@ -569,6 +554,9 @@ OPERATIONS: Final = (
         verb="all_events",
         fields={"after": "last_sequence"},
         parameters=(_LAST_EVENT,),
-        gives={"text/event-stream": {"schema": TEXT}, "application/json": {"schema": ref("OpenwopAllEvents")}},
+        gives={
+            "text/event-stream": {"schema": TEXT},
+            "application/json": {"schema": ref("OpenwopAllEvents")},
+        },
     ),
 )

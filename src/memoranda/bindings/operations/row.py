@@ -114,7 +114,13 @@ def rows(standard: str) -> Callable[..., Row]:
         example: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Row:
-        stated: dict[str, Any] = {"name": name, "summary": summary, "answer": answer, "asks": asks, **more}
+        stated: dict[str, Any] = {
+            "name": name,
+            "summary": summary,
+            "answer": answer,
+            "asks": asks,
+            **more,
+        }
         return Row(table=standard, method=method, path=path, example=example or {}, **stated)
 
     return row
@@ -127,7 +133,9 @@ def table_of(standard: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def function_of(standard: str, verb: str) -> tuple[Callable[..., Any], tuple[inspect.Parameter, ...]]:
+def function_of(
+    standard: str, verb: str
+) -> tuple[Callable[..., Any], tuple[inspect.Parameter, ...]]:
     """Return the function behind a verb, and the parameters that its callers give."""
     entry = inspect.getattr_static(table_of(standard), verb)
     parameters = inspect.signature(entry.function).parameters.values()

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoranda.bindings.operations.row import rows
-from memoranda.standards.ump.extensions import IdsRequest, ImportPartRequest, PageRequest, PruneRequest, RulesRequest
+from memoranda.standards.ump.extensions import (
+    IdsRequest,
+    ImportPartRequest,
+    PageRequest,
+    PruneRequest,
+    RulesRequest,
+)
 from memoranda.standards.ump.requests import (
     AuditRequest,
     AuditVerifyRequest,
@@ -29,7 +35,11 @@ from memoranda.standards.ump.requests import (
 
 EXAMPLE_ID: Final = "urn:ump:brli3hjr63twg6fgm2xyttwxprk4my7wfzbwcax5lfpy2drzkcpq"
 EXAMPLE_OWNER: Final = "did:key:z6MkvDqGT54cXesYGvABpF1UapVNwjCqRcafi4Px6Thv5T3Z"
-_DRAFT: Final = {"kind": "procedural", "body": {"text": "run pnpm gate before handoff"}, "scope": {"project": "p"}}
+_DRAFT: Final = {
+    "kind": "procedural",
+    "body": {"text": "run pnpm gate before handoff"},
+    "scope": {"project": "p"},
+}
 _RECALL: Final = {"query": "gate handoff", "scope": {"owner": EXAMPLE_OWNER, "project": "p"}}
 _PUBLIC: Final[dict[str, Any]] = {"is_public": True, "is_quick": True}
 # The verbs call a memory's id a name, because its beginning will do.
@@ -50,7 +60,15 @@ OPERATIONS: Final = (
         verb="capabilities",
         **_PUBLIC,
     ),
-    row("GET", "/.well-known/ump.json", "manifest", "Discovery (UMP §4.3)", "Manifest", verb="manifest", **_PUBLIC),
+    row(
+        "GET",
+        "/.well-known/ump.json",
+        "manifest",
+        "Discovery (UMP §4.3)",
+        "Manifest",
+        verb="manifest",
+        **_PUBLIC,
+    ),
     row(
         "POST",
         "/ump/remember",
@@ -144,7 +162,10 @@ OPERATIONS: Final = (
         "Write a successor (UMP §3.5)",
         "ReviseAnswer",
         ReviseRequest,
-        {"id": EXAMPLE_ID, "patch": {"body": {"text": "run pnpm gate and the type check before handoff"}}},
+        {
+            "id": EXAMPLE_ID,
+            "patch": {"body": {"text": "run pnpm gate and the type check before handoff"}},
+        },
         verb="revise",
         request="request",
     ),
@@ -255,7 +276,12 @@ OPERATIONS: Final = (
         verb="undo_last",
     ),
     row(
-        "GET", "/ump/rules", "rules", "What the owner asks for beyond what the server does", "RulesAnswer", verb="rules"
+        "GET",
+        "/ump/rules",
+        "rules",
+        "What the owner asks for beyond what the server does",
+        "RulesAnswer",
+        verb="rules",
     ),
     row(
         "PUT",
@@ -346,7 +372,10 @@ OPERATIONS: Final = (
         "Import one part of a longer import, in any standard's form; all parts can be undone together",
         "ImportPartAnswer",
         ImportPartRequest,
-        {"items": [{"form": "ump", "value": {"kind": "semantic", "body": {"text": "use pnpm"}}}], "what": "notes.csv"},
+        {
+            "items": [{"form": "ump", "value": {"kind": "semantic", "body": {"text": "use pnpm"}}}],
+            "what": "notes.csv",
+        },
         verb="import_part",
         fields={"label": "what", "name": "id", "into": "namespace", "is_dry": "dry_run"},
     ),

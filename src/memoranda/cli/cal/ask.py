@@ -33,17 +33,25 @@ class QueryOptions:
 
     param: Annotated[
         tuple[str, ...],
-        Parameter(name="--param", help="A parameter, NAME=VALUE; a value that is not JSON is text. Can be repeated."),
+        Parameter(
+            name="--param",
+            help="A parameter, NAME=VALUE; a value that is not JSON is text. Can be repeated.",
+        ),
     ] = ()
-    namespace: Annotated[str | None, Parameter(name=PLACE_NAMES, help="The namespace to query (default: shared).")] = (
+    namespace: Annotated[
+        str | None, Parameter(name=PLACE_NAMES, help="The namespace to query (default: shared).")
+    ] = None
+    user: Annotated[
+        str | None,
+        Parameter(help="The user that MY stands for and that adds grains (default: the owner)."),
+    ] = None
+    cursor: Annotated[str | None, Parameter(help="The cursor that the previous page printed.")] = (
         None
     )
-    user: Annotated[
-        str | None, Parameter(help="The user that MY stands for and that adds grains (default: the owner).")
-    ] = None
-    cursor: Annotated[str | None, Parameter(help="The cursor that the previous page printed.")] = None
     strict: Annotated[bool, Parameter(help="Accept only what the specification allows.")] = False
-    yes: Annotated[bool, Parameter(help="Run ADD, SUPERSEDE or REVERT without confirmation.")] = False
+    yes: Annotated[bool, Parameter(help="Run ADD, SUPERSEDE or REVERT without confirmation.")] = (
+        False
+    )
 
     def params(self) -> dict[str, object]:
         """Return the parameters by name. Raises QueryError for a name that occurs twice."""
@@ -51,7 +59,9 @@ class QueryOptions:
         for text in self.param:
             name, value = parse_parameter(text, "--param")
             if name in params:
-                raise QueryError(f"${name} is given twice.", cal_code="CAL-E009", suggestion="Give each once.")
+                raise QueryError(
+                    f"${name} is given twice.", cal_code="CAL-E009", suggestion="Give each once."
+                )
             params[name] = value
         return params
 
@@ -73,7 +83,11 @@ def parse_parameter(text: str, option: str) -> tuple[str, object]:
 
 
 def ask(
-    memoranda: Memoranda, run: Run, query: Query, options: QueryOptions, params: Mapping[str, object]
+    memoranda: Memoranda,
+    run: Run,
+    query: Query,
+    options: QueryOptions,
+    params: Mapping[str, object],
 ) -> dict[str, Any] | None:
     """Run a query and print the answer, or the error; return None if there is no answer."""
     try:
@@ -96,10 +110,17 @@ def _suggest_namespaces(
 ) -> None:
     """Name the namespaces with matches, after a query without a namespace or a result."""
     matches = elsewhere(
-        memoranda.service.context, memoranda.access, query, envelope, params=params, namespace=options.namespace
+        memoranda.service.context,
+        memoranda.access,
+        query,
+        envelope,
+        params=params,
+        namespace=options.namespace,
     )
     if matches:
-        counts = ", ".join(f"{count} in {one_line(namespace)}" for namespace, count in matches.items())
+        counts = ", ".join(
+            f"{count} in {one_line(namespace)}" for namespace, count in matches.items()
+        )
         note(f"no matches in shared; {counts}; use --namespace {one_line(next(iter(matches)))}")
 
 

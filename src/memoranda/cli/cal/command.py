@@ -23,22 +23,35 @@ NO_QUERY = "no query given: write it after the command, or pipe it in"
 
 
 def cal(
-    query: Annotated[str | None, Parameter(name="QUERY", help="The query; - reads standard input.")] = None,
+    query: Annotated[
+        str | None, Parameter(name="QUERY", help="The query; - reads standard input.")
+    ] = None,
     /,
     *,
     file: Annotated[
-        str | None, Parameter(name=("--file", "-f"), help="Read the query from a file; - for standard input.")
+        str | None,
+        Parameter(name=("--file", "-f"), help="Read the query from a file; - for standard input."),
     ] = None,
     options: QueryOptions = NO_OPTIONS,
-    check: Annotated[bool, Parameter(help="Only check the syntax. Exit code 1 if it is wrong.")] = False,
-    streamed: Annotated[
-        bool, Parameter(name="--stream", help="Print an ASSEMBLE while it runs; with --json, one event a line.")
+    check: Annotated[
+        bool, Parameter(help="Only check the syntax. Exit code 1 if it is wrong.")
     ] = False,
-    card: Annotated[bool, Parameter(help="Print a summary of the language, for a model that writes queries.")] = False,
+    streamed: Annotated[
+        bool,
+        Parameter(
+            name="--stream", help="Print an ASSEMBLE while it runs; with --json, one event a line."
+        ),
+    ] = False,
+    card: Annotated[
+        bool, Parameter(help="Print a summary of the language, for a model that writes queries.")
+    ] = False,
     remove_template: Annotated[
-        str | None, Parameter(help="Remove the template of this name, which DEFINE TEMPLATE stored.")
+        str | None,
+        Parameter(help="Remove the template of this name, which DEFINE TEMPLATE stored."),
     ] = None,
-    no_history: Annotated[bool, Parameter(help="At the prompt, store no history of queries.")] = False,
+    no_history: Annotated[
+        bool, Parameter(help="At the prompt, store no history of queries.")
+    ] = False,
     run: GivenRun,
 ) -> int:
     """Run a query in CAL, the query language. Without a query, at a terminal, open a prompt.

@@ -98,7 +98,9 @@ class Prompt:
             return find_completions(text, self.params)
         command, space, word = text.partition(" ")
         if not space:
-            return command, [f"\\{name}" for name in (*self._commands, "q") if f"\\{name}".startswith(command)]
+            return command, [
+                f"\\{name}" for name in (*self._commands, "q") if f"\\{name}".startswith(command)
+            ]
         names = (*FORMATS, "off") if command == "\\f" else ()
         return word, [name for name in names if name.startswith(word)]
 
@@ -114,7 +116,9 @@ class Prompt:
         command(argument.strip())
 
     def _ask(self, text: str, cursor: str | None = None) -> None:
-        envelope = ask(self.memoranda, self.run, text, replace(self.options, cursor=cursor), self.params)
+        envelope = ask(
+            self.memoranda, self.run, text, replace(self.options, cursor=cursor), self.params
+        )
         following = envelope.get("next_cursor") if envelope is not None else None
         self.following = None if following is None else (text, following)
         if self.following is not None:
@@ -151,7 +155,9 @@ class Prompt:
 
     def _set_format(self, name: str) -> None:
         if name and name not in (*FORMATS, "off"):
-            raise InvalidInput(f"\\f: there is no format {name!r}; there are {', '.join(FORMATS)}, and off")
+            raise InvalidInput(
+                f"\\f: there is no format {name!r}; there are {', '.join(FORMATS)}, and off"
+            )
         if name:
             self.format = None if name == "off" else name
         line(f"RECALL is written as {self.format or 'lines'}")

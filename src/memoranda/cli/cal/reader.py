@@ -23,7 +23,9 @@ HISTORY_LIMIT = 1_000
 Complete = Callable[[str], tuple[str, Iterable[str]]]
 
 
-def make_reader(history: Path | None, complete: Complete, is_complete: Callable[[str], bool]) -> Callable[[], str]:
+def make_reader(
+    history: Path | None, complete: Complete, is_complete: Callable[[str], bool]
+) -> Callable[[], str]:
     """Return a function that reads one input. It raises KeyboardInterrupt for Ctrl+C and EOFError for Ctrl+D."""
     session: PromptSession[str] = PromptSession(
         "cal> ",
@@ -44,7 +46,10 @@ def _key_bindings(is_complete: Callable[[str], bool]) -> KeyBindings:
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+        if (
+            buffer.complete_state is not None
+            and buffer.complete_state.current_completion is not None
+        ):
             buffer.complete_state = None
         elif is_complete(buffer.text):
             buffer.validate_and_handle()
@@ -64,7 +69,11 @@ class _QueryCompleter(Completer):
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002
+    ) -> Iterator[Completion]:
         word, completions = self._complete(document.text_before_cursor)
         for completion in completions:
             yield Completion(completion, start_position=-len(word))

@@ -67,7 +67,9 @@ def _show_plain(envelope: Document) -> None:
         if name in envelope:
             show_part(envelope)
             return
-    line(_tree({name: value for name, value in envelope.items() if name not in ("_cal", "warnings")}))
+    line(
+        _tree({name: value for name, value in envelope.items() if name not in ("_cal", "warnings")})
+    )
 
 
 # --- grains, values, rows ------------------------------------------------------------------------------------
@@ -79,7 +81,9 @@ def _results(envelope: Document) -> None:
         note("no matches")
     elif "fields" in results[0]:
         columns = list(dict.fromkeys(name for row in results for name in row["fields"]))
-        rows = [[*(_cell(row["fields"].get(name)) for name in columns), _hash(row)] for row in results]
+        rows = [
+            [*(_cell(row["fields"].get(name)) for name in columns), _hash(row)] for row in results
+        ]
         table((*columns, "hash"), rows, when_empty="no matches")
     else:
         for result in results:
@@ -129,13 +133,18 @@ def _versions(envelope: Document) -> None:
     for version in envelope["versions"]:
         head = f"{version['version']}  {format_instant(version['created_at'])}"
         state = "  current" if version["current"] else ""
-        line(f"{head}  {_summary(version['grain'], version['content_address'])}  {_hash(version)}{state}")
+        line(
+            f"{head}  {_summary(version['grain'], version['content_address'])}  {_hash(version)}{state}"
+        )
         if version["reason"]:
             line(f"    reason: {one_line(version['reason'])}", "dim")
 
 
 def _changes(envelope: Document) -> None:
-    rows = [(change["field"], _cell(change["from"]), _cell(change["to"])) for change in envelope["changes"]]
+    rows = [
+        (change["field"], _cell(change["from"]), _cell(change["to"]))
+        for change in envelope["changes"]
+    ]
     table(("field", "from", "to"), rows, when_empty="nothing changed")
 
 

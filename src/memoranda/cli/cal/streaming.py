@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
 
 
-def stream(memoranda: Memoranda, run: Run, query: Query, options: QueryOptions, params: Mapping[str, object]) -> int:
+def stream(
+    memoranda: Memoranda,
+    run: Run,
+    query: Query,
+    options: QueryOptions,
+    params: Mapping[str, object],
+) -> int:
     """Print the text in chunks, or with --json the events as NDJSON; return the exit code."""
     code, last_character = 0, "\n"
-    with closing(memoranda.cal.stream(query, params=params, strict=options.strict, **options.scope())) as events:
+    with closing(
+        memoranda.cal.stream(query, params=params, strict=options.strict, **options.scope())
+    ) as events:
         for event in events:
             kind = event["type"]
             if kind == "error" and event["fatal"]:

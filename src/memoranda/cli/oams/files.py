@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 
 
 def validate(
-    *sources: Annotated[str, Parameter(name="FILE", help="Bundles, JSONL or Markdown files; - for standard input.")],
+    *sources: Annotated[
+        str, Parameter(name="FILE", help="Bundles, JSONL or Markdown files; - for standard input.")
+    ],
     run: GivenRun,
 ) -> int:
     """Check every memory in files, and each bundle against its manifest. Exit code 1 if anything is wrong."""
     if not sources and sys.stdin.isatty():
         raise InvalidInput("no file given: name bundles or files, or pipe one in")
     with progress_steps("checking the bundle", "checking the memories") as (checking, done):
-        verdicts = [oams.validate(source, checking=checking, progress=done) for source in sources or ("-",)]
+        verdicts = [
+            oams.validate(source, checking=checking, progress=done) for source in sources or ("-",)
+        ]
     is_ok = not any(verdict.report.refused for verdict in verdicts)
 
     def show() -> None:

@@ -32,7 +32,9 @@ class FileStore:
         """Return a namespace of the file: by its name, by its scope if only one owner has it, or the only one."""
         if name is None:
             return oams_file.only_namespace(self._store)
-        candidates = [namespace for namespace in self._store.namespaces if namespace.partition(":")[2] == name]
+        candidates = [
+            namespace for namespace in self._store.namespaces if namespace.partition(":")[2] == name
+        ]
         return parse_namespace(candidates[0] if len(candidates) == 1 else name)
 
     def recall(self, request: RecallRequest) -> list[Memory]:

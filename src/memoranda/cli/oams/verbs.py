@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
 NamespaceName = Annotated[
     str | None,
-    Parameter(name=PLACE_NAMES, help="The namespace, or your own namespace of this scope (default: your default)."),
+    Parameter(
+        name=PLACE_NAMES,
+        help="The namespace, or your own namespace of this scope (default: your default).",
+    ),
 ]
 NamespaceInStore = Annotated[
     str | None,
@@ -33,17 +36,29 @@ NamespaceInStore = Annotated[
 ]
 NamespaceNames = Annotated[
     tuple[str, ...],
-    Parameter(name=PLACE_NAMES, help="A namespace, or your own namespace of this scope; can be repeated."),
+    Parameter(
+        name=PLACE_NAMES, help="A namespace, or your own namespace of this scope; can be repeated."
+    ),
 ]
-JsonlFile = Annotated[Path | None, Parameter(name="--file", help="Read this JSONL file instead of the store.")]
-Tags = Annotated[tuple[str, ...], Parameter(name="--tag", help="Only with this tag; can be repeated, all must match.")]
-IfMatch = Annotated[str | None, Parameter(help="Only if the stored version has this etag, which `get --json` shows.")]
+JsonlFile = Annotated[
+    Path | None, Parameter(name="--file", help="Read this JSONL file instead of the store.")
+]
+Tags = Annotated[
+    tuple[str, ...],
+    Parameter(name="--tag", help="Only with this tag; can be repeated, all must match."),
+]
+IfMatch = Annotated[
+    str | None,
+    Parameter(help="Only if the stored version has this etag, which `get --json` shows."),
+]
 # Characters of a value in a row of the list.
 _VALUE_CHARS = 200
 
 
 def recall(
-    query: Annotated[str, Parameter(help="The question; an empty text returns the newest memories.")],
+    query: Annotated[
+        str, Parameter(help="The question; an empty text returns the newest memories.")
+    ],
     /,
     *,
     file: JsonlFile = None,
@@ -51,22 +66,30 @@ def recall(
     k: Annotated[int, Parameter(name=("-k", "--limit"), help="Results at most (default 8).")] = 8,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
-    until: Annotated[str | None, Parameter(help="Only updated before: a date, or RFC 3339.")] = None,
+    until: Annotated[
+        str | None, Parameter(help="Only updated before: a date, or RFC 3339.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Find the best memories for a question, from one namespace or several of one owner."""
-    conditions = without_none(tags=list(tag) or None, since=complete_date(since), until=complete_date(until))
+    conditions = without_none(
+        tags=list(tag) or None, since=complete_date(since), until=complete_date(until)
+    )
 
     def request(namespaces: Sequence[Namespace]) -> RecallRequest:
         names = [str(item) for item in namespaces]
-        return RecallRequest.parse({"query": query, "k": k, **conditions, **without_none(namespaces=names or None)})
+        return RecallRequest.parse(
+            {"query": query, "k": k, **conditions, **without_none(namespaces=names or None)}
+        )
 
     if file is not None:
         with _open_file(file) as store:
             memories = store.recall(request([store.namespace(name) for name in namespace]))
     else:
         with run.open() as memoranda:
-            memories = memoranda.oams.verbs.recall(request([memoranda.oams.namespace(name) for name in namespace]))
+            memories = memoranda.oams.verbs.recall(
+                request([memoranda.oams.namespace(name) for name in namespace])
+            )
     run.answer({"memories": memories}, lambda: _show_results(memories))
 
 
@@ -77,7 +100,9 @@ def list_memories(
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
     limit: Annotated[int, Parameter(help="Results per page (default 50).")] = 50,
-    cursor: Annotated[str | None, Parameter(help="The cursor that the previous page printed.")] = None,
+    cursor: Annotated[
+        str | None, Parameter(help="The cursor that the previous page printed.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """List the memories of a namespace, last updated first."""
@@ -105,7 +130,9 @@ def list_memories(
         note(f"there are more; raise --limit, or continue with --cursor {following}")
 
 
-def get(key: Key, /, *, file: JsonlFile = None, namespace: NamespaceInStore = None, run: GivenRun) -> None:
+def get(
+    key: Key, /, *, file: JsonlFile = None, namespace: NamespaceInStore = None, run: GivenRun
+) -> None:
     """Show one memory."""
     document: dict[str, object] = {}
     if file is not None:
@@ -128,21 +155,30 @@ def namespaces(*, file: JsonlFile = None, run: GivenRun) -> None:
         with run.open() as memoranda:
             names = memoranda.oams.namespaces
     rows = [(name,) for name in names]
-    run.answer({"namespaces": list(names)}, lambda: table(("namespace",), rows, when_empty="no memories found"))
+    run.answer(
+        {"namespaces": list(names)},
+        lambda: table(("namespace",), rows, when_empty="no memories found"),
+    )
 
 
 def store(
     key: Key,
-    value: Annotated[str | None, Parameter(help="The text; without it, or with -, standard input is read.")] = None,
+    value: Annotated[
+        str | None, Parameter(help="The text; without it, or with -, standard input is read.")
+    ] = None,
     /,
     *,
     namespace: NamespaceName = None,
     tag: Annotated[tuple[str, ...], Parameter(help="A tag; can be repeated.")] = (),
     metadata: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
-    source_id: Annotated[str | None, Parameter(help="Its source: a URL, a hash, a message id.")] = None,
+    source_id: Annotated[
+        str | None, Parameter(help="Its source: a URL, a hash, a message id.")
+    ] = None,
     parent_id: Annotated[str | None, Parameter(help="The memory that it consolidates.")] = None,
     if_match: IfMatch = None,
-    if_absent: Annotated[bool, Parameter(help="Only if there is no memory under this key.")] = False,
+    if_absent: Annotated[
+        bool, Parameter(help="Only if there is no memory under this key.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Store a memory under a key. A memory already there becomes an earlier version, unless the two are equal."""
@@ -154,21 +190,37 @@ def store(
     text = read_text(value, max_bytes=MAX_VALUE_BYTES)
     with run.open() as memoranda:
         stored = memoranda.oams.store(
-            key, text, namespace=namespace, tags=tag or None, if_match=if_match, if_absent=if_absent, **fields
+            key,
+            text,
+            namespace=namespace,
+            tags=tag or None,
+            if_match=if_match,
+            if_absent=if_absent,
+            **fields,
         )
     if not run.json:
         for warning in stored.warnings:
             note(f"warning: {warning}")
-    document = {"memory": stored.memory, "etag": stored.etag, "result": stored.result, "warnings": [*stored.warnings]}
+    document = {
+        "memory": stored.memory,
+        "etag": stored.etag,
+        "result": stored.result,
+        "warnings": [*stored.warnings],
+    }
     run.answer(document, lambda: line(f"{stored.memory['namespace']} {key} {stored.result}"))
 
 
-def forget(key: Key, /, *, namespace: NamespaceName = None, if_match: IfMatch = None, run: GivenRun) -> None:
+def forget(
+    key: Key, /, *, namespace: NamespaceName = None, if_match: IfMatch = None, run: GivenRun
+) -> None:
     """Forget a memory: recall and list no longer return it."""
     with run.open() as memoranda:
         name = str(memoranda.oams.namespace(namespace))
         memoranda.oams.forget(key, namespace=name, if_match=if_match)
-    run.answer({"namespace": name, "key": key, "result": "forgotten"}, lambda: line(f"{name} {key} forgotten"))
+    run.answer(
+        {"namespace": name, "key": key, "result": "forgotten"},
+        lambda: line(f"{name} {key} forgotten"),
+    )
 
 
 def _open_file(path: Path) -> AbstractContextManager[FileStore]:
@@ -196,7 +248,10 @@ def _show(memory: Memory, *, head: str = "") -> None:
     line(f"{head}{one_line(memory['key'])}  {memory['namespace']}", "bold")
     for text_line in memory["value"].split("\n"):
         line(f"  {text_line}")
-    about = [f"updated {memory['updated_at']}", *(f"#{one_line(tag)}" for tag in memory.get("tags") or ())]
+    about = [
+        f"updated {memory['updated_at']}",
+        *(f"#{one_line(tag)}" for tag in memory.get("tags") or ()),
+    ]
     if source := memory.get("source_id"):
         about.append(f"from {one_line(source)}")
     line("  " + "  ".join(about), "dim")

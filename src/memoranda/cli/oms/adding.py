@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
     from memoranda.service.oms.grains import Stored
 
-Source = Annotated[str, Parameter(name="FILE", help="Fields as JSON, a grain, or an envelope; - for standard input.")]
+Source = Annotated[
+    str,
+    Parameter(name="FILE", help="Fields as JSON, a grain, or an envelope; - for standard input."),
+]
 
 
 def put(source: Source, /, *, run: GivenRun) -> None:
@@ -30,7 +33,9 @@ def supersede(
     source: Source,
     /,
     *,
-    justification: Annotated[str | None, Parameter(help="The reason; written into the new grain.")] = None,
+    justification: Annotated[
+        str | None, Parameter(help="The reason; written into the new grain.")
+    ] = None,
     run: GivenRun,
 ) -> None:
     """Replace a grain with another, if its policy allows that; the old grain stays in the history."""

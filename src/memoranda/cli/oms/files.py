@@ -25,9 +25,14 @@ _FIELD_CHARS = 400
 
 
 def inspect(
-    *sources: Annotated[str, Parameter(name="FILE", help=".mg files, grains, envelopes, JSON; - for standard input.")],
+    *sources: Annotated[
+        str,
+        Parameter(name="FILE", help=".mg files, grains, envelopes, JSON; - for standard input."),
+    ],
     address: Annotated[str | None, Parameter(help="Only the grain with this address.")] = None,
-    limit: Annotated[int, Parameter(help="Grains to show of each file (default 10).")] = _GRAINS_SHOWN,
+    limit: Annotated[
+        int, Parameter(help="Grains to show of each file (default 10).")
+    ] = _GRAINS_SHOWN,
     run: GivenRun,
 ) -> int:
     """Show the grains in files. No store is needed."""
@@ -50,9 +55,15 @@ def _show_file(document: dict[str, Any]) -> None:
     if "count" in document:
         types = ", ".join(f"{number} {name}" for name, number in document["types"].items())
         manifest = document["manifest"]
-        line(f"  {counted(document['count'], 'grain')}: {types or 'none'}; {document['signed']} signed")
-        line(f"  flags {' '.join(document['flags']) or 'none'}, codec {document['codec']}, checksum ok")
-        line(f"  manifest {counted(manifest['entries'], 'entry', 'entries')}, {manifest['superseded']} superseded")
+        line(
+            f"  {counted(document['count'], 'grain')}: {types or 'none'}; {document['signed']} signed"
+        )
+        line(
+            f"  flags {' '.join(document['flags']) or 'none'}, codec {document['codec']}, checksum ok"
+        )
+        line(
+            f"  manifest {counted(manifest['entries'], 'entry', 'entries')}, {manifest['superseded']} superseded"
+        )
     for grain in document["grains"]:
         _show_grain(grain)
     if (more := document.get("count", 0) - len(document["grains"])) > 0:
@@ -63,7 +74,9 @@ def _show_grain(grain: dict[str, Any]) -> None:
     head = grain["header"]
     line(f"{grain['address']}  {grain['type']}", "bold")
     flags = " ".join(head["flags"]) or "none"
-    line(f"  version {head['version']}, flags {flags}, type {head['type_byte']}, {head['created_at']}")
+    line(
+        f"  version {head['version']}, flags {flags}, type {head['type_byte']}, {head['created_at']}"
+    )
     size = counted(grain["bytes"], "byte")
     line(f"  {grain['sensitivity']}, namespace hash {head['namespace_hash']}, {size}")
     if "signer" in grain:
@@ -78,7 +91,9 @@ def _show_grain(grain: dict[str, Any]) -> None:
 
 
 def verify(
-    *sources: Annotated[str, Parameter(name="FILE", help=".mg files, grains and envelopes; - for standard input.")],
+    *sources: Annotated[
+        str, Parameter(name="FILE", help=".mg files, grains and envelopes; - for standard input.")
+    ],
     recover: Annotated[
         str | None, Parameter(help="Write the intact grains of the damaged file to this .mg file.")
     ] = None,
@@ -104,7 +119,10 @@ def verify(
             line(f"{counted(saved, 'grain')} recovered to {recover}")
 
     is_ok = not any(verdict.report.refused for verdict in verdicts)
-    document: dict[str, object] = {"ok": is_ok, "files": [_verdict_document(verdict) for verdict in verdicts]}
+    document: dict[str, object] = {
+        "ok": is_ok,
+        "files": [_verdict_document(verdict) for verdict in verdicts],
+    }
     if saved is not None:
         document["recovered"] = saved
     run.answer(document, show)
@@ -118,7 +136,8 @@ def _verdict_document(checked: Checked) -> dict[str, Any]:
         "ok": not report.refused,
         "verified": report.verified,
         "failures": [
-            {"where": refusal.where, "code": refusal.code, "message": refusal.message} for refusal in report.refusals
+            {"where": refusal.where, "code": refusal.code, "message": refusal.message}
+            for refusal in report.refusals
         ],
         **({} if checked.recoverable is None else {"recoverable": checked.recoverable}),
     }
@@ -129,31 +148,48 @@ def _show_verdict(checked: Checked) -> None:
     note_report(report)
     if checked.recoverable is not None:
         total = f" of {checked.announced}" if checked.announced is not None else ""
-        note(f"{checked.source}: {checked.recoverable}{total} grains are intact; save them with --recover OUT.mg")
-    line(f"{checked.source}: {counted(report.verified, 'grain')} verified" + (", NOT ok" if report.refused else ""))
+        note(
+            f"{checked.source}: {checked.recoverable}{total} grains are intact; save them with --recover OUT.mg"
+        )
+    line(
+        f"{checked.source}: {counted(report.verified, 'grain')} verified"
+        + (", NOT ok" if report.refused else "")
+    )
 
 
 def pack(
     target: Annotated[str, Parameter(name="OUT", help="The file to write; - for standard output.")],
     /,
     *sources: Annotated[
-        str, Parameter(name="INPUT", help="Grains, JSON or NDJSON of fields, .mg files; - for standard input.")
+        str,
+        Parameter(
+            name="INPUT", help="Grains, JSON or NDJSON of fields, .mg files; - for standard input."
+        ),
     ],
     compress: Annotated[bool, Parameter(help="Compress with zstd.")] = False,
     order: Annotated[
-        Literal["address", "created", "given"], Parameter(help="The order of grains in the file (default: address).")
+        Literal["address", "created", "given"],
+        Parameter(help="The order of grains in the file (default: address)."),
     ] = "address",
     run: GivenRun,
 ) -> None:
     """Put grains into one .mg file. Duplicates are written once."""
     with progress("packing") as done:
-        packed = mg.pack(target, mg.all_in(_require_sources(sources)), order=order, compress=compress, progress=done)
+        packed = mg.pack(
+            target,
+            mg.all_in(_require_sources(sources)),
+            order=order,
+            compress=compress,
+            progress=done,
+        )
     checksum = packed.checksum.hex()
     counts = {"packed": packed.count, "duplicates": packed.duplicates, "bytes": packed.size_bytes}
     if target == STANDARD_STREAM:
         note(f"{counted(packed.count, 'grain')} packed")
         return
-    duplicates = f", {counted(packed.duplicates, 'duplicate')} left out" if packed.duplicates else ""
+    duplicates = (
+        f", {counted(packed.duplicates, 'duplicate')} left out" if packed.duplicates else ""
+    )
     run.answer(
         {**counts, "checksum": checksum, "target": target},
         lambda: line(f"{counted(packed.count, 'grain')} packed into {target}{duplicates}"),
@@ -167,14 +203,20 @@ def unpack(
     *,
     shape: Annotated[
         Literal["grain", "json", "both"],
-        Parameter(name="--as", help="One file per grain, grains.ndjson with the fields, or both (default: grain)."),
+        Parameter(
+            name="--as",
+            help="One file per grain, grains.ndjson with the fields, or both (default: grain).",
+        ),
     ] = "grain",
     run: GivenRun,
 ) -> None:
     """Unpack an .mg file: ADDRESS.grain, or ADDRESS.cose if signed, for each grain."""
     with progress("unpacking") as done:
         count = mg.unpack(source, folder, shape, done)
-    run.answer({"unpacked": count, "folder": str(folder)}, lambda: line(f"{counted(count, 'grain')} in {folder}"))
+    run.answer(
+        {"unpacked": count, "folder": str(folder)},
+        lambda: line(f"{counted(count, 'grain')} in {folder}"),
+    )
 
 
 def _require_sources(sources: tuple[str, ...]) -> tuple[str, ...]:

@@ -28,11 +28,15 @@ _ADDRESS = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def sign(
-    source: Annotated[str, Parameter(name="FILE", help="Fields as JSON, or an unsigned grain; - for standard input.")],
+    source: Annotated[
+        str,
+        Parameter(name="FILE", help="Fields as JSON, or an unsigned grain; - for standard input."),
+    ],
     /,
     *,
     out: Annotated[
-        str | None, Parameter(help="The file for the envelope (default: FILE.cose); - for standard output.")
+        str | None,
+        Parameter(help="The file for the envelope (default: FILE.cose); - for standard output."),
     ] = None,
     run: GivenRun,
 ) -> None:
@@ -42,7 +46,9 @@ def sign(
         grain, unsigned_address = _mark_signed(content)
     key = signing_key(run.settings())
     envelope = signature.sign(grain, key, issued_at=system_clock() // 1000)
-    target = out or ("-" if source == STANDARD_STREAM else str(Path(source).with_suffix(mg.ENVELOPE_ENDING)))
+    target = out or (
+        "-" if source == STANDARD_STREAM else str(Path(source).with_suffix(mg.ENVELOPE_ENDING))
+    )
     _write_bytes(target, envelope)
     if unsigned_address is not None:
         note(f"signing changes the address: {unsigned_address} is now {grain.address}")
@@ -76,7 +82,10 @@ def _mark_signed(content: bytes | dict[str, Any]) -> tuple[Grain, str | None]:
 
 def disclose(
     source: Annotated[
-        str, Parameter(name="ADDRESS|FILE", help="The address of a grain in the store, or a file with a grain.")
+        str,
+        Parameter(
+            name="ADDRESS|FILE", help="The address of a grain in the store, or a file with a grain."
+        ),
     ],
     /,
     *,
@@ -84,7 +93,9 @@ def disclose(
     out: Annotated[str, Parameter(help="The file for the view; - for standard output.")],
     salted: Annotated[
         bool,
-        Parameter(help="Hash with salts, so that nobody can guess the fields; OUT.salts, for you alone, holds them."),
+        Parameter(
+            help="Hash with salts, so that nobody can guess the fields; OUT.salts, for you alone, holds them."
+        ),
     ] = False,
     run: GivenRun,
 ) -> None:
@@ -93,16 +104,28 @@ def disclose(
     salts = None
     if salted:
         if out == STANDARD_STREAM:
-            raise InvalidInput("--salted: give --out a file; the salts are written to a second file, OUT.salts")
-        salts = {name: secrets.token_bytes(disclosure.SALT_BYTES) for name in (*elide, disclosure.ORIGINAL)}
+            raise InvalidInput(
+                "--salted: give --out a file; the salts are written to a second file, OUT.salts"
+            )
+        salts = {
+            name: secrets.token_bytes(disclosure.SALT_BYTES)
+            for name in (*elide, disclosure.ORIGINAL)
+        }
     view = disclosure.disclose(original, set(elide), salts=salts)
     if salts is not None:
         _write_salts(Path(f"{out}.salts"), salts)
     _write_bytes(out, view.blob)
     if out == STANDARD_STREAM:
         return
-    document = {"address": view.address, "original": original.address, "elided": sorted(elide), "target": out}
-    salts_note = f"; its salts are in {out}.salts: keep them apart from it" if salts is not None else ""
+    document = {
+        "address": view.address,
+        "original": original.address,
+        "elided": sorted(elide),
+        "target": out,
+    }
+    salts_note = (
+        f"; its salts are in {out}.salts: keep them apart from it" if salts is not None else ""
+    )
     run.answer(
         {**document, **({} if salts is None else {"salts": f"{out}.salts"})},
         lambda: line(f"{view.address} in {out}{salts_note}"),

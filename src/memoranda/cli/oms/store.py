@@ -31,7 +31,9 @@ def get(
     address: Address,
     /,
     *,
-    raw: Annotated[bool, Parameter(help="Print only the bytes of the grain, or of its envelope.")] = False,
+    raw: Annotated[
+        bool, Parameter(help="Print only the bytes of the grain, or of its envelope.")
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Show one grain."""
@@ -39,7 +41,9 @@ def get(
         stored = memoranda.grains.get(address)
     if raw:
         if sys.stdout.isatty():
-            raise InvalidInput("--raw: these are bytes, not text for a terminal; redirect them to a file")
+            raise InvalidInput(
+                "--raw: these are bytes, not text for a terminal; redirect them to a file"
+            )
         sys.stdout.buffer.write(stored.delivery)
         sys.stdout.buffer.flush()
         return
@@ -53,9 +57,13 @@ class GrainFilter:
     subject: Annotated[str | None, Parameter(help="Only about this subject.")] = None
     relation: Annotated[str | None, Parameter(help="Only with this relation.")] = None
     object: Annotated[str | None, Parameter(help="Only with this object.")] = None
-    namespace: Annotated[str | None, Parameter(name=PLACE_NAMES, help="Only in this namespace.")] = None
+    namespace: Annotated[
+        str | None, Parameter(name=PLACE_NAMES, help="Only in this namespace.")
+    ] = None
     user: Annotated[str | None, Parameter(help="Only of this user.")] = None
-    type: Annotated[str | None, Parameter(help="Only of this type, such as belief, event or goal.")] = None
+    type: Annotated[
+        str | None, Parameter(help="Only of this type, such as belief, event or goal.")
+    ] = None
 
     def fields(self) -> dict[str, Any]:
         """Return the options that were typed, by their names in the library."""
@@ -89,12 +97,17 @@ def find(
     with run.open() as memoranda:
         cursor: str | None = None
         while True:
-            page = memoranda.grains.find(FindRequest.parse({**fields, **without_none(cursor=cursor)}))
+            page = memoranda.grains.find(
+                FindRequest.parse({**fields, **without_none(cursor=cursor)})
+            )
             results += page.results
             cursor = page.next_cursor
             if cursor is None or not every:
                 break
-    rows = [(result.stored.address, result.stored.grain.type_name, _excerpt(result.stored)) for result in results]
+    rows = [
+        (result.stored.address, result.stored.grain.type_name, _excerpt(result.stored))
+        for result in results
+    ]
     documents = [result.document() for result in results]
     run.answer(
         {"results": documents, "more": cursor is not None},
@@ -106,7 +119,10 @@ def find(
 
 def verification(
     address: Address,
-    status: Annotated[Literal["unverified", "verified", "contested", "retracted"], Parameter(help="The new status.")],
+    status: Annotated[
+        Literal["unverified", "verified", "contested", "retracted"],
+        Parameter(help="The new status."),
+    ],
     /,
     *,
     reason: Reason = "",
@@ -116,7 +132,10 @@ def verification(
     """Set the verification status of a grain; the grain itself does not change."""
     with run.open() as memoranda:
         new_status = memoranda.grains.set_verification(address, status, reason=reason, by=by)
-    run.answer({"address": address, "verification_status": new_status}, lambda: line(f"{address} {new_status}"))
+    run.answer(
+        {"address": address, "verification_status": new_status},
+        lambda: line(f"{address} {new_status}"),
+    )
 
 
 def hold(
@@ -130,7 +149,10 @@ def hold(
     """Put a legal hold on a grain: nobody can supersede or erase it until the hold is lifted."""
     with run.open() as memoranda:
         is_held = memoranda.grains.set_hold(address, held=not release, reason=reason)
-    run.answer({"address": address, "held": is_held}, lambda: line(f"{address} {'held' if is_held else 'released'}"))
+    run.answer(
+        {"address": address, "held": is_held},
+        lambda: line(f"{address} {'held' if is_held else 'released'}"),
+    )
 
 
 def erase(address: Address, /, *, reason: Reason, yes: Yes = False, run: GivenRun) -> int:
@@ -159,7 +181,9 @@ def erase_user(
     key = "the key is destroyed" if erasure.key_destroyed else "no key was destroyed"
     run.answer(
         {"erased": erasure.erased, "held": erasure.held, "key_destroyed": erasure.key_destroyed},
-        lambda: line(f"{counted(erasure.erased, 'memory', 'memories')} erased, {erasure.held} kept by a hold, {key}"),
+        lambda: line(
+            f"{counted(erasure.erased, 'memory', 'memories')} erased, {erasure.held} kept by a hold, {key}"
+        ),
     )
     return 1 if erasure.held else 0
 
@@ -174,7 +198,9 @@ def consent(
     """Show the consent under which someone may use a person's memories now. Exit code 1 if there is none."""
     with run.open() as memoranda:
         address = memoranda.grains.consent(subject=subject, grantee=grantee, scope=scope)
-    run.answer({"consent": address}, lambda: line(address) if address else note("there is no such consent"))
+    run.answer(
+        {"consent": address}, lambda: line(address) if address else note("there is no such consent")
+    )
     return 0 if address else 1
 
 
@@ -182,7 +208,9 @@ def rotate_key(*, run: GivenRun) -> None:
     """Make a new master key and wrap every user's key under it. Documents are not encrypted again."""
     with run.open() as memoranda:
         count = memoranda.grains.rotate_master_key()
-    run.answer({"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key"))
+    run.answer(
+        {"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key")
+    )
 
 
 def _show(stored: StoredGrain) -> None:

@@ -23,7 +23,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.consolidation.commitments import intents
-from memoranda.consolidation.commitments.conditions import Condition, Predicate, is_met, read_condition
+from memoranda.consolidation.commitments.conditions import (
+    Condition,
+    Predicate,
+    is_met,
+    read_condition,
+)
 from memoranda.consolidation.commitments.intents import Kind
 from memoranda.consolidation.text.note import clean, shorten
 from memoranda.consolidation.text.sentences import sentences
@@ -118,7 +123,9 @@ class _Sentence(msgspec.Struct, frozen=True):
     moments: list[Moment]
 
 
-def find_commitments(text: str, *, at: int, now: int | None = None, zone: tzinfo = UTC) -> list[Commitment]:
+def find_commitments(
+    text: str, *, at: int, now: int | None = None, zone: tzinfo = UTC
+) -> list[Commitment]:
     """The commitments in a text written at that instant, in the order of the text, each once.
 
     With `now`, what was due by then is left out, and what comes again is due at its first instant after it.
@@ -140,7 +147,14 @@ def find_commitments(text: str, *, at: int, now: int | None = None, zone: tzinfo
 
 
 def _meaning(made: Commitment) -> tuple[object, ...]:
-    return (made.intention.casefold(), made.due, made.predicate, made.unless, made.recurrence, made.repeats)
+    return (
+        made.intention.casefold(),
+        made.due,
+        made.predicate,
+        made.unless,
+        made.recurrence,
+        made.repeats,
+    )
 
 
 def _current(made: Commitment, now: int, zone: tzinfo) -> Commitment | None:
@@ -161,7 +175,10 @@ def _located(text: str) -> Iterator[tuple[str, list[int]]]:
         if places is None:
             continue
         cursor = places[-1] + 1
-        was_cut, is_cut = is_cut, len(sentence) > SENTENCE_CHARS_LIMIT // 2 and sentence[-1].isalnum()
+        was_cut, is_cut = (
+            is_cut,
+            len(sentence) > SENTENCE_CHARS_LIMIT // 2 and sentence[-1].isalnum(),
+        )
         if not was_cut and len(sentence) <= SENTENCE_CHARS_LIMIT:
             yield sentence, places
 
@@ -240,7 +257,9 @@ def _hit_at(sentence: _Sentence, start: int, is_strong: bool) -> _Hit | None:
                 continue
             match = rule.match(sentence.plain, opening)
             if match:
-                return _Hit(kind=kind, start=start, opening=opening, body=match.end(), before=before)
+                return _Hit(
+                    kind=kind, start=start, opening=opening, body=match.end(), before=before
+                )
     return None
 
 
@@ -258,7 +277,10 @@ def _openings(sentence: _Sentence, start: int) -> Iterator[tuple[int, _When]]:
     recurring = read_recurrence(plain[start:], sentence.at)
     if recurring is not None and recurring.start == 0:
         glue = _GLUE.match(plain, start + recurring.end)
-        yield (glue.end() if glue else start + recurring.end), _When(recurring=recurring, repeats=True)
+        yield (
+            (glue.end() if glue else start + recurring.end),
+            _When(recurring=recurring, repeats=True),
+        )
         return
     for moment in sentence.moments:
         if moment.start == start:
@@ -266,14 +288,20 @@ def _openings(sentence: _Sentence, start: int) -> Iterator[tuple[int, _When]]:
             yield (glue.end() if glue else moment.end), _When(moment=moment)
 
 
-def _waiting(sentence: _Sentence, when: re.Match[str], span: tuple[int, int], name: str = "") -> _When | None:
+def _waiting(
+    sentence: _Sentence, when: re.Match[str], span: tuple[int, int], name: str = ""
+) -> _When | None:
     """What a condition waits for; a denied one with a time waits for the time, unless it is met first."""
     start, end = span
     clause = sentence.plain[start:end]
-    moment = next((moment for moment in sentence.moments if start <= moment.start and moment.end <= end), None)
+    moment = next(
+        (moment for moment in sentence.moments if start <= moment.start and moment.end <= end), None
+    )
     if moment is not None:
         clause = clause[: moment.start - start] + clause[moment.end - start :]
-    condition = read_condition(_THEY.sub(name, clause, 1) if name and _THEY.match(clause) else clause, sentence.at)
+    condition = read_condition(
+        _THEY.sub(name, clause, 1) if name and _THEY.match(clause) else clause, sentence.at
+    )
     if condition is None or ((when["once"] or "").lower() == "after" and not condition.has_event):
         return None
     if moment is not None:
@@ -286,14 +314,18 @@ def _waiting(sentence: _Sentence, when: re.Match[str], span: tuple[int, int], na
 def _is_meant(sentence: _Sentence, hit: _Hit) -> bool:
     """Whether what stands before the rule's words, and how the sentence ends, leave the intention standing."""
     plain = sentence.plain
-    is_request = re.match(rf"(?:please )?{intents.ASKING}", plain[hit.opening :], re.IGNORECASE) is not None
+    is_request = (
+        re.match(rf"(?:please )?{intents.ASKING}", plain[hit.opening :], re.IGNORECASE) is not None
+    )
     if plain.rstrip("\"'”’)]» ").endswith("?") and not is_request:
         return False
     before = plain[: hit.start]
     if intents.SUPPOSED.search(plain[: hit.body]) or intents.SAID.search(before):
         return False
     ending = before.rstrip().lower()
-    is_free = hit.kind == "remind" or ending.endswith((";", ".", " but", " so", "—", "–")) or not ending
+    is_free = (
+        hit.kind == "remind" or ending.endswith((";", ".", " but", " so", "—", "–")) or not ending
+    )
     if intents.DENIED.search(before) and (not is_free or ending.endswith(" or")):
         return False
     # "If I want to go, I need to book by Friday" supposes something.
@@ -304,7 +336,9 @@ def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
     tail = intents.TAIL.search(sentence.plain[:end], hit.body)
     end = tail.start() if tail else end
     when, cuts = _decided(sentence, hit, end)
-    if when is None or (when.condition is not None and not _is_worth_waiting(hit.kind, when.condition)):
+    if when is None or (
+        when.condition is not None and not _is_worth_waiting(hit.kind, when.condition)
+    ):
         return None
     timed, waiting, undated = intents.CONFIDENCE[hit.kind]
     has_time = when.moment is not None or when.recurring is not None
@@ -314,7 +348,9 @@ def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
     intention = _intention(sentence, hit, end, cuts)
     if confidence == 0.0 or not any(map(str.isalnum, intention)) or _is_noun(hit.kind, intention):
         return None
-    certainty = min(what.certainty for what in (when.moment, when.recurring, _CERTAIN) if what is not None)
+    certainty = min(
+        what.certainty for what in (when.moment, when.recurring, _CERTAIN) if what is not None
+    )
     return Commitment(
         intention=intention,
         condition="predicate" if when.condition else "time",
@@ -332,7 +368,9 @@ def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
 _CERTAIN: Final = Moment(due=0, start=0, end=0)
 
 
-def _decided(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When | None, list[tuple[int, int]]]:
+def _decided(
+    sentence: _Sentence, hit: _Hit, end: int
+) -> tuple[_When | None, list[tuple[int, int]]]:
     """What decides when, from before the rule's words or after them, and the places of the text that say it."""
     plain = sentence.plain
     later = intents.LATER_WHEN.search(plain, hit.body - 1, end)
@@ -341,7 +379,11 @@ def _decided(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When | None, li
     if later["unless"]:
         met = read_condition(plain[later.end() : end], sentence.at)
         timed, cuts = _timed(sentence, hit, later.start())
-        return (replace(timed, unless=met.predicate), [*cuts, (later.start(), end)]) if met else (None, [])
+        return (
+            (replace(timed, unless=met.predicate), [*cuts, (later.start(), end)])
+            if met
+            else (None, [])
+        )
     if hit.before != _When():
         return _timed(sentence, hit, end)
     if plain[hit.body : later.start()].lower().endswith("only"):
@@ -350,7 +392,9 @@ def _decided(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When | None, li
     # "Remind me, when Ann is back, to return her book": the condition ends at its own comma.
     clause_end = comma if later.start() <= hit.body and comma > 0 else end
     addressed = intents.ADDRESSED.match(plain, hit.body)
-    waiting = _waiting(sentence, later, (later.end(), clause_end), addressed["name"] if addressed else "")
+    waiting = _waiting(
+        sentence, later, (later.end(), clause_end), addressed["name"] if addressed else ""
+    )
     if waiting is None and (later["once"] or "").lower() == "after":
         return _timed(sentence, hit, end)
     if waiting is not None and waiting.condition and waiting.condition.predicate.is_negated:
@@ -366,12 +410,18 @@ def _timed(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When, list[tuple[
         return _with_time(sentence, hit.before, (hit.body, end))
     recurring = read_recurrence(sentence.plain[hit.body : end], sentence.at)
     if recurring is not None:
-        return _When(recurring=recurring, repeats=True), [(hit.body + recurring.start, hit.body + recurring.end)]
-    inside = [moment for moment in sentence.moments if hit.body <= moment.start and moment.end <= end]
+        return _When(recurring=recurring, repeats=True), [
+            (hit.body + recurring.start, hit.body + recurring.end)
+        ]
+    inside = [
+        moment for moment in sentence.moments if hit.body <= moment.start and moment.end <= end
+    ]
     # A table is booked for Friday; a reminder set for Friday comes then.
     inside = [moment for moment in inside if moment.lead != "for" or hit.kind == "remind"]
     if hit.kind == "tell":
-        inside = [moment for moment in inside if moment.start <= hit.body + 1 or moment.lead in _LIMITS]
+        inside = [
+            moment for moment in inside if moment.start <= hit.body + 1 or moment.lead in _LIMITS
+        ]
     if not inside:
         return _When(), []
     # "Remind me tomorrow to book the flight on 3 May": the time beside the rule's words, else a limit, else the first.
@@ -381,7 +431,9 @@ def _timed(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When, list[tuple[
     return when, [(chosen.start, chosen.end), *cuts]
 
 
-def _with_time(sentence: _Sentence, when: _When, span: tuple[int, int]) -> tuple[_When, list[tuple[int, int]]]:
+def _with_time(
+    sentence: _Sentence, when: _When, span: tuple[int, int]
+) -> tuple[_When, list[tuple[int, int]]]:
     """With the only time of day in a part of the sentence, where only a day was named: "tomorrow call Ann at 5pm"."""
     start, end = span
     inside = [moment for moment in sentence.moments if start <= moment.start and moment.end <= end]
@@ -391,10 +443,18 @@ def _with_time(sentence: _Sentence, when: _When, span: tuple[int, int]) -> tuple
     (clock,) = times
     if when.moment is not None and when.moment.day is not None:
         timed = at_time(when.moment, clock, sentence.zone)
-        return (replace(when, moment=timed), [(clock.start, clock.end)]) if timed.due > sentence.at else (when, [])
+        return (
+            (replace(when, moment=timed), [(clock.start, clock.end)])
+            if timed.due > sentence.at
+            else (when, [])
+        )
     if when.recurring is not None and when.recurring.rule.minute == NINE:
-        rule = replace(when.recurring.rule, minute=clock.minute, offset_minutes=clock.offset_minutes)
-        return replace(when, recurring=replace(when.recurring, rule=rule)), [(clock.start, clock.end)]
+        rule = replace(
+            when.recurring.rule, minute=clock.minute, offset_minutes=clock.offset_minutes
+        )
+        return replace(when, recurring=replace(when.recurring, rule=rule)), [
+            (clock.start, clock.end)
+        ]
     return when, []
 
 
@@ -408,7 +468,9 @@ def _is_worth_waiting(kind: Kind, condition: Condition) -> bool:
 
 def _may_be_undated(sentence: _Sentence, hit: _Hit, end: int) -> bool:
     body = sentence.plain[hit.body : end]
-    if named_days(body, sentence.at) or any(hit.body <= moment.start < end for moment in sentence.moments):
+    if named_days(body, sentence.at) or any(
+        hit.body <= moment.start < end for moment in sentence.moments
+    ):
         return False  # a day that is over, or that is not when to act
     if hit.kind == "follow":
         return re.match(intents.FOLLOW + r"\s(?:with|on|about)\s", body, re.IGNORECASE) is not None

@@ -51,7 +51,9 @@ _IRREGULAR: Final = dict(
     ).split()
 )
 # Who does these is named first, or after "from" or "by": "I replied to Ann" is not Ann's reply.
-_DONE_BY_SUBJECT: Final = "reply respond answer write email message call phone ask agree confirm join leave send return"
+_DONE_BY_SUBJECT: Final = (
+    "reply respond answer write email message call phone ask agree confirm join leave send return"
+)
 _LIGHT: Final = frozenset(("come", "go", "get", "turn", "becom", "make"))
 _AUXILIARIES: Final = frozenset(
     "is are am be has have gets get goes go comes come becomes become turns turn does do doesn't don't isn't aren't "
@@ -59,12 +61,16 @@ _AUXILIARIES: Final = frozenset(
 )
 # Only after a verb do these say that something happened.
 _PARTICLES: Final = frozenset("up down back out over here live".split())
-_DETERMINERS: Final = frozenset("the my our your his her their its this that these those a an any some".split())
+_DETERMINERS: Final = frozenset(
+    "the my our your his her their its this that these those a an any some".split()
+)
 _FUNCTION_WORDS: Final = LITTLE_WORDS[ENGLISH] | frozenset(
     "get gets go goes come comes finally actually already".split()
 )
 # A reply answers something; that it does need not be said again.
-_ANSWERED: Final = frozenset(("email", "messag", "mail", "question", "request", "letter", "note", "text"))
+_ANSWERED: Final = frozenset(
+    ("email", "messag", "mail", "question", "request", "letter", "note", "text")
+)
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NOT = re.compile(
@@ -73,7 +79,8 @@ _NOT = re.compile(
 )
 _FAILED_TO = re.compile(r"\bfail(?:s|ed)? to\b", re.IGNORECASE)
 _CONDITIONAL = re.compile(
-    r"\b(?:if|when|whenever|once|unless|until|till|as soon as|in case|whether|after|before|every time)\b", re.IGNORECASE
+    r"\b(?:if|when|whenever|once|unless|until|till|as soon as|in case|whether|after|before|every time)\b",
+    re.IGNORECASE,
 )
 # `May` the month is no doubt; `may` is.
 _UNSURE = re.compile(
@@ -82,10 +89,18 @@ _UNSURE = re.compile(
     r"|almost|nearly|tomorrow|thinks?|guess|believe|supposed|scheduled|suppose|imagine|soon|likely|can|try|trying|unclear|wonder|asked"
     r"(?: (?:if|whether))|due|wish|ought)\b|\bmay\b|['’]ll\b|['’]d\b"
 )
-_CLAUSE = re.compile(r"[,;:]\s|\s?[—–]\s?|\s-\s|\s(?:and|but|so|because|while|although)\s", re.IGNORECASE)
-_PAST = re.compile(r"\b(?:was|were|had|did|would|could|might|used to)\b|n['’]t have\b", re.IGNORECASE)
-_PRONOUNS: Final = frozenset("it this that they he she them these those there everything something anything".split())
-_SELF: Final = frozenset("i we you i'm i've we're we've you're you've i’m we’re you’re i'll you'll".split())
+_CLAUSE = re.compile(
+    r"[,;:]\s|\s?[—–]\s?|\s-\s|\s(?:and|but|so|because|while|although)\s", re.IGNORECASE
+)
+_PAST = re.compile(
+    r"\b(?:was|were|had|did|would|could|might|used to)\b|n['’]t have\b", re.IGNORECASE
+)
+_PRONOUNS: Final = frozenset(
+    "it this that they he she them these those there everything something anything".split()
+)
+_SELF: Final = frozenset(
+    "i we you i'm i've we're we've you're you've i’m we’re you’re i'll you'll".split()
+)
 _INDEFINITE: Final = frozenset(
     "a an any some every each no one someone somebody anyone anybody nobody people users somewhere all".split()
 )
@@ -171,7 +186,10 @@ def _read(clause: str, since: int) -> Condition | None:
     bound = _bound(clause)
     written = [match[0] for match in _WORD.finditer(_BOUND.sub(" ", clause) if bound else clause)]
     first = written[0].lower() if written else ""
-    split = next((place for place in range(1, len(written)) if _is_verb(written[place], written[place - 1])), None)
+    split = next(
+        (place for place in range(1, len(written)) if _is_verb(written[place], written[place - 1])),
+        None,
+    )
     if split is None and bound:
         split = len(written)
     if split is None or _is_bare_reference(written[:split]):
@@ -194,8 +212,15 @@ def _read(clause: str, since: int) -> Condition | None:
         since=since,
     )
     is_named = any(word[0].isupper() or word[-1].isdigit() for word in written[:split])
-    is_definite = (first in _DEFINITE or (first not in _INDEFINITE and is_named)) and not _GENERIC.intersection(subject)
-    return Condition(predicate=predicate, is_self=is_self, is_definite=is_definite, has_event=bool(event or bound))
+    is_definite = (
+        first in _DEFINITE or (first not in _INDEFINITE and is_named)
+    ) and not _GENERIC.intersection(subject)
+    return Condition(
+        predicate=predicate,
+        is_self=is_self,
+        is_definite=is_definite,
+        has_event=bool(event or bound),
+    )
 
 
 def _is_bare_reference(subject: list[str]) -> bool:
@@ -218,7 +243,9 @@ def _event(predicate: list[str], *, is_self: bool) -> tuple[tuple[str, ...], lis
     """The words the event may be told in, and the other words."""
     keys = [_key(word.lower()) for word in predicate]
     known = [place for place, key in enumerate(keys) if key in _events()]
-    telling = next((place for place in known if keys[place] not in _LIGHT), known[0] if known else None)
+    telling = next(
+        (place for place in known if keys[place] not in _LIGHT), known[0] if known else None
+    )
     rest = [
         word
         for place, word in enumerate(predicate)
@@ -231,7 +258,9 @@ def _event(predicate: list[str], *, is_self: bool) -> tuple[tuple[str, ...], lis
 
 def _stems(written: list[str]) -> tuple[str, ...]:
     found = (
-        _key(word.lower()) for word in written if word.lower() not in LITTLE_WORDS[ENGLISH] and not _NOT.search(word)
+        _key(word.lower())
+        for word in written
+        if word.lower() not in LITTLE_WORDS[ENGLISH] and not _NOT.search(word)
     )
     return tuple(dict.fromkeys(stem for stem in found if stem not in _AUXILIARIES))
 
@@ -267,13 +296,19 @@ def _bound(clause: str) -> Bound | None:
     figure = _FIGURE.search(text)
     if figure is None:
         return None
-    return Bound(way="below" if match["below"] else "above", number=_number(figure), unit=_unit(figure))
+    return Bound(
+        way="below" if match["below"] else "above", number=_number(figure), unit=_unit(figure)
+    )
 
 
 def _number(figure: re.Match[str]) -> float:
     whole, _, part = figure["number"].replace(",", ".").partition(".")
     # "1,000" groups thousands; "1,5" and "1.25" do not.
-    return float(whole + part) if len(part) == 3 and "," in figure["number"] else float(f"{whole}.{part or 0}")
+    return (
+        float(whole + part)
+        if len(part) == 3 and "," in figure["number"]
+        else float(f"{whole}.{part or 0}")
+    )
 
 
 def _unit(figure: re.Match[str]) -> str:
@@ -284,7 +319,9 @@ def is_met(predicate: Predicate, text: str, at: int) -> bool:
     """Whether a text written at that instant states what the predicate waits for."""
     if at <= predicate.since:
         return False
-    return any(_states(predicate, unit) for sentence in sentences(text) for unit in _units(sentence))
+    return any(
+        _states(predicate, unit) for sentence in sentences(text) for unit in _units(sentence)
+    )
 
 
 def _units(sentence: str) -> Iterator[str]:
@@ -307,7 +344,9 @@ def _states(predicate: Predicate, unit: str) -> bool:
         return False
     if predicate.event and predicate.bound is None and not found.intersection(predicate.event):
         return False
-    is_denied = bool(_NOT.search(unit)) or ("fail" not in predicate.event and bool(_FAILED_TO.search(unit)))
+    is_denied = bool(_NOT.search(unit)) or (
+        "fail" not in predicate.event and bool(_FAILED_TO.search(unit))
+    )
     if is_denied != predicate.is_negated:
         return False
     if predicate.bound is not None:
@@ -319,4 +358,6 @@ def _states(predicate: Predicate, unit: str) -> bool:
 def _acts(predicate: Predicate, keys: list[str]) -> bool:
     subject = min(keys.index(stem) for stem in predicate.subject)
     event = next(place for place, key in enumerate(keys) if key in predicate.event)
-    return subject < event or any(word in ("from", "by") for word in keys[max(0, subject - 2) : subject])
+    return subject < event or any(
+        word in ("from", "by") for word in keys[max(0, subject - 2) : subject]
+    )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-Kind = Literal["remind", "forget", "need", "should", "will", "todo", "notify", "tell", "follow", "act", "lets"]
+Kind = Literal[
+    "remind", "forget", "need", "should", "will", "todo", "notify", "tell", "follow", "act", "lets"
+]
 
 # How sure each rule is when it has a time, a condition, or neither; 0 means that it then reads nothing.
 CONFIDENCE: Final[dict[Kind, tuple[float, float, float]]] = {
@@ -85,7 +87,10 @@ _MUST = r"(?:needs? to|ha(?:ve|s) to|must|(?:have )?got to|gotta)"
 
 _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
     ("remind", rf"(?:please )?{ASKING}?remind {_WHO}\b(?: again)?{_NOT_ASKED}"),
-    ("remind", rf"(?:please )?{ASKING}?(?:set(?: up)?|create|add|schedule|give me) (?:me )?a reminder\b"),
+    (
+        "remind",
+        rf"(?:please )?{ASKING}?(?:set(?: up)?|create|add|schedule|give me) (?:me )?a reminder\b",
+    ),
     ("remind", r"(?:i|we)(?: need| want|['’]d like| would like) (?:to be reminded|a reminder)\b"),
     (
         "remind",
@@ -104,7 +109,10 @@ _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
     ("need", rf"{_ADVERB}{_MUST} (?!be\b){_NOT_DOING}"),
     ("need", rf"(?:i|we|{_USER}) (?:have |has )?(?:promised|agreed|committed) (?=to\b)"),
     ("need", rf"(?:i|we)(?: am| are|['’]m|['’]re) supposed to {_NOT_DOING}"),
-    ("need", rf"(?:please )?(?:remember to|(?:be|make) sure (?:to|(?:that )?(?:i|we|you))) {_NOT_DOING}"),
+    (
+        "need",
+        rf"(?:please )?(?:remember to|(?:be|make) sure (?:to|(?:that )?(?:i|we|you))) {_NOT_DOING}",
+    ),
     ("should", rf"(?:i|we|{_USER}) {_ADVERB}(?:should|ought to) {_NOT_DOING}"),
     (
         "todo",
@@ -142,7 +150,8 @@ STARTS: Final = re.compile(
     re.IGNORECASE,
 )
 WHEN: Final = re.compile(
-    r"(?:(?P<often>whenever|every time|each time)|(?P<once>when|once|if|as soon as|after|the moment))\s", re.IGNORECASE
+    r"(?:(?P<often>whenever|every time|each time)|(?P<once>when|once|if|as soon as|after|the moment))\s",
+    re.IGNORECASE,
 )
 LATER_WHEN: Final = re.compile(
     r",?\s(?:(?P<unless>unless)|(?P<often>whenever|every time|each time)"

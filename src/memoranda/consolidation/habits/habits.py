@@ -60,7 +60,9 @@ _OPENING = re.compile(
 )
 # Spaces are read from where they begin, letters too: from every one of them, a long run would take its square.
 _PLEASE = re.compile(r"(?:(?<![\s,])[\s,]++)?+\bplease\b[\s,]*(?=[.!]*$)|\bplease\s", re.IGNORECASE)
-_PLAIN_WORD = re.compile(r"[\"'“”‘’(`]?[^\W_][\w./+#'’-]{0,31}[\"'“”‘’)`]?[.,;:!?…%+#]{0,3}|[-–—&+=]")
+_PLAIN_WORD = re.compile(
+    r"[\"'“”‘’(`]?[^\W_][\w./+#'’-]{0,31}[\"'“”‘’)`]?[.,;:!?…%+#]{0,3}|[-–—&+=]"
+)
 # Digits inside a longer word are more often a password than a word.
 _MIXED_WORD = re.compile(r"(?<![^\W\d_])(?=[^\s]{8})[^\W\d_]++\d++[^\W\d_]")
 _IDENTIFYING = re.compile(
@@ -136,7 +138,9 @@ def synthesise(
         for draft in _of_one_owner(owned, limits):
             if draft.fingerprint not in taken:
                 twin = duplicate_of(draft.kind, draft.artifact, existing)
-                found.setdefault((owner, draft.fingerprint), replace(draft, owner=owner, duplicate_of=twin))
+                found.setdefault(
+                    (owner, draft.fingerprint), replace(draft, owner=owner, duplicate_of=twin)
+                )
     return list(found.values())
 
 
@@ -145,7 +149,10 @@ def _by_owner(runs: Iterable[RunTrace]) -> dict[str, list[RunTrace]]:
     found: dict[str, dict[str, RunTrace]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: (run.at, run.run_id, repr(run))):
         found[run.owner][run.run_id] = run
-    ordered = {owner: sorted(named.values(), key=lambda run: (run.at, run.run_id)) for owner, named in found.items()}
+    ordered = {
+        owner: sorted(named.values(), key=lambda run: (run.at, run.run_id))
+        for owner, named in found.items()
+    }
     return {owner: owned[-RUNS_LIMIT:] for owner, owned in ordered.items()}
 
 
@@ -197,7 +204,11 @@ def _arguments(runs: Sequence[RunTrace], limits: Thresholds) -> dict[str, list[s
         for tool, used in names.items():
             given[tool].update(used)
     return {
-        tool: sorted(name for name, count in counts.items() if count >= limits.runs and 2 * count >= calls[tool])
+        tool: sorted(
+            name
+            for name, count in counts.items()
+            if count >= limits.runs and 2 * count >= calls[tool]
+        )
         for tool, counts in given.items()
     }
 
@@ -244,7 +255,11 @@ def _corrections(runs: Sequence[RunTrace], limits: Thresholds) -> list[_Correcti
         names = tuple(sorted({told[place].note.name for place in places}))
         if len(names) >= limits.runs:
             texts = Counter(told[place].text for place in places)
-            found.append(_Correction(text=min(texts, key=lambda text: (-texts[text], len(text), text)), runs=names))
+            found.append(
+                _Correction(
+                    text=min(texts, key=lambda text: (-texts[text], len(text), text)), runs=names
+                )
+            )
     return sorted(found, key=lambda one: (-len(one.runs), one.text))
 
 
@@ -269,7 +284,9 @@ def _instruction(text: str) -> str | None:
 def is_plain(text: str) -> bool:
     """Whether a text is made of plain words, and nothing in it looks like a secret or identifies somebody."""
     words = text.split()
-    is_made_of_words = all(map(_PLAIN_WORD.fullmatch, words)) and not any(map(_MIXED_WORD.search, words))
+    is_made_of_words = all(map(_PLAIN_WORD.fullmatch, words)) and not any(
+        map(_MIXED_WORD.search, words)
+    )
     return is_made_of_words and not _IDENTIFYING.search(text) and not detect(text)
 
 
@@ -316,7 +333,9 @@ def _agent(workflow: str, cron: str, runs: Sequence[RunTrace], limits: Threshold
     using: Counter[str] = Counter()
     for run in runs:
         using.update({type_of(step.tool) for step in run.steps if step.ok} - {""})
-    tools = sorted(tool for tool, count in using.items() if count >= max(limits.runs, _TOOL_SHARE * len(runs)))
+    tools = sorted(
+        tool for tool, count in using.items() if count >= max(limits.runs, _TOOL_SHARE * len(runs))
+    )
     corrections = _corrections(runs, limits)[:_INSTRUCTIONS_LIMIT]
     if len(tools) < 2 or not corrections:
         return []
@@ -326,7 +345,9 @@ def _agent(workflow: str, cron: str, runs: Sequence[RunTrace], limits: Threshold
         "agentId": f"{name}.worker",
         "persona": shorten(f"Runs {workflow}", _TITLE_CHARS_LIMIT),
         "modelClass": "general",
-        "systemPrompt": "\n".join([f"You run the workflow {workflow}.", *(f"- {text}" for text in instructions)]),
+        "systemPrompt": "\n".join(
+            [f"You run the workflow {workflow}.", *(f"- {text}" for text in instructions)]
+        ),
         "toolAllowlist": tools[:_TOOLS_LIMIT],
         "memoryShape": {"longTerm": True},
         "label": shorten(workflow, _TITLE_CHARS_LIMIT),
@@ -375,7 +396,11 @@ def type_of(tool: str) -> str:
     """A tool's name as a node type: `[a-z][a-zA-Z0-9._-]*`; empty when it is no name."""
     if not is_name(tool):
         return ""
-    parts = [part for part in (_NOT_IN_IDS.sub("-", part).strip("-") for part in re.split(r"[.:/ ]+", tool)) if part]
+    parts = [
+        part
+        for part in (_NOT_IN_IDS.sub("-", part).strip("-") for part in re.split(r"[.:/ ]+", tool))
+        if part
+    ]
     return parts[0][0].lower() + ".".join(parts)[1:]
 
 

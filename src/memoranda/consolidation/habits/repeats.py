@@ -34,7 +34,9 @@ class Repeat(msgspec.Struct, frozen=True):
     lists: tuple[str, ...]
 
 
-def repeats(lists: Mapping[str, Sequence[str]], *, least: int, length: int, limit: int) -> list[Repeat]:
+def repeats(
+    lists: Mapping[str, Sequence[str]], *, least: int, length: int, limit: int
+) -> list[Repeat]:
     """The sequences of at least so many items that at least so many lists have, the weightiest first."""
     trimmed = _without_noise(lists, least)
     grams = _grams(trimmed)
@@ -97,7 +99,9 @@ def _grams(lists: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], _Places]
             level.setdefault((item,), {}).setdefault(name, []).append(place)
     found: dict[tuple[str, ...], _Places] = {}
     while level:
-        level = {items: places for items, places in level.items() if len(places) >= _SHOWN_UNINTERRUPTED}
+        level = {
+            items: places for items, places in level.items() if len(places) >= _SHOWN_UNINTERRUPTED
+        }
         found.update(level)
         longer: dict[tuple[str, ...], _Places] = {}
         for items, places in level.items():
@@ -116,7 +120,8 @@ def _candidates(
 ) -> Iterable[tuple[tuple[str, ...], _Places]]:
     """Those long enough; of those that too few show uninterrupted, the longest."""
     rare = sorted(
-        (items for items, places in grams.items() if len(places) < least), key=lambda items: (-len(items), items)
+        (items for items, places in grams.items() if len(places) < least),
+        key=lambda items: (-len(items), items),
     )
     taken = set(rare[:_CANDIDATES_LIMIT])
     return [
@@ -126,9 +131,13 @@ def _candidates(
     ]
 
 
-def _lists_with(items: tuple[str, ...], places: Collection[str], marks: Mapping[str, _Marks]) -> frozenset[str]:
+def _lists_with(
+    items: tuple[str, ...], places: Collection[str], marks: Mapping[str, _Marks]
+) -> frozenset[str]:
     """The lists known to have the items, and those that have them with others in between."""
-    return frozenset(name for name, marked in marks.items() if name in places or _has_in_order(marked, items))
+    return frozenset(
+        name for name, marked in marks.items() if name in places or _has_in_order(marked, items)
+    )
 
 
 def _standing(frequent: Mapping[tuple[str, ...], frozenset[str]]) -> list[tuple[str, ...]]:

@@ -32,7 +32,11 @@ Known = tuple[str, str, Mapping[str, Any]]
 def fingerprint(kind: str, artifact: Mapping[str, Any]) -> str:
     """The same for artifacts that do the same."""
     does = _does(kind, artifact)
-    value = {"kind": kind, "does": does} if does is not None else {"kind": kind, "artifact": dict(artifact)}
+    value = (
+        {"kind": kind, "does": does}
+        if does is not None
+        else {"kind": kind, "artifact": dict(artifact)}
+    )
     return hashlib.sha256(json_text.canonical(value)).hexdigest()
 
 
@@ -60,7 +64,11 @@ def _does(kind: str, artifact: Mapping[str, Any]) -> list[Any] | None:
     if agents is None:
         return None
     return sorted(
-        ([sorted(_texts(a.get("toolAllowlist"))), *_said(str(a.get("systemPrompt", "")))] for a in agents), key=repr
+        (
+            [sorted(_texts(a.get("toolAllowlist"))), *_said(str(a.get("systemPrompt", "")))]
+            for a in agents
+        ),
+        key=repr,
     )
 
 
@@ -86,7 +94,11 @@ def _chains(artifact: Mapping[str, Any]) -> list[Any] | None:
 
 def _times(artifact: Mapping[str, Any]) -> list[Any] | None:
     schedule, workflow = artifact.get("schedule"), artifact.get("workflowId")
-    if not isinstance(schedule, Mapping) or not isinstance(workflow, str) or not isinstance(schedule.get("cron"), str):
+    if (
+        not isinstance(schedule, Mapping)
+        or not isinstance(workflow, str)
+        or not isinstance(schedule.get("cron"), str)
+    ):
         return None
     try:
         when = meaning(schedule["cron"])
@@ -113,12 +125,16 @@ def _likeness(kind: str, artifact: Mapping[str, Any], other: Mapping[str, Any]) 
     return _same_agents(artifact, other, ours, theirs)
 
 
-def _same_agents(artifact: Mapping[str, Any], other: Mapping[str, Any], ours: list[Any], theirs: list[Any]) -> float:
+def _same_agents(
+    artifact: Mapping[str, Any], other: Mapping[str, Any], ours: list[Any], theirs: list[Any]
+) -> float:
     tools, words = (
-        jaccard(*({item for agent in agents for item in agent[place]} for agents in (ours, theirs))) for place in (0, 1)
+        jaccard(*({item for agent in agents for item in agent[place]} for agents in (ours, theirs)))
+        for place in (0, 1)
     )
     names = [
-        sorted(str(agent.get("agentId")) for agent in _objects(each.get("agents")) or ()) for each in (artifact, other)
+        sorted(str(agent.get("agentId")) for agent in _objects(each.get("agents")) or ())
+        for each in (artifact, other)
     ]
     # Agents for other purposes may well share their tools.
     is_same_purpose = names[0] == names[1] or words >= TOOLS_SHARE
@@ -147,7 +163,10 @@ def _common_share(first: Sequence[str], second: Sequence[str]) -> float:
     for item in first:
         diagonal = 0
         for place, other in enumerate(second, 1):
-            diagonal, row[place] = row[place], diagonal + 1 if item == other else max(row[place], row[place - 1])
+            diagonal, row[place] = (
+                row[place],
+                diagonal + 1 if item == other else max(row[place], row[place - 1]),
+            )
     return 2 * row[-1] / (len(first) + len(second)) if first or second else 0.0
 
 

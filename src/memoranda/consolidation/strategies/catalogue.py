@@ -76,7 +76,10 @@ def run(
     if writer is None:
         return found
     by_name = {note.name: note for note in reading.notes}
-    return [reworded(strategy, dream, [by_name[name] for name in dream.inputs], writer) for dream in found]
+    return [
+        reworded(strategy, dream, [by_name[name] for name in dream.inputs], writer)
+        for dream in found
+    ]
 
 
 def _names(text: str) -> set[str]:
@@ -93,8 +96,12 @@ def reworded(strategy: str, dream: Dream, notes: Sequence[Note], writer: Writer)
     limit = _REWORDED_FACTOR * len(dream.text) + _REWORDED_EXTRA_CHARS
     known = " \n".join((dream.text, *(note.text for note in notes)))
     # A number or a name that nobody wrote is invented, a lost "not" turns it round, and a longer text is no rewording.
-    is_known = numbers(text) <= numbers(known) and _names(text) <= set(_WORD.findall(known.casefold()))
+    is_known = numbers(text) <= numbers(known) and _names(text) <= set(
+        _WORD.findall(known.casefold())
+    )
     is_denied_alike = bool(markers(text) & _DENIALS) == bool(markers(dream.text) & _DENIALS)
     if not text or len(text) > limit or not is_known or not is_denied_alike:
         return dream
-    return replace(dream, text=text, detail={**dream.detail, "worded_by": "model", "found_text": dream.text})
+    return replace(
+        dream, text=text, detail={**dream.detail, "worded_by": "model", "found_text": dream.text}
+    )

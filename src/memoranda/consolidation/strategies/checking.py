@@ -6,7 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from memoranda.consolidation.strategies.dream import Dream, Options, counted, day_text, dream, memories
+from memoranda.consolidation.strategies.dream import (
+    Dream,
+    Options,
+    counted,
+    day_text,
+    dream,
+    memories,
+)
 from memoranda.consolidation.text.claims import Claim, Conflict, agreements, conflicts, read_claims
 from memoranda.consolidation.text.note import Note, clean, quote
 from memoranda.consolidation.text.reading import Reading
@@ -20,8 +27,12 @@ def validate(reading: Reading, now: int, options: Options) -> list[Dream]:
     del now, options
     claims = read_claims(reading)
     found = conflicts(reading)
-    disputed = {(claim.note.name, claim.place) for each in found for claim in (each.earlier, each.later)}
-    supported = sorted(agreements(claims), key=lambda group: (-len(group), group[0].note.at, group[0].note.name))
+    disputed = {
+        (claim.note.name, claim.place) for each in found for claim in (each.earlier, each.later)
+    }
+    supported = sorted(
+        agreements(claims), key=lambda group: (-len(group), group[0].note.at, group[0].note.name)
+    )
     return [
         *(_contradiction(each) for each in found),
         *(_support(group, disputed) for group in supported),
@@ -51,8 +62,9 @@ def _support(group: Sequence[Claim], disputed: set[tuple[str, int]]) -> Dream:
     sources = len({claim.note.source for claim in group if claim.note.source})
     told = memories(len(group)) + (f" from {sources} sources" if sources > 1 else "")
     is_disputed = any((claim.note.name, claim.place) in disputed for claim in group)
-    text = f"Corroborated: {quote(latest.sentence)} is what {told} say, last on {day_text(latest.note.at)}" + (
-        ", but another memory contradicts it." if is_disputed else "."
+    text = (
+        f"Corroborated: {quote(latest.sentence)} is what {told} say, last on {day_text(latest.note.at)}"
+        + (", but another memory contradicts it." if is_disputed else ".")
     )
     return dream(
         text,
@@ -124,7 +136,10 @@ def _in_place(text: str, sentences: Sequence[str], after: dict[int, str]) -> str
         found = re.compile(r"\s+".join(map(re.escape, sentence.split()))).search(body, cursor)
         if found is None:
             return None
-        made += [body[cursor : found.start()], _ended(after[place], found[0]) if place in after else found[0]]
+        made += [
+            body[cursor : found.start()],
+            _ended(after[place], found[0]) if place in after else found[0],
+        ]
         cursor = found.end()
     return "".join(made) + body[cursor:]
 

@@ -132,13 +132,19 @@ def day_text(at: int) -> str:
 
 def span_text(notes: Sequence[Note]) -> str:
     """ "on 2026-03-01", or "from 2026-03-01 to 2026-04-02"."""
-    first, last = (utc_day(at) for at in (min(note.at for note in notes), max(note.at for note in notes)))
+    first, last = (
+        utc_day(at) for at in (min(note.at for note in notes), max(note.at for note in notes))
+    )
     return between(first, last)
 
 
 def between(first: date, last: date) -> str:
     """ "on 2026-03-01", or "from 2026-03-01 to 2026-04-02"."""
-    return f"on {first.isoformat()}" if first == last else f"from {first.isoformat()} to {last.isoformat()}"
+    return (
+        f"on {first.isoformat()}"
+        if first == last
+        else f"from {first.isoformat()} to {last.isoformat()}"
+    )
 
 
 def number_text(number: float) -> str:

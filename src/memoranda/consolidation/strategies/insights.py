@@ -32,7 +32,11 @@ def insight_generate(reading: Reading, now: int, options: Options) -> list[Dream
     """Chains over two claims, and what several subjects have in common."""
     del now
     claims = [claim for claim in current(reading) if not claim.is_denied]
-    terms = [claim for claim in claims if _is_term(claim.subject) and _is_term(claim.value) and not claim.scope_key]
+    terms = [
+        claim
+        for claim in claims
+        if _is_term(claim.subject) and _is_term(claim.value) and not claim.scope_key
+    ]
     return [*islice(_chains(terms), options.limit), *_common(terms, options.least)]
 
 
@@ -57,12 +61,17 @@ def _chains(claims: Sequence[Claim]) -> Iterator[Dream]:
         for second in by_subject.get(_entity(first.value), ())[:_FAN_LIMIT]:
             verb = _chained(first, second)
             ends = (_entity(first.subject), _entity(second.value))
-            if verb is None or ends in stated or ends in shown or ends[0] == ends[1] or second.note == first.note:
+            if (
+                verb is None
+                or ends in stated
+                or ends in shown
+                or ends[0] == ends[1]
+                or second.note == first.note
+            ):
                 continue
             shown.add(ends)
-            text = (
-                f"{_capital(first.subject)} {verb} {second.value} through {first.value}: {_evidence((first, second))}."
-            )
+            evidence = _evidence((first, second))
+            text = f"{_capital(first.subject)} {verb} {second.value} through {first.value}: {evidence}."
             yield dream(
                 text,
                 (first.note, second.note),
@@ -106,7 +115,12 @@ def _common(claims: Sequence[Claim], least: int) -> Iterator[Dream]:
 
 
 def _evidence(claims: Sequence[Claim]) -> str:
-    return listed([f"{quote(claim.sentence, _EVIDENCE_CHARS)} ({day_text(claim.note.at)})" for claim in claims])
+    return listed(
+        [
+            f"{quote(claim.sentence, _EVIDENCE_CHARS)} ({day_text(claim.note.at)})"
+            for claim in claims
+        ]
+    )
 
 
 def _capital(text: str) -> str:

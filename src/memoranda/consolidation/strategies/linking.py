@@ -49,7 +49,11 @@ def associate(reading: Reading, now: int, options: Options) -> list[Dream]:
     found = []
     for pair in vectors.pairs(options.likeness):
         first, second = reading.notes[pair.first], reading.notes[pair.second]
-        if first.name in repeating or second.name in repeating or topics[pair.first] == topics[pair.second]:
+        if (
+            first.name in repeating
+            or second.name in repeating
+            or topics[pair.first] == topics[pair.second]
+        ):
             continue
         if first.name in old or second.name in old:
             continue
@@ -58,7 +62,10 @@ def associate(reading: Reading, now: int, options: Options) -> list[Dream]:
             for word in vectors.shared(pair.first, pair.second)
             if vectors.frequency[word] <= often and word not in _MEASURES
         ]
-        if len(shared) < _SHARED_WORDS or max(links[pair.first], links[pair.second]) >= _LINKS_OF_ONE:
+        if (
+            len(shared) < _SHARED_WORDS
+            or max(links[pair.first], links[pair.second]) >= _LINKS_OF_ONE
+        ):
             continue
         links[pair.first] += 1
         links[pair.second] += 1
@@ -81,7 +88,15 @@ def _link(first: Note, second: Note, pair: Pair, shared: list[str]) -> Dream:
     if first.source and first.source == second.source:
         reasons.append("both come from the same source")
     text = f"Related: {quote(first.text, _EXCERPT_CHARS)} and {quote(second.text, _EXCERPT_CHARS)}: {listed(reasons)}."
-    return dream(text, (first, second), why=listed(reasons), kind="link", score=pair.score, words=words, tags=tags)
+    return dream(
+        text,
+        (first, second),
+        why=listed(reasons),
+        kind="link",
+        score=pair.score,
+        words=words,
+        tags=tags,
+    )
 
 
 def as_written(word: str, text: str) -> str:

@@ -40,7 +40,9 @@ def synthesize(reading: Reading, now: int, options: Options) -> list[Dream]:
         if said[note.name]:
             alike[frozenset(said[note.name])].append(note)
     found = []
-    telling = frozenset(root for root in stands_for if len(reading.sentences[root].bag) >= _TELLING_WORDS)
+    telling = frozenset(
+        root for root in stands_for if len(reading.sentences[root].bag) >= _TELLING_WORDS
+    )
     for group in _groups(list(alike), telling):
         notes = [note for roots in group for note in alike[roots]]
         if len(notes) > 1:
@@ -49,7 +51,9 @@ def synthesize(reading: Reading, now: int, options: Options) -> list[Dream]:
     return found
 
 
-def _groups(statements: Sequence[frozenset[int]], telling: frozenset[int]) -> list[list[frozenset[int]]]:
+def _groups(
+    statements: Sequence[frozenset[int]], telling: frozenset[int]
+) -> list[list[frozenset[int]]]:
     """What is to be merged, pair by pair until no pair shares enough: merging the results again changes nothing."""
     groups = {place: [roots] for place, roots in enumerate(statements)}
     wholes = dict(enumerate(statements))
@@ -71,7 +75,9 @@ def _groups(statements: Sequence[frozenset[int]], telling: frozenset[int]) -> li
     return list(groups.values())
 
 
-def _sharing(wholes: Mapping[int, frozenset[int]], telling: frozenset[int]) -> list[tuple[int, int]]:
+def _sharing(
+    wholes: Mapping[int, frozenset[int]], telling: frozenset[int]
+) -> list[tuple[int, int]]:
     """Pairs of which one shares at least half of its statements with the other; those that share most first.
 
     Scraps that many notes carry ("required", "see above") are shared by chance and do not count.
@@ -88,16 +94,28 @@ def _sharing(wholes: Mapping[int, frozenset[int]], telling: frozenset[int]) -> l
             for second in places[index + 1 : index + 1 + reach]:
                 ours, theirs = wholes[first], wholes[second]
                 shares[(first, second)] = len(ours & theirs & telling) / min(len(ours), len(theirs))
-    return sorted((pair for pair, share in shares.items() if share >= _SHARE), key=lambda pair: (-shares[pair], pair))
+    return sorted(
+        (pair for pair, share in shares.items() if share >= _SHARE),
+        key=lambda pair: (-shares[pair], pair),
+    )
 
 
 def _merged(notes: Sequence[Note], kept: Sequence[Sentence]) -> Dream:
     own = Reading(notes)
     total = len(own.sentences)
     sources = len({note.source for note in notes if note.source})
-    open_conflicts = [[quote(each.earlier.sentence), quote(each.later.sentence)] for each in conflicts(own)]
-    why = f"{counted(total, 'statement')} in {memories(len(notes))}, {len(kept)} without repetitions"
-    figures: dict[str, Any] = {"memories": len(notes), "statements": total, "kept": len(kept), "sources": sources}
+    open_conflicts = [
+        [quote(each.earlier.sentence), quote(each.later.sentence)] for each in conflicts(own)
+    ]
+    why = (
+        f"{counted(total, 'statement')} in {memories(len(notes))}, {len(kept)} without repetitions"
+    )
+    figures: dict[str, Any] = {
+        "memories": len(notes),
+        "statements": total,
+        "kept": len(kept),
+        "sources": sources,
+    }
     if open_conflicts:
         figures["conflicts"] = open_conflicts
     text = as_text([sentence.text for sentence in kept])

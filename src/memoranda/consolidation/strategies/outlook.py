@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
-from memoranda.consolidation.strategies.dream import Dream, Options, between, counted, day_text, dream, number_text
+from memoranda.consolidation.strategies.dream import (
+    Dream,
+    Options,
+    between,
+    counted,
+    day_text,
+    dream,
+    number_text,
+)
 from memoranda.consolidation.strategies.patterns import rhythm_text
 from memoranda.consolidation.strategies.series import (
     Framed,
@@ -43,7 +51,8 @@ _PLANNED = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"\b(?:cancel(?:l?ed|s)?|postponed|not|no longer|never|was|were|moved from)\b|n['’]t\b", re.IGNORECASE
+    r"\b(?:cancel(?:l?ed|s)?|postponed|not|no longer|never|was|were|moved from)\b|n['’]t\b",
+    re.IGNORECASE,
 )
 
 
@@ -64,13 +73,20 @@ def _plans(reading: Reading, today: date) -> Iterator[Dream]:
     old = overtaken(reading)
     for sentence in reading.sentences:
         text, written = sentence.text, sentence.note.at
-        if (sentence.note.name, sentence.place) in old or _DENIED.search(text) or text.endswith("?") or is_code(text):
+        if (
+            (sentence.note.name, sentence.place) in old
+            or _DENIED.search(text)
+            or text.endswith("?")
+            or is_code(text)
+        ):
             continue
         is_plan = _PLANNED.search(text) is not None
         ahead = [
             named
             for named in named_days(text, written)
-            if _is_ahead(named, today) and (named.is_relative or is_plan) and _is_said_itself(named, text, written)
+            if _is_ahead(named, today)
+            and (named.is_relative or is_plan)
+            and _is_said_itself(named, text, written)
         ]
         if ahead:
             found.append((ahead[0].day, sentence.note.at, sentence.note.name, sentence, ahead[0]))
@@ -79,7 +95,11 @@ def _plans(reading: Reading, today: date) -> Iterator[Dream]:
         if (day, sentence.bag) in said:
             continue
         said.add((day, sentence.bag))
-        when = f"{day:%Y-%m}" if named.grain == "month" else f"{day.isoformat()} ({WEEKDAYS[day.weekday()]})"
+        when = (
+            f"{day:%Y-%m}"
+            if named.grain == "month"
+            else f"{day.isoformat()} ({WEEKDAYS[day.weekday()]})"
+        )
         yield dream(
             f"Ahead, {when}: {quote(sentence.text)}, as stated on {day_text(sentence.note.at)}.",
             (sentence.note,),
@@ -93,7 +113,11 @@ def _plans(reading: Reading, today: date) -> Iterator[Dream]:
 def _is_said_itself(named: Named, text: str, written: int) -> bool:
     """Whether the sentence itself looks ahead: not a quotation in it, and not "today"."""
     before = text[: named.start]
-    return before.count('"') % 2 == 0 and before.count("“") == before.count("”") and named.day > utc_day(written)
+    return (
+        before.count('"') % 2 == 0
+        and before.count("“") == before.count("”")
+        and named.day > utc_day(written)
+    )
 
 
 def _is_ahead(named: Named, today: date) -> bool:
@@ -102,7 +126,9 @@ def _is_ahead(named: Named, today: date) -> bool:
     return named.day >= today
 
 
-def _returning(reading: Reading, groups: Sequence[Sequence[Framed]], today: date, least: int) -> Iterator[Dream]:
+def _returning(
+    reading: Reading, groups: Sequence[Sequence[Framed]], today: date, least: int
+) -> Iterator[Dream]:
     found = events(reading, groups, least=least + _RHYTHM_EXTRA)
     for event in sorted(found, key=lambda event: (-len(event.days), event.is_tag, event.label)):
         regular = rhythm(event)
@@ -110,7 +136,11 @@ def _returning(reading: Reading, groups: Sequence[Sequence[Framed]], today: date
         if regular is None or last > today:
             continue
         period = regular.period_days or 31
-        due = None if (today - last).days > _MISSED_PERIODS * period else _next_due(regular, last, today)
+        due = (
+            None
+            if (today - last).days > _MISSED_PERIODS * period
+            else _next_due(regular, last, today)
+        )
         if due is None:
             continue
         what = f"a memory tagged {quote(event.label)}" if event.is_tag else quote(event.label)
@@ -134,7 +164,9 @@ def _next_due(regular: Rhythm, last: date, today: date) -> date | None:
 
 
 def _moving(groups: Sequence[Sequence[Framed]], now: int, least: int) -> Iterator[Dream]:
-    for each in sorted(series(groups, least=least + _TREND_EXTRA), key=lambda s: (-len(s.points), s.frame)):
+    for each in sorted(
+        series(groups, least=least + _TREND_EXTRA), key=lambda s: (-len(s.points), s.frame)
+    ):
         line = trend(each)
         if line.direction in ("mixed", "steady"):
             continue

@@ -78,10 +78,14 @@ def _topics(reading: Reading) -> list[str]:
     if not groups:
         return []
     groups.sort(key=lambda group: (-len(group), group))
-    shown = [f"{quote(_topic(reading, vectors, group), 40)} ({len(group)})" for group in groups[:_SHOWN]]
+    shown = [
+        f"{quote(_topic(reading, vectors, group), 40)} ({len(group)})" for group in groups[:_SHOWN]
+    ]
     alone = len(reading.notes) - sum(map(len, groups))
     tail = f" {memories(alone)} {'stands' if alone == 1 else 'stand'} alone." if alone else ""
-    return [f"{counted(len(groups), 'topic')} with more than one memory; largest: {listed(shown)}.{tail}"]
+    return [
+        f"{counted(len(groups), 'topic')} with more than one memory; largest: {listed(shown)}.{tail}"
+    ]
 
 
 def _topic(reading: Reading, vectors: Vectors, group: Sequence[int]) -> str:
@@ -104,7 +108,11 @@ def _tags(notes: Sequence[Note]) -> list[str]:
         for tag in set(note.tags):
             counts[tag] = counts.get(tag, 0) + 1
     most = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_SHOWN]
-    return [f"Most used tags: {listed([f'{quote(tag, 40)} ({counts[tag]})' for tag in most])}."] if most else []
+    return (
+        [f"Most used tags: {listed([f'{quote(tag, 40)} ({counts[tag]})' for tag in most])}."]
+        if most
+        else []
+    )
 
 
 def _agreement(reading: Reading) -> list[str]:
@@ -119,11 +127,18 @@ def _agreement(reading: Reading) -> list[str]:
             f"{counted(len(disputes), 'contradiction')}."
         )
     if disputes:
-        last = max(disputes, key=lambda each: (each.later.note.at, each.later.note.name, each.earlier.note.name))
-        lines.append(f"Latest contradiction: {quote(last.earlier.sentence, 80)} and {quote(last.later.sentence, 80)}.")
+        last = max(
+            disputes,
+            key=lambda each: (each.later.note.at, each.later.note.name, each.earlier.note.name),
+        )
+        lines.append(
+            f"Latest contradiction: {quote(last.earlier.sentence, 80)} and {quote(last.later.sentence, 80)}."
+        )
     if doubles:
         extra = sum(len(group) - 1 for group in doubles)
-        lines.append(f"{memories(extra)} {'repeats' if extra == 1 else 'repeat'} what another one says.")
+        lines.append(
+            f"{memories(extra)} {'repeats' if extra == 1 else 'repeat'} what another one says."
+        )
     return lines
 
 
@@ -131,7 +146,9 @@ def _gaps(notes: Sequence[Note], now: int) -> list[str]:
     lines = []
     gap, at = max((later.at - note.at, note.at) for note, later in itertools.pairwise(notes))
     if gap >= _GAP_DAYS * DAY_MS:
-        lines.append(f"Longest silence: {gap // DAY_MS} days, {day_text(at)} to {day_text(at + gap)}.")
+        lines.append(
+            f"Longest silence: {gap // DAY_MS} days, {day_text(at)} to {day_text(at + gap)}."
+        )
     old = sum(now - note.at > _OLD_DAYS * DAY_MS for note in notes)
     lacking = {
         f"older than {_OLD_DAYS} days": old,

@@ -13,7 +13,15 @@ from typing import Final
 
 import msgspec
 
-from memoranda.consolidation.strategies.dream import Dream, Options, between, counted, dream, listed, memories
+from memoranda.consolidation.strategies.dream import (
+    Dream,
+    Options,
+    between,
+    counted,
+    dream,
+    listed,
+    memories,
+)
 from memoranda.consolidation.strategies.series import (
     GAP,
     Event,
@@ -71,7 +79,9 @@ def pattern_extract(reading: Reading, now: int, options: Options) -> list[Dream]
     ]
 
 
-def _templates_found(reading: Reading, groups: Sequence[Sequence[Framed]], least: int) -> Iterator[Dream]:
+def _templates_found(
+    reading: Reading, groups: Sequence[Sequence[Framed]], least: int
+) -> Iterator[Dream]:
     # What differs only in numbers and dates is a figure or a rhythm, and what is only repeated is no template.
     moving = {made.sentence for group in groups if len(group) >= least for made in group}
     stands_for = fold(reading.sentences)
@@ -85,7 +95,11 @@ def _templates_found(reading: Reading, groups: Sequence[Sequence[Framed]], least
         shown = listed(
             [
                 *fillers[:_FILLERS_SHOWN],
-                *([f"{len(fillers) - _FILLERS_SHOWN} more"] if len(fillers) > _FILLERS_SHOWN else []),
+                *(
+                    [f"{len(fillers) - _FILLERS_SHOWN} more"]
+                    if len(fillers) > _FILLERS_SHOWN
+                    else []
+                ),
             ]
         )
         yield dream(
@@ -102,7 +116,9 @@ def _templates_found(reading: Reading, groups: Sequence[Sequence[Framed]], least
 def templates(sentences: Sequence[Sentence], *, least: int) -> list[Template]:
     """Sentences of at least so many notes that are the same but for one stretch; each sentence in one template."""
     split = {
-        place: [(token.strip(_EDGES) or token).casefold() for token in _TOKEN.findall(sentence.text)]
+        place: [
+            (token.strip(_EDGES) or token).casefold() for token in _TOKEN.findall(sentence.text)
+        ]
         for place, sentence in enumerate(sentences)
         if len(sentence.words) > _FIXED_WORDS and sentence.text.count(" ") < _TEMPLATE_TOKENS_LIMIT
     }
@@ -116,8 +132,16 @@ def templates(sentences: Sequence[Sentence], *, least: int) -> list[Template]:
                 key = (markers, tuple(tokens[:start]), tuple(tokens[start + length :]))
                 filed[key].append((place, start, length))
     found = sorted(
-        (group for group in filed.values() if len({sentences[place].note.name for place, _, _ in group}) >= least),
-        key=lambda group: (-len({place for place, _, _ in group}), sum(length for _, _, length in group), group),
+        (
+            group
+            for group in filed.values()
+            if len({sentences[place].note.name for place, _, _ in group}) >= least
+        ),
+        key=lambda group: (
+            -len({place for place, _, _ in group}),
+            sum(length for _, _, length in group),
+            group,
+        ),
     )
     used: set[int] = set()
     made = []
@@ -129,7 +153,9 @@ def templates(sentences: Sequence[Sentence], *, least: int) -> list[Template]:
     return made
 
 
-def _template(sentences: Sequence[Sentence], group: Sequence[tuple[int, int, int]], least: int) -> Template | None:
+def _template(
+    sentences: Sequence[Sentence], group: Sequence[tuple[int, int, int]], least: int
+) -> Template | None:
     members = [sentences[place] for place, _, _ in group]
     if len({sentence.note.name for sentence in members}) < least:
         return None
@@ -199,9 +225,13 @@ def _tags_found(reading: Reading, least: int) -> Iterator[Dream]:
             )
 
 
-def _rhythms_found(reading: Reading, groups: Sequence[Sequence[Framed]], least: int) -> Iterator[Dream]:
+def _rhythms_found(
+    reading: Reading, groups: Sequence[Sequence[Framed]], least: int
+) -> Iterator[Dream]:
     # Readings come as often as somebody looks.
-    found = (each for each in events(reading, groups, least=least + _RHYTHM_EXTRA) if not each.is_reading)
+    found = (
+        each for each in events(reading, groups, least=least + _RHYTHM_EXTRA) if not each.is_reading
+    )
     for event in sorted(found, key=lambda event: (-len(event.days), event.is_tag, event.label)):
         regular = rhythm(event)
         weekday = favourite_weekday(event, share=_WEEKDAY_SHARE)

@@ -143,7 +143,9 @@ def framed(sentence: Sentence) -> Framed | None:
         return None
     day = days[0].day if days else utc_day(note.at)
     at = (day - date(1970, 1, 1)).days * DAY_MS if days else note.at
-    return Framed(sentence=sentence, day=day, at=at, key=key, text=text.rstrip("."), figures=tuple(figures))
+    return Framed(
+        sentence=sentence, day=day, at=at, key=key, text=text.rstrip("."), figures=tuple(figures)
+    )
 
 
 @once
@@ -173,9 +175,13 @@ def series(groups: Iterable[Sequence[Framed]], *, least: int) -> list[Series]:
         points: dict[int, Point] = {}
         for made in readings:
             note, place = made.sentence.note, made.sentence.place
-            points[made.at] = Point(note=note, place=place, day=made.day, at=made.at, number=made.figures[0][0])
+            points[made.at] = Point(
+                note=note, place=place, day=made.day, at=made.at, number=made.figures[0][0]
+            )
         if len({point.note.name for point in points.values()}) >= least:
-            found.append(Series(frame=readings[-1].text, unit=units.pop(), points=tuple(points.values())))
+            found.append(
+                Series(frame=readings[-1].text, unit=units.pop(), points=tuple(points.values()))
+            )
     return found
 
 
@@ -187,7 +193,9 @@ def trend(series: Series) -> Trend:
     variation = math.fsum((number - mean_number) ** 2 for number in numbers)
     if variation == 0.0:
         return Trend(direction="steady", per_day=0.0, fit=1.0)
-    common = math.fsum((t - mean_time) * (n - mean_number) for t, n in zip(times, numbers, strict=True))
+    common = math.fsum(
+        (t - mean_time) * (n - mean_number) for t, n in zip(times, numbers, strict=True)
+    )
     slope = common / spread if spread else 0.0
     fit = round(min(1.0, common * common / (spread * variation)), 6) if spread else 0.0
     if not math.isfinite(slope) or not math.isfinite(fit) or fit < _TREND_FIT:
@@ -197,7 +205,9 @@ def trend(series: Series) -> Trend:
 
 def _coordinates(series: Series) -> tuple[list[float], list[float]]:
     first = series.points[0].at
-    return [(point.at - first) / DAY_MS for point in series.points], [point.number for point in series.points]
+    return [(point.at - first) / DAY_MS for point in series.points], [
+        point.number for point in series.points
+    ]
 
 
 def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) -> list[Event]:
@@ -211,7 +221,11 @@ def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) 
     for note in reading.notes:
         for tag in sorted(set(note.tags)):
             tagged[tag][utc_day(note.at)] = note
-    found += [_event(tag, by_day, is_tag=True) for tag, by_day in sorted(tagged.items()) if len(by_day) >= least]
+    found += [
+        _event(tag, by_day, is_tag=True)
+        for tag, by_day in sorted(tagged.items())
+        if len(by_day) >= least
+    ]
     # A tag that stands on the notes of one frame, or of another tag, and on no others is no event of its own.
     different: dict[tuple[str, ...], Event] = {}
     for event in found:
@@ -219,7 +233,9 @@ def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) 
     return list(different.values())
 
 
-def _event(label: str, by_day: dict[date, Note], *, is_tag: bool = False, is_reading: bool = False) -> Event:
+def _event(
+    label: str, by_day: dict[date, Note], *, is_tag: bool = False, is_reading: bool = False
+) -> Event:
     days = tuple(sorted(by_day))
     notes = tuple(by_day[day] for day in days)
     return Event(label=label, is_tag=is_tag, is_reading=is_reading, days=days, notes=notes)

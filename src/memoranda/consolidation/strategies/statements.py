@@ -18,7 +18,9 @@ from memoranda.consolidation.text.note import Note, one_line
 from memoranda.consolidation.text.reading import Reading
 
 _SPOKEN: Final = re.compile(r"([^\W\d_][^:\n]{0,59}): (?=\S)")
-_ASSISTANTS: Final = frozenset("ai assistant agent bot chatgpt claude model system tool function".split())
+_ASSISTANTS: Final = frozenset(
+    "ai assistant agent bot chatgpt claude model system tool function".split()
+)
 
 
 def statements(reading: Reading, now: int, options: Options) -> list[Dream]:
@@ -33,8 +35,12 @@ def statements(reading: Reading, now: int, options: Options) -> list[Dream]:
             spoken.append(replace(note, text=note.text[match.end() :]))
     said: dict[tuple[object, ...], list[Claim]] = {}
     for claim in current(Reading(spoken)):
-        said.setdefault((speakers[claim.note.name], *claim.statement, claim.is_denied), []).append(claim)
-    groups = sorted(said.values(), key=lambda group: (-group[-1].note.at, group[-1].note.name, group[-1].place))
+        said.setdefault((speakers[claim.note.name], *claim.statement, claim.is_denied), []).append(
+            claim
+        )
+    groups = sorted(
+        said.values(), key=lambda group: (-group[-1].note.at, group[-1].note.name, group[-1].place)
+    )
     return [_result(group, speakers[group[-1].note.name]) for group in groups]
 
 

@@ -56,7 +56,9 @@ _LEAD = re.compile(
     r"|remember that\s+)+",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^(?P<subject>[^:=：]{1,60}?)\s*(?:[:=]\s+|：\s*|\s=\s)(?P<value>\S[^:=：]{0,120})$")
+_LABEL = re.compile(
+    r"^(?P<subject>[^:=：]{1,60}?)\s*(?:[:=]\s+|：\s*|\s=\s)(?P<value>\S[^:=：]{0,120})$"
+)
 # A clause that follows the value and says why, when or what else.
 _TAIL = re.compile(
     # Spaces are read from where they begin: from every one of them, a long run would take its square.
@@ -72,7 +74,9 @@ _SCOPE = re.compile(
     r"\s(?=(?:in|on|at|for|during|with|by|from|under|when|as|within|inside|outside|via|through|until|after|before)\s)",
     re.IGNORECASE,
 )
-_CONDITIONS = re.compile(r"\b(?:if|unless|whether|when|whenever|once|suppose|in case|otherwise)\b", re.IGNORECASE)
+_CONDITIONS = re.compile(
+    r"\b(?:if|unless|whether|when|whenever|once|suppose|in case|otherwise)\b", re.IGNORECASE
+)
 # A subject with one of these is not a plain name: a report, a clause, a reference to something said before.
 _NOT_A_SUBJECT = re.compile(
     r"\b(?:it|this|that|these|those|there|here|he|she|they|him|them|his|her|hers|its|their|who|which|what|why|how|where"
@@ -87,7 +91,16 @@ _TRAILING = re.compile(
     re.IGNORECASE,
 )
 _PLANS: Final = frozenset(
-    ("will", "shall", "plans to", "plan to", "intends to", "intend to", "is going to", "are going to")
+    (
+        "will",
+        "shall",
+        "plans to",
+        "plan to",
+        "intends to",
+        "intend to",
+        "is going to",
+        "are going to",
+    )
 )
 _HEDGES: Final = frozenset(
     "would should could can may might must usually sometimes often mostly probably possibly rarely maybe".split()
@@ -101,7 +114,9 @@ _VAGUE = re.compile(
 _DETERMINER = re.compile(r"^(?:(?i:the|an?)\s+)?(?:[Nn]ew|[Cc]urrent)\s+(?=[a-z])|^(?i:the|an?)\s+")
 _OF = re.compile(r"^(?P<what>.{1,60}?) of (?P<whose>.{1,60})$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"^(?P<whose>.{1,60}?)['’]s? (?P<what>.{1,60})$")
-_OVER = re.compile(r"^(?P<more>.{1,50}?) (?:over|to|rather than|instead of) (?P<less>.{1,50})$", re.IGNORECASE)
+_OVER = re.compile(
+    r"^(?P<more>.{1,50}?) (?:over|to|rather than|instead of) (?P<less>.{1,50})$", re.IGNORECASE
+)
 _LIST = re.compile(r",\s*+(?:and\s++)?|(?<!\s)\s++and\s++|(?:(?<!\s)\s++)?+&\s*+")
 _SPEAKERS = re.compile(r"(?:we|i|the team|our team)\b", re.IGNORECASE)
 _LABELS_OF_NOTHING: Final = frozenset(
@@ -157,7 +172,9 @@ def key_of(text: str) -> str:
 def read_claims(reading: Reading) -> list[Claim]:
     """The claims of all notes, in order."""
     return [
-        claim for sentence in reading.sentences for claim in claims_of(sentence.note, sentence.place, sentence.text)
+        claim
+        for sentence in reading.sentences
+        for claim in claims_of(sentence.note, sentence.place, sentence.text)
     ]
 
 
@@ -172,7 +189,11 @@ def claims_of(note: Note, place: int, text: str) -> list[Claim]:
     )  # fmt: skip
     if _CONDITIONS.search(plain):
         return []
-    return [_completed(claim) for claim in _parsed(base, plain) if _is_plain_subject(claim.subject) and claim.value]
+    return [
+        _completed(claim)
+        for claim in _parsed(base, plain)
+        if _is_plain_subject(claim.subject) and claim.value
+    ]
 
 
 def _parsed(base: Claim, plain: str) -> Iterator[Claim]:
@@ -208,7 +229,9 @@ def _switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
     yield replace(base, subject=subject, predicate=predicate, value=new, left=_value_key(old))
     denied = ("lives in", "uses") if moves else ("uses",)
     for name in denied:
-        yield replace(base, subject=subject, predicate=predicates.BY_NAME[name], value=old, is_denied=True)
+        yield replace(
+            base, subject=subject, predicate=predicates.BY_NAME[name], value=old, is_denied=True
+        )
 
 
 def _verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
@@ -218,7 +241,9 @@ def _verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
     subject, mood = _without_trailing(plain[: match.start()].strip())
     value = plain[match.end() :].strip()
     denied = bool(match["not"])
-    if match["not"] and re.match(r"(?:did|had|could|will|would|should|won)\b", match["not"], re.IGNORECASE):
+    if match["not"] and re.match(
+        r"(?:did|had|could|will|would|should|won)\b", match["not"], re.IGNORECASE
+    ):
         is_past = True
     if is_past:
         mood = "past"
@@ -240,7 +265,11 @@ def _listed(value: str) -> list[str]:
     parts = [part.strip() for part in _LIST.split(value)]
     found = [_without_tail(parts[0])]
     for part in parts[1:]:
-        if len(part.split()) > _MEMBER_WORDS_LIMIT or VERB.search(f" {part} ") or _TAIL.match(f" {part}"):
+        if (
+            len(part.split()) > _MEMBER_WORDS_LIMIT
+            or VERB.search(f" {part} ")
+            or _TAIL.match(f" {part}")
+        ):
             break
         found.append(_without_tail(part))
     return found
@@ -325,7 +354,9 @@ def _slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
     if claim.predicate is IS:
         return (*base, "value") if _is_attribute(claim.subject, value) else None
     # "Uses npm for builds": for one purpose, one thing.
-    return base if name in ("uses", "prefers") and scope.lower().startswith(("for ", "as ")) else None
+    return (
+        base if name in ("uses", "prefers") and scope.lower().startswith(("for ", "as ")) else None
+    )
 
 
 def _is_attribute(subject: str, value: str) -> bool:
@@ -364,7 +395,10 @@ def _opposite(value: str) -> str | None:
 def conflicts(reading: Reading) -> list[Conflict]:
     """Statements of different notes that cannot both hold; of many for one place, each against the latest."""
     facts = [claim for claim in read_claims(reading) if claim.mood == "fact"]
-    filled = (Conflict(earlier=one, later=other, reason="values") for one, other in disputes(read_fillings(reading)))
+    filled = (
+        Conflict(earlier=one, later=other, reason="values")
+        for one, other in disputes(read_fillings(reading))
+    )
     found: dict[tuple[str, int, str, int], Conflict] = {}
     for conflict in (*_different_values(facts), *_denials(facts), *_left_behind(facts), *filled):
         earlier, later = conflict.earlier, conflict.later

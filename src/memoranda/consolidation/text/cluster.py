@@ -39,7 +39,9 @@ class Groups:
         return [tuple(places) for places in found.values()]
 
 
-def clusters(count: int, pairs: Iterable[tuple[int, int]], *, largest: int | None = None) -> list[tuple[int, ...]]:
+def clusters(
+    count: int, pairs: Iterable[tuple[int, int]], *, largest: int | None = None
+) -> list[tuple[int, ...]]:
     """Groups of two and more, joined in the order of the pairs: give the strongest pairs first."""
     groups = Groups(count)
     for first, second in pairs:

@@ -67,7 +67,9 @@ _TAIL = re.compile(
     r"(?:,|\s[—–-])\s.*$|\s(?:because|since|so|but|although|though|which|who|where|while|as of|due to)\b.*$",
     re.IGNORECASE,
 )
-_OPENING = re.compile(r"^(?P<where>(?:in|on|at|for|during|under) [^,]{1,40}), (?P<rest>.+)$", re.IGNORECASE)
+_OPENING = re.compile(
+    r"^(?P<where>(?:in|on|at|for|during|under) [^,]{1,40}), (?P<rest>.+)$", re.IGNORECASE
+)
 _WEEKDAY_NAMES: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _WEEKDAY = re.compile(
     r"(?:\b(?:on|every|each)\s+)?(?:the\s+)?(?:(?P<which>first|second|third|fourth|last|other|1st|2nd|3rd|4th)\s+)?"
@@ -121,8 +123,12 @@ _STAYS = re.compile(
     re.IGNORECASE,
 )
 # Words that say nothing of what is spoken of; what a frame is made of besides search words.
-_PLAIN: Final = frozenset(content_words("new now currently has have takes place happens moved changed service"))
-_HARD: Final = frozenset("before after until from by within least most over under between above below".split())
+_PLAIN: Final = frozenset(
+    content_words("new now currently has have takes place happens moved changed service")
+)
+_HARD: Final = frozenset(
+    "before after until from by within least most over under between above below".split()
+)
 # Stands where a time, a day or a date stood.
 _TAKEN: Final = " … "
 _LABELS_OF_NOTHING: Final = frozenset(
@@ -200,7 +206,9 @@ class _Clause:
             rest = f"{rest[: each.start]}{_TAKEN}{rest[each.end :]}"
         self.times = [_clock(match) for match in _TIME.finditer(rest)]
         rest = _TIME.sub(_TAKEN, rest)
-        self.weekdays = [f"{_which(match)}{match['day'].lower()}" for match in _WEEKDAY.finditer(rest)]
+        self.weekdays = [
+            f"{_which(match)}{match['day'].lower()}" for match in _WEEKDAY.finditer(rest)
+        ]
         self.rest = " ".join(_WEEKDAY.sub(_TAKEN, rest).split())
 
     def fillings(self) -> Iterator[Filling]:
@@ -210,7 +218,9 @@ class _Clause:
             yield from self._names()
 
     def _filling(self, kind: str, about: str, value: str, **more: object) -> Iterator[Filling]:
-        frame = frozenset((*_frame_words(about), *(_HARD & markers(about)), *(_HARD & set(about.lower().split()))))
+        frame = frozenset(
+            (*_frame_words(about), *(_HARD & markers(about)), *(_HARD & set(about.lower().split())))
+        )
         words = [word for word in frame if word not in _HARD]
         if value and words and len(frame) <= _FRAME_WORDS_LIMIT:
             yield Filling(
@@ -234,7 +244,9 @@ class _Clause:
         if self.weekdays:
             yield from self._filling("weekday", self.rest, " ".join(sorted(self.weekdays)))
         if len(self.days) == 1:
-            yield from self._filling("date", self.rest, self.days[0].day.isoformat(), day=self.days[0].day)
+            yield from self._filling(
+                "date", self.rest, self.days[0].day.isoformat(), day=self.days[0].day
+            )
 
     def _numbers(self) -> Iterator[Filling]:
         if _SEVERAL.search(self.rest):
@@ -244,7 +256,9 @@ class _Clause:
             is_last = _AFTER_NUMBER.match(after) is not None and len(before.split()) > 1
             if before.endswith(":") or is_last or _HOLDS.search(before):
                 unit = (
-                    " ".join(content_words(match["unit"] or "")) + (match["sign"] or "") + (match["mark"] or "").strip()
+                    " ".join(content_words(match["unit"] or ""))
+                    + (match["sign"] or "")
+                    + (match["mark"] or "").strip()
                 )
                 about = f"{before.rstrip(':')} {match['unit'] or ''} {after}"
                 value = match["number"].replace(",", "").replace("−", "-")
@@ -263,10 +277,16 @@ class _Clause:
             match = pattern.match(self.rest)
             if match is not None:
                 verb = _verb(match.groupdict().get("verb") or "")
-                yield from self._filling("person", f"{match['who']} {verb}", match["value"].casefold())
+                yield from self._filling(
+                    "person", f"{match['who']} {verb}", match["value"].casefold()
+                )
                 return
         place = _PLACE.match(self.rest)
-        if place is None or _SEVERAL.search(self.rest) or len(place["value"].split()) > _PLACE_WORDS_LIMIT:
+        if (
+            place is None
+            or _SEVERAL.search(self.rest)
+            or len(place["value"].split()) > _PLACE_WORDS_LIMIT
+        ):
             return
         value, how = " ".join(content_words(place["value"])), place["how"].lower()
         if value and " and " not in place["value"] and " or " not in place["value"]:
@@ -315,7 +335,11 @@ def disputes(fillings: Iterable[Filling]) -> Iterator[tuple[Filling, Filling]]:
         if latest.unit and len({each.value for each in group}) >= _READINGS:
             continue
         for earlier in group:
-            if earlier.note.name != latest.note.name and earlier.value != latest.value and _differ(earlier, latest):
+            if (
+                earlier.note.name != latest.note.name
+                and earlier.value != latest.value
+                and _differ(earlier, latest)
+            ):
                 yield earlier, latest
 
 

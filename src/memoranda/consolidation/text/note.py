@@ -74,7 +74,15 @@ def ordered(notes: Iterable[Note]) -> list[Note]:
 
 
 def _order(note: Note) -> tuple[object, ...]:
-    return (note.at, note.name, note.text, note.tags, note.source, repr(note.confidence), repr(note.weight))
+    return (
+        note.at,
+        note.name,
+        note.text,
+        note.tags,
+        note.source,
+        repr(note.confidence),
+        repr(note.weight),
+    )
 
 
 def strongest_first(notes: Iterable[Note]) -> list[Note]:

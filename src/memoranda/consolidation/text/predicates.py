@@ -95,7 +95,10 @@ VERB: Final = re.compile(
     r"(?<![\w'’-])(?:(?P<not>"
     + _NOT
     + r"|stopped|quit) )?(?:"
-    + "|".join(f"(?P<p{place}>{present})|(?P<q{place}>{past})" for place, (_, present, past) in enumerate(_TABLE))
+    + "|".join(
+        f"(?P<p{place}>{present})|(?P<q{place}>{past})"
+        for place, (_, present, past) in enumerate(_TABLE)
+    )
     + r"|(?P<ing>using|preferring))(?=\s)",
     re.IGNORECASE,
 )
@@ -106,7 +109,8 @@ SWITCH: Final = re.compile(
     re.IGNORECASE,
 )
 REPLACE: Final = re.compile(
-    r"^(?P<subject>.{1,80}?) (?:has |have )?replaced (?P<old>.{1,80}?) (?:with|by) (?P<new>.{1,80})$", re.IGNORECASE
+    r"^(?P<subject>.{1,80}?) (?:has |have )?replaced (?P<old>.{1,80}?) (?:with|by) (?P<new>.{1,80})$",
+    re.IGNORECASE,
 )
 
 

@@ -20,7 +20,9 @@ SENTENCES_LIMIT: Final = 2_000
 _MARKERS = re.compile(r"(?:(?:[-*+•‣◦·–—]|>+|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+|>+)+")
 _FENCE = re.compile(r"(?:```|~~~)")
 # An ASCII full stop ends a sentence only before a space; the ends of scripts without spaces stand alone.
-_END = re.compile(r"""[.!?…]{1,8}["'”’»)\]]{0,4}(?=\s)|[。！？｡؟۔।॥։።။។៕‼⁇⁈⁉]{1,8}["'”’»」』）)\]]{0,4}""")
+_END = re.compile(
+    r"""[.!?…]{1,8}["'”’»)\]]{0,4}(?=\s)|[。！？｡؟۔।॥։።။។៕‼⁇⁈⁉]{1,8}["'”’»」』）)\]]{0,4}"""
+)
 _ABBREVIATIONS: Final = frozenset(
     "dr mr mrs ms prof st vs etc e.g i.e eg ie cf no nos vol p pp fig approx dept inc ltd co corp jr sr ca z.b bzw usw "
     "u.a d.h nr str evtl ggf bspw sog mme mlle sra av jan feb mar apr jun jul aug sep sept oct nov dec".split()
@@ -101,7 +103,11 @@ def _ends(line: str, match: re.Match[str]) -> bool:
     before = word[1].lower()
     # "J. Smith", "Dr. Who", "e.g. Rust" go on; so does the number of a list item in running text.
     is_initial = len(before) == 1 and before.isalpha() and word[1].isupper()
-    return not (is_initial or before in _ABBREVIATIONS or (before.isdecimal() and match.start() <= len(before)))
+    return not (
+        is_initial
+        or before in _ABBREVIATIONS
+        or (before.isdecimal() and match.start() <= len(before))
+    )
 
 
 def _pieces(sentence: str) -> Iterator[str]:

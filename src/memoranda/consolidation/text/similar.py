@@ -82,7 +82,10 @@ class Vectors:
                 self.frequency[word] += 1
         total = len(documents)
         rarity = {word: math.log(1.0 + total / found) for word, found in self.frequency.items()}
-        self.weights = [_unit({word: (1.0 + math.log(n)) * rarity[word] for word, n in c.items()}) for c in counts]
+        self.weights = [
+            _unit({word: (1.0 + math.log(n)) * rarity[word] for word, n in c.items()})
+            for c in counts
+        ]
 
     def cosine(self, first: int, second: int) -> float:
         """How alike two texts are, from 0 to 1."""
@@ -91,14 +94,18 @@ class Vectors:
     def shared(self, first: int, second: int) -> list[str]:
         """The words two texts have in common, those that make them alike most first."""
         ours, theirs = self.weights[first], self.weights[second]
-        return sorted((word for word in ours if word in theirs), key=lambda word: (-ours[word] * theirs[word], word))
+        return sorted(
+            (word for word in ours if word in theirs),
+            key=lambda word: (-ours[word] * theirs[word], word),
+        )
 
     def pairs(self, threshold: float, *, nearest: int = _CANDIDATES) -> list[Pair]:
         """Pairs at least so alike, of each text at most its nearest ones; the most alike first."""
         lists: dict[str, list[int]] = defaultdict(list)
         positions: list[dict[str, int]] = []
         for place, weights in enumerate(self.weights):
-            keys = sorted(weights, key=lambda word, weights=weights: (-weights[word], word))[:_KEY_WORDS]  # type: ignore[misc]
+            by_weight = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+            keys = [word for word, _ in by_weight[:_KEY_WORDS]]
             positions.append({word: len(lists[word]) for word in keys})
             for word in keys:
                 lists[word].append(place)
@@ -121,7 +128,9 @@ class Vectors:
         reached.pop(place, None)
         likely = sorted(reached, key=lambda other: (-reached[other], other))[:_CANDIDATES]
         rated = ((other, round(self.cosine(place, other), 6)) for other in likely)
-        return sorted((pair for pair in rated if pair[1] >= threshold), key=lambda pair: (-pair[1], pair[0]))
+        return sorted(
+            (pair for pair in rated if pair[1] >= threshold), key=lambda pair: (-pair[1], pair[0])
+        )
 
 
 def cosine(first: dict[str, float], second: dict[str, float]) -> float:

@@ -64,7 +64,9 @@ class _Unit(msgspec.Struct, eq=False):
     weight: float = 0.0
 
 
-def summarize(reading: Reading, *, budget_tokens: int, now: int, count: Counter = four_bytes) -> Summary:
+def summarize(
+    reading: Reading, *, budget_tokens: int, now: int, count: Counter = four_bytes
+) -> Summary:
     """The best sentences that fit; an empty text when not even one does."""
     units = _units(reading, count)
     weights = _weights(units)
@@ -101,7 +103,9 @@ def _units(reading: Reading, count: Counter) -> list[_Unit]:
 
 def _concepts(sentence: Sentence) -> tuple[str, ...]:
     words = sentence.words
-    return tuple(dict.fromkeys((*words, *(f"{first} {second}" for first, second in pairwise(words)))))
+    return tuple(
+        dict.fromkeys((*words, *(f"{first} {second}" for first, second in pairwise(words))))
+    )
 
 
 def _weights(units: Sequence[_Unit]) -> dict[str, float]:
@@ -119,7 +123,9 @@ def overtaken(reading: Reading) -> set[tuple[str, int]]:
     found = {(each.earlier.note.name, each.earlier.place) for each in disputes}
     for each in series(frames(reading), least=_SERIES_LENGTH):
         last = each.points[-1].number
-        found.update((point.note.name, point.place) for point in each.points if point.number != last)
+        found.update(
+            (point.note.name, point.place) for point in each.points if point.number != last
+        )
     return found
 
 
@@ -132,7 +138,9 @@ def _rate(units: Sequence[_Unit], weights: dict[str, float], now: int) -> None:
         support = math.log(len({note.name for note in unit.notes}))
         strength = max(each.strength for each in unit.notes)
         facts = 0.25 if unit.sentence.numbers else 0.0
-        quality = (1.0 + centrality + support + 0.5 * recency + facts) * (0.5 + strength / (1.0 + strength))
+        quality = (1.0 + centrality + support + 0.5 * recency + facts) * (
+            0.5 + strength / (1.0 + strength)
+        )
         if is_of_its_day(unit.sentence.text):
             quality *= _EVENT_FACTOR
         is_scrap = len(words) < _SCRAP_WORDS or unit.sentence.text.endswith((":", "：", "?", "？"))
@@ -146,7 +154,11 @@ def _pick(units: Sequence[_Unit], weights: dict[str, float], budget: int) -> lis
     left = budget
     for _ in range(_ROUNDS):
         taken = {unit.place for unit in picked}
-        fitting = [unit for unit in units if unit.tokens < left + 1 - bool(picked) and unit.place not in taken]
+        fitting = [
+            unit
+            for unit in units
+            if unit.tokens < left + 1 - bool(picked) and unit.place not in taken
+        ]
         more, left = _pick_round(fitting, weights, left, bool(picked))
         if not more:
             break
@@ -160,7 +172,9 @@ def _pick_round(
     """Best first. What a sentence adds only ever shrinks, so the heap need not be made anew."""
     covered: set[str] = set()
     picked: list[_Unit] = []
-    heap = [(-_worth(unit, weights, covered)[0], unit.place, index) for index, unit in enumerate(units)]
+    heap = [
+        (-_worth(unit, weights, covered)[0], unit.place, index) for index, unit in enumerate(units)
+    ]
     heapq.heapify(heap)
     while heap:
         stated, place, index = heapq.heappop(heap)

@@ -21,9 +21,9 @@ _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
-_MONTH_NUMBERS: Final = {name[:length]: place for place, name in enumerate(_MONTHS, 1) for length in (3, len(name))} | {
-    "sept": 9
-}
+_MONTH_NUMBERS: Final = {
+    name[:length]: place for place, name in enumerate(_MONTHS, 1) for length in (3, len(name))
+} | {"sept": 9}
 _MONTH = (
     "(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\\.?"
@@ -66,7 +66,9 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 def named_days(text: str, at: int) -> list[Named]:
     """Return the days that a text written at an instant names, in order."""
     written = utc_day(at)
-    return [named for match in _NAMED.finditer(text) if (named := _read(match, written)) is not None]
+    return [
+        named for match in _NAMED.finditer(text) if (named := _read(match, written)) is not None
+    ]
 
 
 def _read(match: re.Match[str], written: date) -> Named | None:
@@ -74,7 +76,9 @@ def _read(match: re.Match[str], written: date) -> Named | None:
     for reader in _READERS:
         day, grain, is_relative = reader(match, written) or _NO_DAY
         if day is not None:
-            return Named(day=day, grain=grain, start=match.start(), end=match.end(), is_relative=is_relative)
+            return Named(
+                day=day, grain=grain, start=match.start(), end=match.end(), is_relative=is_relative
+            )
     return None
 
 
@@ -91,11 +95,19 @@ def _read_date(match: re.Match[str], written: date) -> _Reading | None:
             if match[f"{form}_y"]:
                 return existing_day(int(match[f"{form}_y"]), number, day), "day", False
             # "Form 12 may be used" names no day.
-            return None if match[f"{form}_m"] in _VERBS_TOO else (_without_year(number, day, written), "day", False)
+            return (
+                None
+                if match[f"{form}_m"] in _VERBS_TOO
+                else (_without_year(number, day, written), "day", False)
+            )
     for form in ("my", "ym"):
         if match[f"{form}_y"]:
             month = match[f"{form}_m"].lower()
-            return existing_day(int(match[f"{form}_y"]), _MONTH_NUMBERS.get(month) or int(month), 1), "month", False
+            return (
+                existing_day(int(match[f"{form}_y"]), _MONTH_NUMBERS.get(month) or int(month), 1),
+                "month",
+                False,
+            )
     return None
 
 

@@ -41,7 +41,18 @@ _PARTS: Final = {
     "evening": 18 * 60, "night": 20 * 60, "midnight": 24 * 60,
 }  # fmt: skip
 # Abbreviations that mean one offset wherever they are read; CST, IST and BST do not.
-_ZONES: Final = {"utc": 0, "gmt": 0, "z": 0, "est": -5, "edt": -4, "pst": -8, "pdt": -7, "cet": 1, "cest": 2, "jst": 9}
+_ZONES: Final = {
+    "utc": 0,
+    "gmt": 0,
+    "z": 0,
+    "est": -5,
+    "edt": -4,
+    "pst": -8,
+    "pdt": -7,
+    "cet": 1,
+    "cest": 2,
+    "jst": 9,
+}
 _NUMBER_WORDS: Final = {
     word: count
     for count, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
@@ -73,9 +84,13 @@ CLOCK: Final = re.compile(
     re.IGNORECASE,
 )
 _PART_OF_DAY = re.compile(
-    r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b", re.IGNORECASE
+    r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b",
+    re.IGNORECASE,
 )
-_DAY = re.compile(r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b", re.IGNORECASE)
+_DAY = re.compile(
+    r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b",
+    re.IGNORECASE,
+)
 _DAY = re.compile(
     r"(?<![\w.-])(?:"
     r"(?P<after_tomorrow>the day after tomorrow|day after tomorrow)"
@@ -106,7 +121,9 @@ _SPAN = re.compile(
 )  # fmt: skip
 # How sure it is that "at 5" means the afternoon, unless something is said of waking or the morning.
 _CHOSEN: Final = 0.85
-_EARLY = re.compile(r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE)
+_EARLY = re.compile(
+    r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE
+)
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 _LEAD = re.compile(
     r"\b(?P<way>no later than|not later than|by|on|before|after|until|till|since|from|for|of|around|as of|starting|due)"
@@ -114,7 +131,9 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _SHIFT = re.compile(r"\b(?P<n>" + NUMBER + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE)
-_BETWEEN = re.compile(r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE
+)
 # Words before a day that say it is not when something is to be done.
 _NOT_DUE: Final = frozenset(("until", "till", "since", "as of", "from", "of"))
 _POSSESSIVES: Final = ("'s", "’s", "'S", "’S", "s'", "s’")
@@ -160,15 +179,23 @@ def moments(text: str, at: int, zone: tzinfo = UTC) -> list[Moment]:
     """Return the moments after `at` that one sentence written then names, in order."""
     exact = list(_spans(text, at))
     days = [
-        day for day in _days(text, at, zone) if not any(span.start < day.end and day.start < span.end for span in exact)
+        day
+        for day in _days(text, at, zone)
+        if not any(span.start < day.end and day.start < span.end for span in exact)
     ]
-    times = [time for time in clocks(text) if not any(time.start < day.end and day.start < time.end for day in days)]
+    times = [
+        time
+        for time in clocks(text)
+        if not any(time.start < day.end and day.start < time.end for day in days)
+    ]
     found = exact
     for day in days:
         day, times = _with_time(text, day, times)
         found.append(_moment(day, at, zone))
     found += [_moment(_first_day(time, at, zone), at, zone) for time in times]
-    return sorted((made for made in found if made.due > at), key=lambda made: (made.start, made.end))
+    return sorted(
+        (made for made in found if made.due > at), key=lambda made: (made.start, made.end)
+    )
 
 
 def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
@@ -195,7 +222,9 @@ def count_of(word: str) -> int:
 
 def weekday_of(word: str) -> int:
     """0 for Monday, from a name or its abbreviation."""
-    return next(place for place, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower())
+    return next(
+        place for place, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower()
+    )
 
 
 def month_of(word: str) -> int:
@@ -257,7 +286,9 @@ def _spans(text: str, at: int) -> Iterator[Moment]:
             length = 30 * 60_000
         else:
             unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
-            length = count_of(match["n"] or match["n_now"]) * unit_ms + (unit_ms // 2 if match["more"] else 0)
+            length = count_of(match["n"] or match["n_now"]) * unit_ms + (
+                unit_ms // 2 if match["more"] else 0
+            )
         yield Moment(due=clamp(at + length), start=match.start(), end=match.end())
 
 
@@ -280,19 +311,29 @@ def _dated(text: str, local_at: int) -> Iterator[_Day]:
             continue
         lead = first if first in ("until", "by", "on") else ""
         day = _Day(
-            day=named.day, start=named.start, end=named.end, lead=lead, certainty=0.9 if named.grain == "month" else 1.0
+            day=named.day,
+            start=named.start,
+            end=named.end,
+            lead=lead,
+            certainty=0.9 if named.grain == "month" else 1.0,
         )
-        time = re.search(r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words)
+        time = re.search(
+            r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words
+        )
         if time and int(time[1]) < 24 and int(time[2]) < 60:
             offset = _iso_offset(time[3])
-            day = replace(day, minute=int(time[1]) * 60 + int(time[2]), offset_minutes=offset, is_full=True)
+            day = replace(
+                day, minute=int(time[1]) * 60 + int(time[2]), offset_minutes=offset, is_full=True
+            )
         yield day
 
 
 def _iso_offset(text: str | None) -> int | None:
     if text is None:
         return None
-    return 0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
+    return (
+        0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
+    )
 
 
 def _counted_days(text: str, today: date) -> Iterator[_Day]:
@@ -304,7 +345,9 @@ def _counted_days(text: str, today: date) -> Iterator[_Day]:
 
 
 def _at(day: date, minute: int | None = None, certainty: float = 1.0) -> _Day:
-    return _Day(day=day, start=0, end=0, minute=minute, certainty=certainty, is_full=minute is not None)
+    return _Day(
+        day=day, start=0, end=0, minute=minute, certainty=certainty, is_full=minute is not None
+    )
 
 
 def _counted(match: re.Match[str], today: date) -> _Day | None:
@@ -312,19 +355,28 @@ def _counted(match: re.Match[str], today: date) -> _Day | None:
         return _at(days_after(today, 2))
     if match["tonight"]:
         part = match["tonight"].lower()
-        return _at(today, None if part == "later today" else _PARTS[part.removeprefix("to").removeprefix("this ")])
+        return _at(
+            today,
+            None
+            if part == "later today"
+            else _PARTS[part.removeprefix("to").removeprefix("this ")],
+        )
     if match["n"] or match["n_now"]:
         word = match["n"] or match["n_now"]
         certainty = 0.8 if "few" in word else 1.0
         if match["business"]:
             return _at(_working_days_later(today, count_of(word)), certainty=certainty)
-        return _at(_later(today, count_of(word), match["unit"] or match["unit_now"]), certainty=certainty)
+        return _at(
+            _later(today, count_of(word), match["unit"] or match["unit_now"]), certainty=certainty
+        )
     if match["weekday"] or match["short"]:
         return _at(_next_weekday(today, weekday_of(match["weekday"] or match["short"])))
     if match["weekend"]:
         saturday = _next_weekday(today, 5)
         return _at(
-            days_after(saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0),
+            days_after(
+                saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0
+            ),
             certainty=0.9,
         )
     return None
@@ -332,7 +384,9 @@ def _counted(match: re.Match[str], today: date) -> _Day | None:
 
 def _ending(match: re.Match[str], today: date) -> _Day | None:
     if match["end"] or match["eo"]:
-        unit = (match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]).lower()
+        unit = (
+            match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]
+        ).lower()
         return _at(_end_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
     if match["next_unit"]:
         unit = match["next_unit"].lower()
@@ -348,7 +402,10 @@ def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
     if match["md_d"] or match["dm_d"]:
         if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
             return None  # "5 may be too many"
-        month, number = month_of(match["md_m"] or match["dm_m"]), int(match["md_d"] or match["dm_d"])
+        month, number = (
+            month_of(match["md_m"] or match["dm_m"]),
+            int(match["md_d"] or match["dm_d"]),
+        )
         this_year = existing_day(today.year, month, number)
         # 29 February is read only where the year that is meant has one.
         is_over = this_year is not None and this_year < today
@@ -356,14 +413,18 @@ def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
     if match["nth"]:
         number = int(match["nth"])
         first = today.replace(day=1)
-        if "next" in (match["nth_of"] or "").lower() or (number < today.day and not match["nth_of"]):
+        if "next" in (match["nth_of"] or "").lower() or (
+            number < today.day and not match["nth_of"]
+        ):
             first = months_after(first, 1)
         return _at_existing(existing_day(first.year, first.month, number))
     if match["year"]:
         return _at_existing(existing_day(int(match["year"]), 1, 1), certainty=0.8)
     if match["month"] and match["month"][0].isupper():
         month = month_of(match["month"])
-        return _at_existing(existing_day(today.year + (month <= today.month), month, 1), certainty=0.8)
+        return _at_existing(
+            existing_day(today.year + (month <= today.month), month, 1), certainty=0.8
+        )
     return None
 
 
@@ -408,7 +469,9 @@ def _led(text: str, day: _Day) -> Iterator[_Day]:
     match = _LEAD.search(text, max(0, start - 24), start)
     if match:
         way, start = " ".join(match["way"].lower().split()), match.start()
-    if text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each")) or way in _NOT_DUE - {"from"}:
+    if text[max(0, start - 6) : start].lower().rstrip().endswith(
+        ("every", "each")
+    ) or way in _NOT_DUE - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
     if shift and way in ("before", "after", "from"):
@@ -442,7 +505,9 @@ def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clo
 
 def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
     """Return the first day on which a time of day is still to come."""
-    where = zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
+    where = (
+        zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
+    )
     today = local_day(at, where)
     day = _Day(
         day=today,
@@ -452,14 +517,22 @@ def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
         offset_minutes=time.offset_minutes,
         certainty=time.certainty,
     )
-    return day if instant_of(today, time.minute, where) > at else replace(day, day=days_after(today, 1))
+    return (
+        day
+        if instant_of(today, time.minute, where) > at
+        else replace(day, day=days_after(today, 1))
+    )
 
 
 def _moment(day: _Day, at: int, zone: tzinfo) -> Moment:
     where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
-    due = instant_of(day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where)
+    due = instant_of(
+        day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where
+    )
     alone = day.day if day.minute is None else None
-    return Moment(due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone)
+    return Moment(
+        due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone
+    )
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:

@@ -54,7 +54,17 @@ _EVERY = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _PARTS: Final = {"morning": NINE, "afternoon": 14 * 60, "evening": 18 * 60, "night": 20 * 60}
-_NTH: Final = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": -1}
+_NTH: Final = {
+    "first": 1,
+    "1st": 1,
+    "second": 2,
+    "2nd": 2,
+    "third": 3,
+    "3rd": 3,
+    "fourth": 4,
+    "4th": 4,
+    "last": -1,
+}
 _ADVERBS: Final[Mapping[str, tuple[Unit, int]]] = {
     "hourly": ("hour", 1), "daily": ("day", 1), "weekly": ("week", 1), "biweekly": ("week", 2),
     "fortnightly": ("week", 2), "monthly": ("month", 1), "quarterly": ("month", 3), "yearly": ("year", 1),
@@ -132,12 +142,18 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
                 return (day - start).days % self.interval == 0
             case "week":
                 weeks = (day.toordinal() - day.weekday() - start.toordinal() + start.weekday()) // 7
-                return weeks % self.interval == 0 and day.weekday() in (self.weekdays or (start.weekday(),))
+                return weeks % self.interval == 0 and day.weekday() in (
+                    self.weekdays or (start.weekday(),)
+                )
             case "month":
                 return months % self.interval == 0 and self._is_day_of_month(day, start)
             case _:
                 is_month = day.month == (self.month or start.month)
-                return is_month and (day.year - start.year) % self.interval == 0 and self._is_day_of_month(day, start)
+                return (
+                    is_month
+                    and (day.year - start.year) % self.interval == 0
+                    and self._is_day_of_month(day, start)
+                )
 
     def _is_day_of_month(self, day: date, start: date) -> bool:
         length = monthrange(day.year, day.month)[1]
@@ -185,7 +201,9 @@ def _rule(match: re.Match[str], at: int) -> Recurrence:
         return Recurrence(unit="month", start=at, nth=nth, weekdays=(weekday_of(match["nth_day"]),))
     day = match["month_day"] or match["month_day_after"]
     if day:
-        number = {"first": 1, "first day": 1, "last day": -1}.get(day.lower()) or int(re.sub(r"\D", "", day))
+        number = {"first": 1, "first day": 1, "last day": -1}.get(day.lower()) or int(
+            re.sub(r"\D", "", day)
+        )
         return Recurrence(unit="month", start=at, month_day=number)
     if match["y_d"] or match["y_d2"]:
         month, number = month_of(match["y_m"] or match["y_m2"]), int(match["y_d"] or match["y_d2"])
@@ -194,7 +212,13 @@ def _rule(match: re.Match[str], at: int) -> Recurrence:
         found = re.findall(_DAYS, match["days"] or match["plural"], re.IGNORECASE)
         weekdays = tuple(sorted({weekday_of(day) for day in found}))
         minute = _PARTS[match["day_part"].lower()] if match["day_part"] else NINE
-        return Recurrence(unit="week", start=at, interval=2 if match["other"] else 1, weekdays=weekdays, minute=minute)
+        return Recurrence(
+            unit="week",
+            start=at,
+            interval=2 if match["other"] else 1,
+            weekdays=weekdays,
+            minute=minute,
+        )
     if match["weekday"] or match["weekdays"]:
         return Recurrence(unit="week", start=at, weekdays=_WORKING_DAYS)
     if match["weekend"]:

@@ -49,7 +49,9 @@ def _hourly(known: Sequence[int]) -> str | None:
 
 
 def _by_day(known: Sequence[int], least: int) -> str | None:
-    minute, _ = _usual([at // _MINUTE_MS % _DAY_MINUTES for at in known], _DAY_MINUTES, WINDOW_MINUTES)
+    minute, _ = _usual(
+        [at // _MINUTE_MS % _DAY_MINUTES for at in known], _DAY_MINUTES, WINDOW_MINUTES
+    )
     days: list[date] = []
     for at in known:
         # The day whose time of day is nearest: just before midnight may belong to the next day.
@@ -82,8 +84,16 @@ def _weekly(kept: Sequence[date], least: int) -> str | None:
     offered: dict[int, int] = defaultdict(int)
     for day in _days_between(kept):
         offered[day.weekday()] += 1
-    usual = sorted(day for day, count in counts.items() if count >= least and count >= _KEPT_SHARE * offered[day])
-    if not usual or len(usual) > _WEEKDAYS_LIMIT or not _most(kept, sum(counts[day] for day in usual)):
+    usual = sorted(
+        day
+        for day, count in counts.items()
+        if count >= least and count >= _KEPT_SHARE * offered[day]
+    )
+    if (
+        not usual
+        or len(usual) > _WEEKDAYS_LIMIT
+        or not _most(kept, sum(counts[day] for day in usual))
+    ):
         return None
     return "* * " + ",".join(str(day + 1) for day in usual)
 

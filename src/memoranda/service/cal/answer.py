@@ -16,7 +16,11 @@ from memoranda.standards.cal.printing.projection import Level
 
 # Section 14.3: few grains may be shown in full.
 _FEW: Final = 5
-_LEVELS: Final[dict[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
+_LEVELS: Final[dict[str | None, Level]] = {
+    "summary": "summary",
+    "headlines": "standard",
+    "full": "full",
+}
 
 
 def result_of(item: Item, options: Sequence[Option] = ()) -> dict[str, Any]:
@@ -58,7 +62,11 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
         body["results"] = [result_of(item, options) for item in outcome.items]
     elif isinstance(outcome, Rows):
         body["results"] = [
-            {"fields": jsonable(row.fields), "content_address": row.item.address, "score": row.item.score}
+            {
+                "fields": jsonable(row.fields),
+                "content_address": row.item.address,
+                "score": row.item.score,
+            }
             for row in outcome.items
         ]
     elif isinstance(outcome, Total):
@@ -78,7 +86,10 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
     if found.contradictions is not None:
         body["contradictions"] = found.contradictions
     if recall.format is not None:
-        body |= {"format": formats.canonical_format(recall.format), "formatted": text_of(found, recall, now)}
+        body |= {
+            "format": formats.canonical_format(recall.format),
+            "formatted": text_of(found, recall, now),
+        }
     return body
 
 
@@ -87,7 +98,10 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
     assert recall.format is not None
     outcome = found.outcome
     if isinstance(outcome, Grains):
-        level, iso = level_of(recall), any(option.name == "iso_timestamps" for option in recall.options)
+        level, iso = (
+            level_of(recall),
+            any(option.name == "iso_timestamps" for option in recall.options),
+        )
         elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
         return formats.recall_text(recall.format, elements, now, iso_times=iso)
     if isinstance(outcome, Rows):
@@ -102,10 +116,14 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
 
 def level_of(recall: Recall) -> Level:
     """How much detail a formatted RECALL shows."""
-    asked = next((option for option in recall.options if option.name == "progressive_disclosure"), None)
+    asked = next(
+        (option for option in recall.options if option.name == "progressive_disclosure"), None
+    )
     if asked is None:
         return "standard"
     if asked.word is not None:
         return _LEVELS[asked.word]
     bounds = [stage.count for stage in recall.stages if isinstance(stage, Limit)] + [recall.recent]
-    return "full" if any(isinstance(bound, int) and bound <= _FEW for bound in bounds) else "standard"
+    return (
+        "full" if any(isinstance(bound, int) and bound <= _FEW for bound in bounds) else "standard"
+    )

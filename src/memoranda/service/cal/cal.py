@@ -20,7 +20,13 @@ from memoranda.service.cal import evolve
 from memoranda.service.cal import prepare as cal_prepare
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.recall import GrainReader
-from memoranda.service.cal.run import CAL_VERSION, TEMPLATES_LIMIT, Runner, kept_template, template_kind
+from memoranda.service.cal.run import (
+    CAL_VERSION,
+    TEMPLATES_LIMIT,
+    Runner,
+    kept_template,
+    template_kind,
+)
 from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -82,7 +88,9 @@ _KEY_USE: Final = b"cal capability"
 _MINE: Final = re.compile(r"\bMY\b", re.IGNORECASE)
 
 
-def check(given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False) -> CheckResult:
+def check(
+    given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False
+) -> CheckResult:
     """Whether this is a query, and if not, the first thing wrong with it. Nothing is run, and no store needed."""
     try:
         query = _read(given, strict=strict)
@@ -135,12 +143,16 @@ def prepare(
         query = record.read(given, params, strict=strict)
         check_ops(session, query)
         written = query.original or query
-        made = cal_prepare.prepare(context, session, query, record.query_hash, canonical(written), dict(params or {}))
+        made = cal_prepare.prepare(
+            context, session, query, record.query_hash, canonical(written), dict(params or {})
+        )
         record.done()
         return {**made, "plan": plan.explain(query, now=session.now)}
 
 
-def execute(context: Context, access: Access, token: str, *, owner: str | None = None) -> dict[str, Any]:
+def execute(
+    context: Context, access: Access, token: str, *, owner: str | None = None
+) -> dict[str, Any]:
     """Run what was prepared, as it was prepared, once."""
     session = _session(context, access, owner=owner)
     with _on_record(context, session, token, name="execute") as record:
@@ -187,14 +199,21 @@ def stream(
         failed = error.cal_code
         if raises and not emitted:
             raise
-        yield {"type": "error", "assembly_id": assembly_id, "seq": emitted, **events.error_event(error)}
+        yield {
+            "type": "error",
+            "assembly_id": assembly_id,
+            "seq": emitted,
+            **events.error_event(error),
+        }
     except GeneratorExit:
         cancel_reason = "closed by the client"
         raise
     finally:
         told = {
             "stream_enabled": True,
-            "stream_options": list(statement.stream.options if statement and statement.stream else ("all",)),
+            "stream_options": list(
+                statement.stream.options if statement and statement.stream else ("all",)
+            ),
             "events_emitted": emitted,
             "cancelled": cancel_reason is not None,
             "cancel_reason": cancel_reason,
@@ -218,7 +237,9 @@ def issue(
 ) -> str:
     """A capability token that lets whoever holds it ask so much, so often, for so long (section 18)."""
     session = _session(context, access, namespace=namespace, user=user)
-    allowed = operations or (capability.READ_OPS + capability.WRITE_OPS if tier1 else capability.READ_OPS)
+    allowed = operations or (
+        capability.READ_OPS + capability.WRITE_OPS if tier1 else capability.READ_OPS
+    )
     try:
         token = capability.CapabilityToken(
             token_id=str(uuid.uuid4()),
@@ -255,7 +276,9 @@ def _session(
     host = context.cal
     require_enabled(host.switches)
     now, tenant = context.clock(), tenant_of(access, owner)
-    chosen = namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
+    chosen = (
+        namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
+    )
     _check_namespace(chosen)
     is_local = access.credential == "local"
     session = Session(
@@ -263,7 +286,9 @@ def _session(
         tenant=tenant,
         namespace=chosen,
         user_id=user or access.default_tenant,
-        tier1=host.switches.tier1 and "write" in access.verbs and (is_local or not host.evolves_locally_only),
+        tier1=host.switches.tier1
+        and "write" in access.verbs
+        and (is_local or not host.evolves_locally_only),
         auto_approve=approve,
         agent_id=agent,
         now=now,
@@ -272,18 +297,26 @@ def _session(
     )
     if token is not None:
         document = capability.token_from_text(token)
-        session = narrowed(session, capability.open_token(document, _key(context, tenant), now_ms=now))
+        session = narrowed(
+            session, capability.open_token(document, _key(context, tenant), now_ms=now)
+        )
     space = space_of(session.namespace)
-    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
+    access.require_scope(
+        {**access.limits, "owner": tenant, **({"project": space} if space else {})}
+    )
     return session
 
 
 def _key(context: Context, tenant: str) -> bytes:
-    return hashlib.blake2b(tenant.encode(), key=context.operator.derive(_KEY_USE), digest_size=32).digest()
+    return hashlib.blake2b(
+        tenant.encode(), key=context.operator.derive(_KEY_USE), digest_size=32
+    ).digest()
 
 
 @contextmanager
-def _on_record(context: Context, session: Session, given: Given, name: str | None = None) -> Iterator[_Record]:
+def _on_record(
+    context: Context, session: Session, given: Given, name: str | None = None
+) -> Iterator[_Record]:
     """Whatever comes of it, there is an entry in the audit log."""
     record = _Record(context, session, given, name)
     try:
@@ -294,12 +327,16 @@ def _on_record(context: Context, session: Session, given: Given, name: str | Non
 
 
 @contextmanager
-def _reading(context: Context, session: Session, seconds: float, code: str) -> Iterator[GrainReader]:
+def _reading(
+    context: Context, session: Session, seconds: float, code: str
+) -> Iterator[GrainReader]:
     with context.engine.read(session.tenant) as snapshot:
         yield _reader(context, session, snapshot, seconds, code)
 
 
-def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str) -> GrainReader:
+def _reader(
+    context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str
+) -> GrainReader:
     is_minimal = "hipaa" in context.presets_in(snapshot)
     return GrainReader(
         context=context,
@@ -312,7 +349,9 @@ def _reader(context: Context, session: Session, snapshot: Snapshot, seconds: flo
     )
 
 
-def _run(context: Context, session: Session, query: Query, record: _Record, cursor: str | None) -> dict[str, Any]:
+def _run(
+    context: Context, session: Session, query: Query, record: _Record, cursor: str | None
+) -> dict[str, Any]:
     statement = query.statement
     if tier_of(statement):
         body = evolve.run(context, session, query, record.query_hash)
@@ -322,7 +361,9 @@ def _run(context: Context, session: Session, query: Query, record: _Record, curs
         return _define(context, session, statement, record)
     host = context.cal
     is_assembly = isinstance(statement, Assemble)
-    seconds, code = (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
+    seconds, code = (
+        (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
+    )
     offset = 0 if cursor is None else decode_cursor(cursor, record.query_hash)
     if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
         context.meaning.settle()
@@ -338,13 +379,23 @@ def _run(context: Context, session: Session, query: Query, record: _Record, curs
         "grains_scanned": reader.scanned,
     }
     told = {**record.told(runner.returned), "budget": budget}
-    return {"_cal": told, **body, "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)]}
+    return {
+        "_cal": told,
+        **body,
+        "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)],
+    }
 
 
-def _define(context: Context, session: Session, statement: DefineTemplate, record: _Record) -> dict[str, Any]:
+def _define(
+    context: Context, session: Session, statement: DefineTemplate, record: _Record
+) -> dict[str, Any]:
     """Keep a template for this namespace, until its owner removes it."""
     if not context.cal.templates:
-        refuse("templates_disabled", "Templates are not enabled here.", "Give it inline: FORMAT TEMPLATE { … }.")
+        refuse(
+            "templates_disabled",
+            "Templates are not enabled here.",
+            "Give it inline: FORMAT TEMPLATE { … }.",
+        )
     kind = template_kind(session.namespace)
 
     def work(unit: Any) -> None:
@@ -381,7 +432,11 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
             return False
         unit.delete_item(kind, name)
         scope = {"owner": session.tenant, "project": space_of(session.namespace)}
-        unit.record(audit_entry(access, "cal.remove_template", now=session.now, scope=scope, result="removed"))
+        unit.record(
+            audit_entry(
+                access, "cal.remove_template", now=session.now, scope=scope, result="removed"
+            )
+        )
         return True
 
     return context.engine.write(session.tenant, work)
@@ -405,12 +460,17 @@ class _Record:
         self._type = "query"
         self._tier = 0
         # Of what cannot be read there is no canonical text.
-        self.query_hash = "sha256:" + hashlib.sha256(_text(given).encode("utf-8", "surrogatepass")).hexdigest()
+        self.query_hash = (
+            "sha256:" + hashlib.sha256(_text(given).encode("utf-8", "surrogatepass")).hexdigest()
+        )
 
     def read(self, given: Given, params: Mapping[str, object] | None, *, strict: bool) -> Query:
         """The query, bound."""
         written = _read(given, strict=strict)
-        self._type, self._tier = STATEMENT_TYPES[type(written.statement)], tier_of(written.statement)
+        self._type, self._tier = (
+            STATEMENT_TYPES[type(written.statement)],
+            tier_of(written.statement),
+        )
         self.query_hash = query_hash(written)
         text = _text(given)
         query = written
@@ -470,7 +530,11 @@ def check_ops(session: Session, query: Query) -> None:
         return
     types = {recall.grain_type for recall in checks.walk_recalls(query)}
     if None in types and session.allowed_grain_types:
-        refuse("type_not_allowed", "This token allows only some types of grains.", "Name one after RECALL.")
+        refuse(
+            "type_not_allowed",
+            "This token allows only some types of grains.",
+            "Name one after RECALL.",
+        )
     for operation in sorted(capability.operations(query)):
         check_op(session, operation, [name for name in types if name is not None])
 
@@ -490,7 +554,9 @@ def _text(given: Given) -> str:
 def _assemble(query: Query) -> Assemble:
     if not isinstance(query.statement, Assemble):
         raise QueryError(
-            "Only ASSEMBLE can be streamed.", cal_code="CAL-E079", suggestion="Run it, or put it into an ASSEMBLE."
+            "Only ASSEMBLE can be streamed.",
+            cal_code="CAL-E079",
+            suggestion="Run it, or put it into an ASSEMBLE.",
         )
     return query.statement
 
@@ -507,7 +573,9 @@ def _refuse_heavy(query: Query) -> None:
 
 def _check_namespace(name: str) -> None:
     if len(name) > NAMESPACE_CHARS_LIMIT or not name.isprintable():
-        raise InvalidInput(f"namespace must be printable, with at most {NAMESPACE_CHARS_LIMIT} characters")
+        raise InvalidInput(
+            f"namespace must be printable, with at most {NAMESPACE_CHARS_LIMIT} characters"
+        )
 
 
 class Cal(Verbs[Caller]):
@@ -529,6 +597,8 @@ class Cal(Verbs[Caller]):
     def __call__(
         self: Cal[Awaited], query: Given, params: Mapping[str, object] | None = None, **options: Any
     ) -> Awaitable[dict[str, Any]]: ...
-    def __call__(self: Any, query: Given, params: Mapping[str, object] | None = None, **options: Any) -> Any:
+    def __call__(
+        self: Any, query: Given, params: Mapping[str, object] | None = None, **options: Any
+    ) -> Any:
         """Return the answer to one caller's query: `run`."""
         return self.run(query, params=params, **options)

@@ -30,7 +30,16 @@ from memoranda.service.oms.views import Opened, is_listed, jsonable
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.item import bare_address, oms_goal_state
 from memoranda.standards.cal.language import times
-from memoranda.standards.cal.language.syntax import Add, Assignment, Hash, Query, Revert, Statement, Supersede, Value
+from memoranda.standards.cal.language.syntax import (
+    Add,
+    Assignment,
+    Hash,
+    Query,
+    Revert,
+    Statement,
+    Supersede,
+    Value,
+)
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy
@@ -88,7 +97,9 @@ def run(context: Context, session: Session, query: Query, query_hash: str) -> di
     return try_again(lambda: _run(context, session, statement, query_hash))
 
 
-def _run(context: Context, session: Session, statement: Evolving, query_hash: str) -> dict[str, Any]:
+def _run(
+    context: Context, session: Session, statement: Evolving, query_hash: str
+) -> dict[str, Any]:
     ready = _ready_or_why_not(context, session, statement)
 
     def work(unit: Unit) -> dict[str, Any]:
@@ -129,24 +140,41 @@ def side_effects(context: Context, session: Session, query: Query) -> list[dict[
     # When it is made is only known when it is.
     preview = {name: value for name, value in ready.grain.fields.items() if name != "created_at"}
     target = {} if change.target is None else {"target_hash": _hash(change.target)}
-    return [{"operation": change.operation, **target, "grain": jsonable(preview), "reason": change.reason}]
+    return [
+        {
+            "operation": change.operation,
+            **target,
+            "grain": jsonable(preview),
+            "reason": change.reason,
+        }
+    ]
 
 
-def require_allowed(session: Session, statement: Statement, *, is_approved: bool = False) -> Evolving:
+def require_allowed(
+    session: Session, statement: Statement, *, is_approved: bool = False
+) -> Evolving:
     """Raise CAL-E044 unless this session may run the statement; what is not approved was not prepared."""
     if not isinstance(statement, Evolving):
         raise TypeError("only ADD, SUPERSEDE and REVERT evolve")
     operation = _OPERATIONS[type(statement)]
     if not session.tier1:
         refuse(
-            "tier1_disabled", f"{operation.upper()} is not enabled here.", "Reading is; EXPLAIN shows what it would do."
+            "tier1_disabled",
+            f"{operation.upper()} is not enabled here.",
+            "Reading is; EXPLAIN shows what it would do.",
         )
     session.access.require("write")
-    check_op(session, operation.capitalize(), [statement.grain_type if isinstance(statement, Add) else "belief"])
+    check_op(
+        session,
+        operation.capitalize(),
+        [statement.grain_type if isinstance(statement, Add) else "belief"],
+    )
     if not (is_approved or session.auto_approve or session.prepared_id is not None):
         # Section 18: two phases are REQUIRED for what writes.
         refuse(
-            "not_prepared", f"{operation.upper()} is prepared first.", "Prepare it, look at it, then execute its token."
+            "not_prepared",
+            f"{operation.upper()} is prepared first.",
+            "Prepare it, look at it, then execute its token.",
         )
     return statement
 
@@ -154,11 +182,15 @@ def require_allowed(session: Session, statement: Statement, *, is_approved: bool
 def spend_token(unit: Unit, session: Session) -> None:
     """Use up the prepared query and one use of the capability token, if there are such."""
     now = session.now
-    if session.prepared_id is not None and not unit.once(f"cal prepared {session.prepared_id}", now=now):
+    if session.prepared_id is not None and not unit.once(
+        f"cal prepared {session.prepared_id}", now=now
+    ):
         capability.refuse(capability.REPLAYED)
     if session.max_uses is not None:
         uses = f"cal uses {session.token_id}"
-        if not unit.take_rate(uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.max_uses):
+        if not unit.take_rate(
+            uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.max_uses
+        ):
             capability.refuse(capability.REPLAYED)
 
 
@@ -177,16 +209,22 @@ def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
         )
     if session.write_quota is not None:
         uses = f"cal writes {session.token_id}"
-        if not unit.take_rate(uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.write_quota):
+        if not unit.take_rate(
+            uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.write_quota
+        ):
             raise QueryError(
-                "The token's write quota is used up.", cal_code="CAL-E043", suggestion="Ask for a new token."
+                "The token's write quota is used up.",
+                cal_code="CAL-E043",
+                suggestion="Ask for a new token.",
             )
 
 
 # --- what a statement comes to ---------------------------------------------------------------------------
 
 
-def _ready_or_why_not(context: Context, session: Session, statement: Evolving) -> _Ready | MemorandaError:
+def _ready_or_why_not(
+    context: Context, session: Session, statement: Evolving
+) -> _Ready | MemorandaError:
     try:
         return _ready(context, session, statement)
     except MemorandaError as error:
@@ -202,7 +240,9 @@ def _ready(context: Context, session: Session, statement: Evolving) -> _Ready:
     return _Ready(change=change, grain=grain, new=_admitted(context, session, change, grain))
 
 
-def _admitted(context: Context, session: Session, change: _Change, grain: Grain) -> NewVersion | Successor:
+def _admitted(
+    context: Context, session: Session, change: _Change, grain: Grain
+) -> NewVersion | Successor:
     opened = Opened(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
         return admitted(context, session.access, opened, session.tenant)
@@ -210,7 +250,11 @@ def _admitted(context: Context, session: Session, change: _Change, grain: Grain)
 
 
 def _change(
-    context: Context, session: Session, snapshot: Snapshot, statement: Evolving, seen: frozenset[int]
+    context: Context,
+    session: Session,
+    snapshot: Snapshot,
+    statement: Evolving,
+    seen: frozenset[int],
 ) -> _Change:
     made = _meant(context, session, snapshot, statement, seen)
     reason = screened(context, made.reason, "reason")
@@ -219,7 +263,11 @@ def _change(
 
 
 def _meant(
-    context: Context, session: Session, snapshot: Snapshot, statement: Evolving, seen: frozenset[int]
+    context: Context,
+    session: Session,
+    snapshot: Snapshot,
+    statement: Evolving,
+    seen: frozenset[int],
 ) -> _Change:
     if isinstance(statement, Add):
         return _Change(operation="add", reason=statement.reason, fields=_added(session, statement))
@@ -314,7 +362,9 @@ def _marks_of_view(earlier: Sequence[str], tags: Sequence[str]) -> Iterator[str]
             yield tag
 
 
-def _successor(version: Version, grain: Grain, sources: list[str], reason: str, now: Instant) -> dict[str, Any]:
+def _successor(
+    version: Version, grain: Grain, sources: list[str], reason: str, now: Instant
+) -> dict[str, Any]:
     """Return the payload of an earlier grain as that of a new one which comes from it."""
     if "_elided" in grain.fields:
         raise _not_evolvable("The grain is a view that does not show everything.")
@@ -324,7 +374,9 @@ def _successor(version: Version, grain: Grain, sources: list[str], reason: str, 
         if is_true_at(version.state, now):
             # A view says since when the original holds; this is not that memory any more.
             fields.pop("valid_from", None)
-    inner = {name: value for name, value in grain.fields.get("context", {}).items() if name != NATIVE_KEY}
+    inner = {
+        name: value for name, value in grain.fields.get("context", {}).items() if name != NATIVE_KEY
+    }
     fields.pop("context", None)
     if inner:
         fields["context"] = inner
@@ -337,7 +389,9 @@ def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
     if record is None:
         return {}
     if beyond := _beyond_grains(version, record):
-        raise _not_evolvable(f"The memory has {beyond} that a grain cannot carry.", "Revise it through UMP.")
+        raise _not_evolvable(
+            f"The memory has {beyond} that a grain cannot carry.", "Revise it through UMP."
+        )
     said = {name: value for name, value in rules_of_record(record).items() if value}
     tags = [*fields.get("structural_tags", ()), *said.pop("structural_tags", ())]
     return {**said, **({"structural_tags": list(dict.fromkeys(tags))} if tags else {})}
@@ -346,9 +400,16 @@ def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
 def _beyond_grains(version: Version, record: Record) -> str:
     """Return what of a record would be lost in a grain, in words; empty if nothing."""
     consent = record.get("consent", {})
-    if version.state.expires is not None or consent.get("redact") or not consent.get("exportable", True):
+    if (
+        version.state.expires is not None
+        or consent.get("redact")
+        or not consent.get("exportable", True)
+    ):
         return "a consent"
-    if any(not ump.is_tag(relation["type"], relation["target"]) for relation in record.get("relations", ())):
+    if any(
+        not ump.is_tag(relation["type"], relation["target"])
+        for relation in record.get("relations", ())
+    ):
         return "relations"
     if record.get("provenance", {}).get("evidence"):
         return "evidence"
@@ -409,10 +470,16 @@ def _seen(context: Context, session: Session, statement: Evolving) -> frozenset[
     if isinstance(statement, Add):
         return frozenset()
     with context.engine.read(session.tenant) as snapshot:
-        found = snapshot.versions([version_id for _, version_id in _candidates(snapshot, statement)])
+        found = snapshot.versions(
+            [version_id for _, version_id in _candidates(snapshot, statement)]
+        )
         memory_ids = dict.fromkeys(each.memory_id for each in found)
         versions = (version for memory_id in memory_ids for version in snapshot.history(memory_id))
-        return frozenset(each.version_id for each in versions if is_listed(context, session.access, snapshot, each))
+        return frozenset(
+            each.version_id
+            for each in versions
+            if is_listed(context, session.access, snapshot, each)
+        )
 
 
 def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple[str, int]]:
@@ -426,9 +493,17 @@ def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple
 
 
 def _target(
-    context: Context, session: Session, snapshot: Snapshot, statement: Supersede | Revert, seen: frozenset[int]
+    context: Context,
+    session: Session,
+    snapshot: Snapshot,
+    statement: Supersede | Revert,
+    seen: frozenset[int],
 ) -> tuple[str, Version]:
-    names = {version_id: name for name, version_id in _candidates(snapshot, statement) if version_id in seen}
+    names = {
+        version_id: name
+        for name, version_id in _candidates(snapshot, statement)
+        if version_id in seen
+    }
     versions = [each for each in snapshot.versions(list(names)) if _is_live(each, session.now)]
     assert isinstance(statement.hash, Hash)
     is_prefix = len(bare_address(statement.hash.text)) < ADDRESS_CHARS
@@ -438,7 +513,9 @@ def _target(
         raise _elsewhere() if versions and not is_prefix else _unknown()
     if len(here) > 1:
         raise QueryError(
-            f"{len(here)} grains begin with {statement.hash.text}.", cal_code="CAL-E015", suggestion="Give more digits."
+            f"{len(here)} grains begin with {statement.hash.text}.",
+            cal_code="CAL-E015",
+            suggestion="Give more digits.",
         )
     return names[here[0].version_id], here[0]
 
@@ -446,13 +523,19 @@ def _target(
 def _is_live(version: Version, now: Instant) -> bool:
     """Whether a version is neither erased, forgotten nor past its retention."""
     state = version.state
-    return not state.erased and state.tombstoned is None and (state.expires is None or state.expires > now)
+    return (
+        not state.erased
+        and state.tombstoned is None
+        and (state.expires is None or state.expires > now)
+    )
 
 
 def _belief(context: Context, version: Version) -> Grain:
     grain, _ = whole(context, version)
     if grain.type_byte != BELIEF_BYTE:
-        raise _not_evolvable(f"A {grain.type_name} is a record of what was and does not evolve; beliefs do.")
+        raise _not_evolvable(
+            f"A {grain.type_name} is a record of what was and does not evolve; beliefs do."
+        )
     return grain
 
 
@@ -538,18 +621,24 @@ def _hash(address: str) -> str:
 
 
 def _unknown() -> QueryError:
-    return QueryError("There is no such grain here.", cal_code="CAL-E046", suggestion="Find its hash with RECALL.")
+    return QueryError(
+        "There is no such grain here.", cal_code="CAL-E046", suggestion="Find its hash with RECALL."
+    )
 
 
 def _elsewhere() -> QueryError:
     return QueryError(
-        "The grain is in another namespace.", cal_code="CAL-E045", suggestion="Use a token of that namespace."
+        "The grain is in another namespace.",
+        cal_code="CAL-E045",
+        suggestion="Use a token of that namespace.",
     )
 
 
 def _superseded() -> QueryError:
     return QueryError(
-        "The grain is already superseded.", cal_code="CAL-E040", suggestion="HISTORY names its latest version."
+        "The grain is already superseded.",
+        cal_code="CAL-E040",
+        suggestion="HISTORY names its latest version.",
     )
 
 

@@ -38,7 +38,9 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
 
     def page(self, start: int, limit: int, following: int) -> Found | None:
         """Some groups, the largest first, and where the next page begins; None: one of them cannot be read."""
-        counted = self.snapshot.groups(self.selection, INDEX_NAMES.get(self.field, self.field), now=self.now)
+        counted = self.snapshot.groups(
+            self.selection, INDEX_NAMES.get(self.field, self.field), now=self.now
+        )
         total = sum(each.count for each in counted)
         counted.sort(key=lambda each: -each.count)
         end = start + limit
@@ -57,7 +59,9 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         items = self.items_of([each.version_id for each in counted])
         if len(items) < len(counted):
             return None
-        named = [(value_of(item, self.field), group) for item, group in zip(items, counted, strict=True)]
+        named = [
+            (value_of(item, self.field), group) for item, group in zip(items, counted, strict=True)
+        ]
         return sorted(named, key=lambda each: (-each[1].count, pipeline.group_rank(each[0])))
 
     def _shown(self, key: Any, group: Group) -> pipeline.Group:

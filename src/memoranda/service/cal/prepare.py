@@ -46,7 +46,12 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    context: Context, session: Session, query: Query, query_hash: str, text: str, params: Mapping[str, object]
+    context: Context,
+    session: Session,
+    query: Query,
+    query_hash: str,
+    text: str,
+    params: Mapping[str, object],
 ) -> dict[str, Any]:
     """A token for this bound query, and what executing it would change. The plan is the caller's to add."""
     level = tier_of(query.statement)

@@ -19,7 +19,16 @@ from msgspec.structs import replace
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.facts import Kept
 from memoranda.model.memory import Document, Opened, Version
-from memoranda.model.selection import IsAmong, IsOneOf, Matches, Selected, Selection, Standing, Test, Words
+from memoranda.model.selection import (
+    IsAmong,
+    IsOneOf,
+    Matches,
+    Selected,
+    Selection,
+    Standing,
+    Test,
+    Words,
+)
 from memoranda.retrieval.words import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
@@ -78,7 +87,9 @@ _LARGE_BYTES: Final = 2_048
 # The score of the first match that has common words only; the next has half of it, then a third …
 _LEAST_SCORE: Final = 0.001
 # Never what a search by words matched: names of places and people, kinds, times.
-_UNTOLD: Final = frozenset(("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role"))
+_UNTOLD: Final = frozenset(
+    ("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role")
+)
 _PREFIX_CANDIDATES: Final = 50
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
 _NOTHING: Final[Mapping[str, float]] = {}
@@ -119,20 +130,30 @@ class GrainReader(msgspec.Struct):
 
     # --- the outside -------------------------------------------------------------------------------------
 
-    def recall(self, written: Recall, *, offset: int = 0, uncapped: bool = False, is_answer: bool = False) -> Found:
+    def recall(
+        self, written: Recall, *, offset: int = 0, uncapped: bool = False, is_answer: bool = False
+    ) -> Found:
         """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut.
 
         What is the answer itself ends where it gets too large, and the next cursor goes on from there.
         """
         recall = desugared(written)
-        stages = with_limit(written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit)
-        self.contradicting = self._ends_of_contradictions() if tells("contradicted", recall) else frozenset()
+        stages = with_limit(
+            written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit
+        )
+        self.contradicting = (
+            self._ends_of_contradictions() if tells("contradicted", recall) else frozenset()
+        )
         found = self._run(self.question(recall), recall, stages, offset, is_answer=is_answer)
         if found.total == 0 and (lost := self._lost(written, recall)):
-            found = self._run(self.question(recall, lost), recall, stages, offset, is_answer=is_answer)
+            found = self._run(
+                self.question(recall, lost), recall, stages, offset, is_answer=is_answer
+            )
         if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
             found.outcome = minimal(found.outcome)
-        found.shape = next((stage for stage in reversed(stages) if isinstance(stage, Project)), None)
+        found.shape = next(
+            (stage for stage in reversed(stages) if isinstance(stage, Project)), None
+        )
         if any(option.name == "contradiction_detection" for option in recall.options):
             found.contradictions = pipeline.find_contradictions(found.items)
         return found
@@ -146,7 +167,9 @@ class GrainReader(msgspec.Struct):
         start = 0
         while start < len(version_ids):
             self.check_time()
-            chunk: Sequence[int] = self.snapshot.within(version_ids[start : start + _CHUNK], PAGE_BYTES)
+            chunk: Sequence[int] = self.snapshot.within(
+                version_ids[start : start + _CHUNK], PAGE_BYTES
+            )
             start += max(1, len(chunk))
             if not self._sees_all():
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
@@ -172,7 +195,9 @@ class GrainReader(msgspec.Struct):
         prefix = given.text.removeprefix("sha256:")
         named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
         by_id = {version_id: name for name, version_id in named}
-        selection = self.selection(None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten")
+        selection = self.selection(
+            None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten"
+        )
         return [(each.address, each.version_id) for each in self._seen(selection)]
 
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
@@ -206,7 +231,9 @@ class GrainReader(msgspec.Struct):
             everything = Selection(space=space, has_fields=True)
             self.reached = reach(self.context, self.session.access, self.snapshot, everything)
         within = self.reached
-        return structs.replace(within, form=grain_type, tests=(*within.tests, *tests), standing=standing)
+        return structs.replace(
+            within, form=grain_type, tests=(*within.tests, *tests), standing=standing
+        )
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
@@ -238,7 +265,9 @@ class GrainReader(msgspec.Struct):
         if not texts and left:
             left = _without_scores(left, tests)
         return _Question(
-            selection=timed(self.selection(recall.grain_type, tests, standing=standing(recall)), recall, now),
+            selection=timed(
+                self.selection(recall.grain_type, tests, standing=standing(recall)), recall, now
+            ),
             text=texts[0] if texts else None,
             within=tuple(within),
             left_over=tuple(left),
@@ -256,9 +285,17 @@ class GrainReader(msgspec.Struct):
         if condition.operator == "IN" and isinstance(value, tuple):
             members: list[Any] = []
             for each in value:
-                members += self._members(self._let(each)) if isinstance(each, Param) else (self._whole_hash(each),)
+                members += (
+                    self._members(self._let(each))
+                    if isinstance(each, Param)
+                    else (self._whole_hash(each),)
+                )
             return replace(condition, value=tuple(members))
-        return replace(condition, value=self._whole_hash(value)) if isinstance(value, Hash) else condition
+        return (
+            replace(condition, value=self._whole_hash(value))
+            if isinstance(value, Hash)
+            else condition
+        )
 
     def _whole_hash(self, value: Any) -> Any:
         """The hash of the grain that the beginning of one stands for, if it is here; anything else as it is."""
@@ -268,13 +305,17 @@ class GrainReader(msgspec.Struct):
 
     def _let(self, param: Param) -> Found:
         if param.name not in self.lets:
-            raise QueryError(f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET.")
+            raise QueryError(
+                f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET."
+            )
         return self.lets[param.name]
 
     def _members(self, found: Found) -> tuple[Any, ...]:
         if not isinstance(found.outcome, Values):
             raise QueryError(
-                "IN needs values.", cal_code="CAL-E021", suggestion="End it with SUBJECTS, OBJECTS or HASHES."
+                "IN needs values.",
+                cal_code="CAL-E021",
+                suggestion="End it with SUBJECTS, OBJECTS or HASHES.",
             )
         return tuple(found.outcome.items)
 
@@ -304,7 +345,9 @@ class GrainReader(msgspec.Struct):
     def _ends_of_contradictions(self) -> frozenset[int]:
         links = self.selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
         ids = {each.version_id for each in self._seen(links)}
-        targets = [target for item in self.items_of(sorted(ids)) for target in contradicted_addresses(item)]
+        targets = [
+            target for item in self.items_of(sorted(ids)) for target in contradicted_addresses(item)
+        ]
         for address in dict.fromkeys(targets):
             ids.update(self._named(address))
         return frozenset(ids)
@@ -333,35 +376,53 @@ class GrainReader(msgspec.Struct):
                 continue
             known.add(address)
             # A parent may be gone, or in another namespace: its other children belong to the thread, it does not.
-            own = tuple(version_id for name, version_id in self.resolve(Hash(text=address)) if name == address)
+            own = tuple(
+                version_id
+                for name, version_id in self.resolve(Hash(text=address))
+                if name == address
+            )
             child = IsOneOf(name="parent_message_id", texts=(address,))
             below = self._seen(self.selection(None, (child,), standing="unforgotten"))
             ids.update(own, (each.version_id for each in below))
             waiting += [each.address for each in below]
             parents = (value_of(item, "parent_message_id") for item in self.items_of(own))
-            waiting += [parent.removeprefix("sha256:") for parent in parents if isinstance(parent, str)]
+            waiting += [
+                parent.removeprefix("sha256:") for parent in parents if isinstance(parent, str)
+            ]
         return ids
 
     def _lost(self, written: Recall, recall: Recall) -> list[Condition]:
         """ABOUT and an exact conclusion become a search when no grain has that subject, or that conclusion, at all."""
-        exact = [each for each in recall.where if each.field == "conclusion" and each.operator == "="]
+        exact = [
+            each for each in recall.where if each.field == "conclusion" and each.operator == "="
+        ]
         if isinstance(written.about, str) and all(each.field != "query" for each in recall.where):
             exact.append(Condition(field="subject", operator="=", value=written.about))
         return [each for each in exact if not self._is_anywhere(recall, each)]
 
     def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
         only = build_index_query(exact, recall.grain_type, self.session.now).tests
-        return bool(self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1))
+        return bool(
+            self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1)
+        )
 
     # --- retrieval ---------------------------------------------------------------------------------------
 
     def _run(
-        self, question: _Question, recall: Recall, stages: tuple[Stage, ...], offset: int, *, is_answer: bool
+        self,
+        question: _Question,
+        recall: Recall,
+        stages: tuple[Stage, ...],
+        offset: int,
+        *,
+        is_answer: bool,
     ) -> Found:
         self.scores, self.asked = {}, question.asked
         self.sought = frozenset() if question.text is None else sought(question.text)
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
-        is_looked_at = bool(question.left_over or question.within or reorders or not self._sees_all())
+        is_looked_at = bool(
+            question.left_over or question.within or reorders or not self._sees_all()
+        )
         # WITH comes before every stage, also before an ORDER BY.
         if reorders:
             window = Window(rest=tuple(pipeline.merge_slices(stages)))
@@ -396,10 +457,20 @@ class GrainReader(msgspec.Struct):
         self, question: _Question, reorders: list[Option], stages: tuple[Stage, ...], offset: int
     ) -> Found | None:
         """A page of what WITH diversity reorders: the first so many. None: all has to be looked at."""
-        if len(reorders) != 1 or reorders[0].name != "diversity" or question.left_over or question.within:
+        if (
+            len(reorders) != 1
+            or reorders[0].name != "diversity"
+            or question.left_over
+            or question.within
+        ):
             return None
         window = window_of(stages, pushes=self._sees_all())
-        if window.limit is None or window.order is not None or window.groups or not is_list(window.rest):
+        if (
+            window.limit is None
+            or window.order is not None
+            or window.groups
+            or not is_list(window.rest)
+        ):
             return None
         start, end = window.offset + offset, window.offset + offset + window.limit
         page, _, is_more = self._page(question, Window(limit=max(end, DIVERSE_LIMIT)), 0)
@@ -435,7 +506,9 @@ class GrainReader(msgspec.Struct):
         assert total is not None
         return total
 
-    def _match(self, text: str, selection: Selection, limit: int, *, whole: bool = False) -> Matches:
+    def _match(
+        self, text: str, selection: Selection, limit: int, *, whole: bool = False
+    ) -> Matches:
         legs = self.context.meaning.legs(asked_for(self.context, Words(text=text)))
         began = time.monotonic()
         self.snapshot.warm()
@@ -443,19 +516,33 @@ class GrainReader(msgspec.Struct):
         self.deadline += time.monotonic() - began
         return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
 
-    def _page(self, question: _Question, window: Window, offset: int) -> tuple[list[Item], int | None, bool]:
+    def _page(
+        self, question: _Question, window: Window, offset: int
+    ) -> tuple[list[Item], int | None, bool]:
         """A page as the store orders it, how many there are in all if that shows, and whether there are more."""
         ids, total, is_more = self._page_ids(question, window, offset)
-        return self.items_of(ids, ranked=question.text is not None and window.order is None), total, is_more
+        return (
+            self.items_of(ids, ranked=question.text is not None and window.order is None),
+            total,
+            is_more,
+        )
 
-    def _page_ids(self, question: _Question, window: Window, offset: int) -> tuple[list[int], int | None, bool]:
+    def _page_ids(
+        self, question: _Question, window: Window, offset: int
+    ) -> tuple[list[int], int | None, bool]:
         assert window.limit is not None
-        now, start, end = self.session.now, window.offset + offset, window.offset + offset + window.limit
+        now, start, end = (
+            self.session.now,
+            window.offset + offset,
+            window.offset + offset + window.limit,
+        )
         selection = question.selection
         if question.text is not None:
             if window.order is None:
                 matches = self._match(question.text, selection, end)
-                is_more = len(matches.found) == end if matches.total is None else matches.total > end
+                is_more = (
+                    len(matches.found) == end if matches.total is None else matches.total > end
+                )
                 self._keep_scores(matches.found)
                 return [each.version_id for each in matches.found[start:]], matches.total, is_more
             matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
@@ -465,7 +552,9 @@ class GrainReader(msgspec.Struct):
                 selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),)
             )
         order = order_of(window.order)
-        page = self.snapshot.counted_page(selection, order, limit=window.limit, offset=start, now=now)
+        page = self.snapshot.counted_page(
+            selection, order, limit=window.limit, offset=start, now=now
+        )
         return [each.version_id for each in page.found], page.total, not page.is_last
 
     def _all(self, question: _Question, window: Window) -> list[Item]:
@@ -480,7 +569,11 @@ class GrainReader(msgspec.Struct):
             found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
-        items = [item for item in items if _has_words(question, item) and _passes(question, item, scores=False)]
+        items = [
+            item
+            for item in items
+            if _has_words(question, item) and _passes(question, item, scores=False)
+        ]
         if question.text is not None:
             items = [item for item in _rescored(items) if _passes(question, item, scores=True)]
         if question.text is not None and window.order is not None:
@@ -543,13 +636,17 @@ class GrainReader(msgspec.Struct):
 
     def _sees_all(self) -> bool:
         access = self.session.access
-        return access.sees_unredacted(self.session.tenant) and not (access.limits.keys() - {"owner", "project"})
+        return access.sees_unredacted(self.session.tenant) and not (
+            access.limits.keys() - {"owner", "project"}
+        )
 
     def _may_see(self, version: Version) -> bool:
         return is_listed(self.context, self.session.access, self.snapshot, version)
 
 
-def _matched(fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]) -> tuple[str, ...]:
+def _matched(
+    fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]
+) -> tuple[str, ...]:
     return (*asked, *telling(fields, sought, (*asked, *_UNTOLD))) if sought else asked
 
 
@@ -563,12 +660,16 @@ def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Cond
 
 
 def _has_words(question: _Question, item: Item) -> bool:
-    return all(not sought.isdisjoint(words(said(value_of(item, name)))) for name, sought in question.within)
+    return all(
+        not sought.isdisjoint(words(said(value_of(item, name)))) for name, sought in question.within
+    )
 
 
 def _passes(question: _Question, item: Item, *, scores: bool) -> bool:
     """Whether it passes what the index could not answer: the conditions on the score, or the others."""
-    return all(matches(each, item) for each in question.left_over if (each.field == "score") is scores)
+    return all(
+        matches(each, item) for each in question.left_over if (each.field == "score") is scores
+    )
 
 
 def _rescored(items: list[Item]) -> list[Item]:
@@ -577,7 +678,11 @@ def _rescored(items: list[Item]) -> list[Item]:
     if best == 1.0:
         return items
     return [
-        replace(item, score=item.score / best, breakdown={name: part / best for name, part in item.breakdown.items()})
+        replace(
+            item,
+            score=item.score / best,
+            breakdown={name: part / best for name, part in item.breakdown.items()},
+        )
         for item in items
     ]
 
@@ -593,7 +698,9 @@ def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
 
 def _document_of(kept: Kept) -> Document:
     document = kept.document
-    return Document(standard=document.standard, media_type="", name=document.name, native=document.native)
+    return Document(
+        standard=document.standard, media_type="", name=document.name, native=document.native
+    )
 
 
 def _text(condition: Condition) -> str:

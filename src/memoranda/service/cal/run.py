@@ -87,7 +87,10 @@ class Runner(msgspec.Struct):
 
     def begin(self) -> None:
         """What comes before the statement: warnings, and what LET binds, unless nothing is to be run."""
-        self.warnings += [*find_warnings(self.query), *idle(self.query, self.reader.session.namespace)]
+        self.warnings += [
+            *find_warnings(self.query),
+            *idle(self.query, self.reader.session.namespace),
+        ]
         if not isinstance(self.query.statement, Explain):
             for let in self.query.lets:
                 self._bind(let)
@@ -119,15 +122,24 @@ class Runner(msgspec.Struct):
 
     def _page(self, found: Found, recall: Recall) -> Body:
         body = recalled(found, recall, self.reader.session.now)
-        counted = next((body[name] for name in ("results", "values", "groups") if name in body), None)
+        counted = next(
+            (body[name] for name in ("results", "values", "groups") if name in body), None
+        )
         self.returned += body.get("count", 0) if counted is None else len(counted)
         self.tokens_used += self.reader.context.cal.counter.count(body.get("formatted", ""))
         following = found.next_offset
-        return {**body, "next_cursor": None if following is None else encode_cursor(self.query_hash, following)}
+        return {
+            **body,
+            "next_cursor": None if following is None else encode_cursor(self.query_hash, following),
+        }
 
     def _results(self, items: list[Item]) -> Body:
         self.returned += len(items)
-        return {"results": [result_of(item) for item in items], "total": len(items), "next_cursor": None}
+        return {
+            "results": [result_of(item) for item in items],
+            "total": len(items),
+            "next_cursor": None,
+        }
 
     def _operand(self, operand: Recall | Coalesce | SetOp) -> list[Item]:
         if isinstance(operand, Recall):
@@ -135,13 +147,17 @@ class Runner(msgspec.Struct):
         if isinstance(operand, Coalesce):
             return self._grains(self._winner(operand)[0])
         return pipeline.combine_sets(
-            operand.operator, self._operand(operand.left_operand), self._operand(operand.right_operand)
+            operand.operator,
+            self._operand(operand.left_operand),
+            self._operand(operand.right_operand),
         )
 
     def _grains(self, found: Found) -> list[Item]:
         if not isinstance(found.outcome, Grains):
             raise QueryError(
-                "A set is made of grains.", cal_code="CAL-E021", suggestion="Leave out the stage that makes values."
+                "A set is made of grains.",
+                cal_code="CAL-E021",
+                suggestion="Leave out the stage that makes values.",
             )
         return list(found.outcome.items)
 
@@ -153,7 +169,11 @@ class Runner(msgspec.Struct):
         """The first branch that yields anything, or the last."""
         for place, branch in enumerate(statement.branches):
             found = self.reader.recall(branch, offset=self.offset)
-            is_something = found.outcome.count if isinstance(found.outcome, Total) else len(found.outcome.items)
+            is_something = (
+                found.outcome.count
+                if isinstance(found.outcome, Total)
+                else len(found.outcome.items)
+            )
             if is_something:
                 return found, branch, place
         return found, branch, None
@@ -213,11 +233,17 @@ class Runner(msgspec.Struct):
                 recall = _with_options(source.query, statement.options)
                 found = self.reader.recall(recall)
             items = self._grains(found)
-            formatted = text_of(found, recall, self.reader.session.now) if recall and recall.format else None
+            formatted = (
+                text_of(found, recall, self.reader.session.now)
+                if recall and recall.format
+                else None
+            )
         except QueryError as error:
             if error.cal_code == self.reader.timeout_code:
                 raise
-            return SourceResult(label=label, items=(), total=0, error=error, duration_ms=_since(begun))
+            return SourceResult(
+                label=label, items=(), total=0, error=error, duration_ms=_since(begun)
+            )
         return SourceResult(
             label=label,
             items=tuple(items),
@@ -229,7 +255,9 @@ class Runner(msgspec.Struct):
 
     def _let(self, param: Param) -> Found:
         if param.name not in self.reader.lets:
-            raise QueryError(f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET.")
+            raise QueryError(
+                f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET."
+            )
         return self.reader.lets[param.name]
 
     def _assembled(self, assembly: Assembly) -> Body:
@@ -247,7 +275,9 @@ class Runner(msgspec.Struct):
         for place in range(len(statement.sources)):
             yield from feed(stream.source_started(label_of(statement.sources[place], place), place))
             gathered.append(self.gather(statement, place))
-            yield from feed(*stream.source_ended(gathered[-1], self._demand(statement, gathered[-1])))
+            yield from feed(
+                *stream.source_ended(gathered[-1], self._demand(statement, gathered[-1]))
+            )
         for event in stream.outcome_events(
             self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)
         ):
@@ -330,7 +360,9 @@ class Runner(msgspec.Struct):
         grain = whole(self.reader.context, version)[0]
         state, fields = version.state, grain.fields
         inner = fields.get("context")
-        said = fields.get("supersession_justification") or (inner.get("reason") if isinstance(inner, Mapping) else None)
+        said = fields.get("supersession_justification") or (
+            inner.get("reason") if isinstance(inner, Mapping) else None
+        )
         successor = state.successor_names.get("oms")
         return {
             "content_address": grain.address,
@@ -363,7 +395,10 @@ class Runner(msgspec.Struct):
             "oms_version": OMS_VERSION,
         }
         return describe.describe(
-            statement, capabilities=declared, server=server, templates=list(self.templates().values())
+            statement,
+            capabilities=declared,
+            server=server,
+            templates=list(self.templates().values()),
         )
 
 
@@ -423,7 +458,9 @@ def _idle_namespace(asked: Namespace | None, namespace: str) -> Iterator[CalWarn
 def _with_options(recall: Recall, options: tuple[Option, ...]) -> Recall:
     """With what the ASSEMBLE says for all sources, where the source does not say it itself."""
     own = {option.name for option in recall.options}
-    more = tuple(each for each in options if each.name in _RETRIEVAL_OPTIONS and each.name not in own)
+    more = tuple(
+        each for each in options if each.name in _RETRIEVAL_OPTIONS and each.name not in own
+    )
     return replace(recall, options=(*recall.options, *more)) if more else recall
 
 

@@ -80,7 +80,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 def require_enabled(switches: Switches) -> None:
     """Raise CAL-E000 when the language is switched off."""
     if not switches.master:
-        raise QueryError("CAL is switched off.", cal_code=DISABLED, suggestion="Ask the operator of this store.")
+        raise QueryError(
+            "CAL is switched off.", cal_code=DISABLED, suggestion="Ask the operator of this store."
+        )
 
 
 def narrowed(session: Session, token: CapabilityToken) -> Session:
@@ -102,8 +104,14 @@ def check_op(session: Session, op: str, grain_types: Collection[str] = ()) -> No
     """Raise CAL-E044 unless the token lets this operation ("Recall", "Add", …) touch these types."""
     if session.allowed_ops is not None and op not in session.allowed_ops:
         refuse("op_not_allowed", f"This token does not allow {op}.", "Ask for a token that does.")
-    if session.allowed_grain_types and (beyond := sorted(set(grain_types) - session.allowed_grain_types)):
-        refuse("type_not_allowed", f"This token does not allow {op} of a {beyond[0]}.", "Ask for a token that does.")
+    if session.allowed_grain_types and (
+        beyond := sorted(set(grain_types) - session.allowed_grain_types)
+    ):
+        refuse(
+            "type_not_allowed",
+            f"This token does not allow {op} of a {beyond[0]}.",
+            "Ask for a token that does.",
+        )
 
 
 def refuse(reason: str, message: str, suggestion: str) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -85,14 +85,24 @@ def window_of(stages: tuple[Stage, ...], *, pushes: bool) -> Window:
     if len(rest) == 2 and isinstance(rest[0], GroupBy) and order is None:
         cut = rest[1]
         if isinstance(cut, Slice) and cut.limit is not None:
-            return Window(groups=rest[0].field, offset=cut.offset, limit=cut.limit, rest=tuple(rest))
+            return Window(
+                groups=rest[0].field, offset=cut.offset, limit=cut.limit, rest=tuple(rest)
+            )
     kept: list[Stage | Slice] = []
     for place, stage in enumerate(rest):
         if isinstance(stage, Reduce) and stage.to == "first":
             return Window(order=order, limit=1, rest=(*kept, *rest[place:]))
         if isinstance(stage, Slice) and stage.limit is not None:
-            return Window(order=order, offset=stage.offset, limit=stage.limit, rest=(*kept, *rest[place + 1 :]))
-        if not (isinstance(stage, Select | Project) or (isinstance(stage, Reduce) and stage.to == "hashes")):
+            return Window(
+                order=order,
+                offset=stage.offset,
+                limit=stage.limit,
+                rest=(*kept, *rest[place + 1 :]),
+            )
+        if not (
+            isinstance(stage, Select | Project)
+            or (isinstance(stage, Reduce) and stage.to == "hashes")
+        ):
             break
         kept.append(stage)
     return Window(order=order, rest=tuple(rest))
@@ -106,7 +116,9 @@ def order_of(order: OrderBy | None) -> Order:
 
 def _page_at(stages: Sequence[Stage | Slice]) -> int | None:
     """Where the LIMIT stands that a cursor moves on: the last, if what follows leaves one item for each."""
-    place = next((p for p in range(len(stages) - 1, -1, -1) if limit_of(stages[p]) is not None), None)
+    place = next(
+        (p for p in range(len(stages) - 1, -1, -1) if limit_of(stages[p]) is not None), None
+    )
     return place if place is not None and is_list(stages[place + 1 :]) else None
 
 
@@ -123,7 +135,9 @@ def paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Fo
     assert isinstance(cut, Slice)
     assert cut.limit is not None
     # One more than asked for tells whether there is one.
-    seen = pipeline.run_stages((*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items))
+    seen = pipeline.run_stages(
+        (*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items)
+    )
     assert not isinstance(seen, Total)
     is_more = len(seen.items) > cut.limit
     outcome = pipeline.run_stages((Slice(limit=cut.limit), *stages[place + 1 :]), seen)
@@ -138,7 +152,11 @@ def is_list(stages: Sequence[Stage | Slice]) -> bool:
 def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
     for option in options:
         is_dedup = option.name == "dedup"
-        items = pipeline.deduplicate(items, str(option.word)) if is_dedup else diversified(items, option)
+        items = (
+            pipeline.deduplicate(items, str(option.word))
+            if is_dedup
+            else diversified(items, option)
+        )
     return items
 
 
@@ -161,7 +179,8 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
         weight = pipeline.DEFAULT_LAMBDA if option.value is None else float(option.value)  # type: ignore[arg-type]
         found = pipeline.diversify(compared, similarity, weight=weight, limit=enough)
     else:
-        found = pipeline.drop_similar(compared, similarity, float(option.value or 0.0), limit=enough)  # type: ignore[arg-type]
+        threshold = float(cast("float", option.value or 0.0))
+        found = pipeline.drop_similar(compared, similarity, threshold, limit=enough)
     return found if len(found) == enough else [*found, *rest]
 
 
@@ -169,7 +188,10 @@ def _compared_text(item: Item) -> str:
     """Return the words by which diversity compares; two texts without a triple have neither subject nor relation."""
     if is_text(item.grain_type, item.fields):
         return text_of(item)
-    return " ".join(said(item.fields.get(name)) for name in ("subject", "relation", "object", "content", "description"))
+    return " ".join(
+        said(item.fields.get(name))
+        for name in ("subject", "relation", "object", "content", "description")
+    )
 
 
 def minimal(outcome: Outcome) -> Outcome:

@@ -11,14 +11,23 @@ from memoranda.model.instant import Instant
 from memoranda.model.selection import Selection, Standing
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.desugar import desugar_recall
-from memoranda.standards.cal.language.syntax import Condition, OrderBy, Project, Recall, Select, Subquery
+from memoranda.standards.cal.language.syntax import (
+    Condition,
+    OrderBy,
+    Project,
+    Recall,
+    Select,
+    Subquery,
+)
 
 
 def desugared(written: Recall) -> Recall:
     """Without shortcuts, but for those of subqueries: their turn comes when they run, or ABOUT could not fall back."""
     recall = desugar_recall(written)
     asked = (each for each in written.where if isinstance(each.value, Subquery))
-    where = tuple(next(asked) if isinstance(each.value, Subquery) else each for each in recall.where)
+    where = tuple(
+        next(asked) if isinstance(each.value, Subquery) else each for each in recall.where
+    )
     # THREAD FROM has no other spelling and stays; like every thread it is told from its beginning.
     first = (OrderBy(field="time"),) if recall.thread is not None else ()
     return replace(recall, where=where, stages=(*first, *recall.stages))
@@ -35,7 +44,9 @@ def about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:
 
 
 def standing(recall: Recall) -> Standing:
-    return "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
+    return (
+        "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
+    )
 
 
 def timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
@@ -43,7 +54,9 @@ def timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
 
     Who asks for what was superseded, or for when something ends, is told of what is past and to come as well.
     """
-    at, known_at = (times.time_option(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT))
+    at, known_at = (
+        times.time_option(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT)
+    )
     if at is not None or known_at is not None:
         known = None if known_at is None else Instant(known_at)
         return structs.replace(selection, at=now if at is None else Instant(at), known_at=known)
@@ -55,6 +68,9 @@ def tells(name: str, recall: Recall) -> bool:
     """Whether the answer depends on a field beyond the conditions."""
     return any(option.word == name for option in recall.options) or any(
         (isinstance(stage, Select) and name in stage.fields)
-        or (isinstance(stage, Project) and name in (*(stage.content or ()), *(stage.attributes or ())))
+        or (
+            isinstance(stage, Project)
+            and name in (*(stage.content or ()), *(stage.attributes or ()))
+        )
         for stage in recall.stages
     )

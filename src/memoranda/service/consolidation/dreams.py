@@ -15,6 +15,7 @@ import hashlib
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -206,41 +207,73 @@ def consolidate(
     _check(strategy, options)
     keys = None if only is None else frozenset(only)
     asked = _Asked(
-        access=access, place=place, strategy=strategy, options=options, writer=writer, is_dry=is_dry, only=keys
+        access=access,
+        place=place,
+        strategy=strategy,
+        options=options,
+        writer=writer,
+        is_dry=is_dry,
+        only=keys,
     )
     return try_again(lambda: _consolidate(context, asked))
 
 
-def refuse(context: Context, access: Access, namespace: Namespace, strategy: str, keys: Collection[str]) -> DreamRun:
+def refuse(
+    context: Context, access: Access, namespace: Namespace, strategy: str, keys: Collection[str]
+) -> DreamRun:
     """Note that some of what a strategy comes to is not wanted, and what it comes to now. Raises NotFound."""
     access.require("derive")
     place, now = memories.place_of(access, namespace), context.clock()
     require_whole(access, place)
     run = consolidate(context, access, namespace, strategy, is_dry=True)
-    digests = {each.memory["key"]: mark_of(each.memory)["digest"] for each in run.outputs if each.result in _WRITTEN}
+    digests = {
+        each.memory["key"]: mark_of(each.memory)["digest"]
+        for each in run.outputs
+        if each.result in _WRITTEN
+    }
     unknown = next((key for key in keys if key not in digests), None)
     if unknown is not None:
         raise NotFound(f"nothing is suggested under {unknown[:100]!a}")
 
     def work(unit: Unit) -> None:
         for key in keys:
-            unit.put_item(_REFUSED, key, context.engine.fingerprint(place.tenant, digests[key]).encode())
+            unit.put_item(
+                _REFUSED, key, context.engine.fingerprint(place.tenant, digests[key]).encode()
+            )
         meta, result = {"strategy": strategy, "keys": sorted(keys)}, f"{len(keys)} refused"
-        unit.record(audit_entry(access, "oams.refuse", now=now, scope=place_scope(place), result=result, meta=meta))
+        unit.record(
+            audit_entry(
+                access, "oams.refuse", now=now, scope=place_scope(place), result=result, meta=meta
+            )
+        )
 
     context.engine.write(place.tenant, work)
-    outputs = (replace(each, result="refused") if each.memory["key"] in keys else each for each in run.outputs)
+    outputs = (
+        replace(each, result="refused") if each.memory["key"] in keys else each
+        for each in run.outputs
+    )
     return replace(run, outputs=tuple(outputs))
 
 
 def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
     """The pass that a request asks for."""
     namespace = request.namespace or memories.namespace_named(context, access)
-    options = Options(limit=request.limit, budget_tokens=request.budget, least=request.least, likeness=request.likeness)
+    options = Options(
+        limit=request.limit,
+        budget_tokens=request.budget,
+        least=request.least,
+        likeness=request.likeness,
+    )
     if request.refuse:
         return refuse(context, access, namespace, request.strategy, request.refuse)
     return consolidate(
-        context, access, namespace, request.strategy, is_dry=request.dry_run, options=options, only=request.only
+        context,
+        access,
+        namespace,
+        request.strategy,
+        is_dry=request.dry_run,
+        options=options,
+        only=request.only,
     )
 
 
@@ -283,9 +316,11 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
         if not snapshot.has_space(place.space):
             raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
         for version in _versions(context, asked.access, snapshot, place, now):
-            shown = unless_damaged(version, lambda v=version: oams_views.show(context, snapshot, v, place).memory)  # type: ignore[misc]
-            if shown is None:
+            show = partial(oams_views.show, context, snapshot, version, place)
+            answer = unless_damaged(version, show)
+            if answer is None:
                 continue
+            shown = answer.memory
             made_by = strategy_of(shown)
             if made_by == asked.strategy:
                 results[shown["key"]] = shown
@@ -299,14 +334,24 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
             chars += len(shown["value"])
             if len(inputs) > INPUTS_LIMIT or chars > INPUTS_CHARS_LIMIT:
                 most = f"{INPUTS_LIMIT} memories or {INPUTS_CHARS_LIMIT} characters"
-                raise InvalidInput(f"{place.namespace} is too large for one pass, which reads at most {most}")
-        return _Found(inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq())
+                raise InvalidInput(
+                    f"{place.namespace} is too large for one pass, which reads at most {most}"
+                )
+        return _Found(
+            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq()
+        )
 
 
-def _versions(context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant) -> Iterator[Version]:
+def _versions(
+    context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant
+) -> Iterator[Version]:
     selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
-        if not version.state.erased and holds(version) and oams_views.may_see(context, access, snapshot, version):
+        if (
+            not version.state.erased
+            and holds(version)
+            and oams_views.may_see(context, access, snapshot, version)
+        ):
             yield version
 
 
@@ -353,10 +398,16 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
         except (InvalidInput, ConsentViolation) as error:
             left_out.append(error.message)
             continue
-        given.append(structs.replace(accepted, place=structs.replace(accepted.place, user=user or accepted.place.user)))
+        given.append(
+            structs.replace(
+                accepted, place=structs.replace(accepted.place, user=user or accepted.place.user)
+            )
+        )
         rests_on.update(found.inputs[name].memory_id for name in each.inputs)
     if len(given) > WRITTEN_LIMIT:
-        raise InvalidInput(f"this pass would make more than {WRITTEN_LIMIT} memories; choose a smaller limit")
+        raise InvalidInput(
+            f"this pass would make more than {WRITTEN_LIMIT} memories; choose a smaller limit"
+        )
     return _Pass(
         asked=asked,
         run_id=run_id,
@@ -382,7 +433,11 @@ def _dreams(asked: _Asked, inputs: Mapping[str, Input], now: int) -> Iterator[tu
 
 def _screened(context: Context, made: Dream) -> Dream:
     """What was found, without what looks like a secret; it may have come in before anybody looked."""
-    return replace(made, text=screened(context, made.text, "value"), detail=screened_fields(context, made.detail))
+    return replace(
+        made,
+        text=screened(context, made.text, "value"),
+        detail=screened_fields(context, made.detail),
+    )
 
 
 def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer | None) -> Memory:
@@ -396,7 +451,9 @@ def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer 
         return current
     from memoranda.consolidation.strategies.catalogue import reworded
 
-    worded = reworded(maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer)
+    worded = reworded(
+        maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer
+    )
     return plain if worded is made else maker.memory(worded, key, user, found=before)
 
 
@@ -410,12 +467,29 @@ def _latest(inputs: Mapping[str, Input], now: Instant) -> int:
 
 def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
     told = asked.options
-    said_to_it = (told.budget_tokens, told.least, told.likeness, told.limit, type(asked.writer).__name__, looks_from)
+    said_to_it = (
+        told.budget_tokens,
+        told.least,
+        told.likeness,
+        told.limit,
+        type(asked.writer).__name__,
+        looks_from,
+    )
     only = "" if asked.only is None else repr(sorted(asked.only))
-    digest = hashlib.sha256(f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}{only}".encode())
+    digest = hashlib.sha256(
+        f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}{only}".encode()
+    )
     for name in sorted(inputs):
         note = inputs[name].note
-        said = (name, note.text, note.at, note.tags, note.confidence, note.source, inputs[name].user)
+        said = (
+            name,
+            note.text,
+            note.at,
+            note.tags,
+            note.confidence,
+            note.source,
+            inputs[name].user,
+        )
         digest.update(repr(said).encode("utf-8", "surrogatepass"))
     return str(uuid.uuid5(_RUN_SPACE, digest.hexdigest()))
 
@@ -449,18 +523,31 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
         # Somebody said that it is wrong.
         return _Step(key=key, result="kept", given=given, prior=prior, memory=given.memory)
     current = oams_views.show(context, snapshot, prior, made.asked.place).memory
-    if strategy_of(current) == made.asked.strategy and mark_of(current)["digest"] == mark_of(given.memory)["digest"]:
+    if (
+        strategy_of(current) == made.asked.strategy
+        and mark_of(current)["digest"] == mark_of(given.memory)["digest"]
+    ):
         return _Step(key=key, result="unchanged", given=given, prior=prior, memory=current)
     is_ours = strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now)
-    return _Step(key=key, result="updated" if is_ours else "kept", given=given, prior=prior, memory=given.memory)
+    return _Step(
+        key=key,
+        result="updated" if is_ours else "kept",
+        given=given,
+        prior=prior,
+        memory=given.memory,
+    )
 
 
 def _is_refused(context: Context, snapshot: Snapshot, given: Memory) -> bool:
     kept = snapshot.item(_REFUSED, given["key"])
-    return kept is not None and kept.decode() == context.engine.fingerprint(snapshot.tenant, mark_of(given)["digest"])
+    return kept is not None and kept.decode() == context.engine.fingerprint(
+        snapshot.tenant, mark_of(given)["digest"]
+    )
 
 
-def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant) -> _Step:
+def _prepared(
+    context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant
+) -> _Step:
     """A step with everything that can be read and made before the writer's turn."""
     if step.result not in _CHANGING:
         return step
@@ -468,7 +555,9 @@ def _prepared(context: Context, snapshot: Snapshot, place: Place, step: _Step, n
     if step.prior is not None:
         current = oams_views.show(context, snapshot, step.prior, place).memory
         if any(is_erased(context, snapshot, place, key) for key in cited_keys(current)):
-            tombstones = Tombstones(context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id))
+            tombstones = Tombstones(
+                context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id)
+            )
     if step.given is None:
         return replace(step, tombstones=tombstones)
     fresh = dated(step.given.memory, current if tombstones is None else None)
@@ -500,11 +589,21 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
     changing = [step for step in steps if step.result in _CHANGING]
     priors = [step.prior for step in changing if step.prior is not None]
     moved = unit.changed_memories(made.found.change_seq)
-    is_moved = not moved.isdisjoint(made.rests_on) or any(prior.memory_id in moved for prior in priors)
-    new = {memories.name_of(context, place, step.key): step.key for step in changing if step.prior is None}
+    is_moved = not moved.isdisjoint(made.rests_on) or any(
+        prior.memory_id in moved for prior in priors
+    )
+    new = {
+        memories.name_of(context, place, step.key): step.key
+        for step in changing
+        if step.prior is None
+    }
     known = unit.known_names([(mapping.STANDARD, name) for name in new])
     is_taken = any(memories.find(context, unit, place, new[name]) is not None for _, name in known)
-    if is_moved or is_taken or unit.count_free([prior.version_id for prior in priors]) < len(priors):
+    if (
+        is_moved
+        or is_taken
+        or unit.count_free([prior.version_id for prior in priors]) < len(priors)
+    ):
         raise Conflict(f"{place.namespace} changes faster than it can be consolidated; try again")
 
 
@@ -533,7 +632,9 @@ def _erase(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
 
 def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:
     outputs = [
-        Output(memory=step.memory, result=step.result, inputs=excerpts(step.memory, made.found.inputs))
+        Output(
+            memory=step.memory, result=step.result, inputs=excerpts(step.memory, made.found.inputs)
+        )
         for step in steps
         if step.result != _TAKEN_BACK
     ]
@@ -553,6 +654,13 @@ def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:
 def _audited(asked: _Asked, run: DreamRun, now: Instant) -> AuditEntry:
     would = "would be " if run.is_dry else ""
     result = f"{run.written} {would}written, {len(run.taken_back)} {would}taken back"
-    meta = {"strategy": run.strategy, "run_id": run.run_id, "inputs": run.inputs, "dry_run": run.is_dry}
+    meta = {
+        "strategy": run.strategy,
+        "run_id": run.run_id,
+        "inputs": run.inputs,
+        "dry_run": run.is_dry,
+    }
     scope = place_scope(asked.place)
-    return audit_entry(asked.access, "oams.consolidate", now=now, scope=scope, result=result, meta=meta)
+    return audit_entry(
+        asked.access, "oams.consolidate", now=now, scope=scope, result=result, meta=meta
+    )

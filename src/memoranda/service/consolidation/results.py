@@ -55,11 +55,17 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     is_opted_out: bool = False
 
 
-def protected(note: Note, memory_id: int, user: str, expires: Instant | None, fields: Mapping[str, Any]) -> Input:
+def protected(
+    note: Note, memory_id: int, user: str, expires: Instant | None, fields: Mapping[str, Any]
+) -> Input:
     """An input from its note and what compliance reads in it."""
     basis = fields.get("processing_basis")
     # That it is personal without saying how is said by `pii` again.
-    tags = [tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str) and tag != "pii:declared"]
+    tags = [
+        tag
+        for tag in fields.get("structural_tags", ())
+        if isinstance(tag, str) and tag != "pii:declared"
+    ]
     return Input(
         note=note,
         memory_id=memory_id,
@@ -75,7 +81,9 @@ def protected(note: Note, memory_id: int, user: str, expires: Instant | None, fi
 class Maker:
     """Makes memories of what one pass found; no two of them under one key."""
 
-    def __init__(self, place: Place, strategy: str, run_id: str, inputs: Mapping[str, Input]) -> None:
+    def __init__(
+        self, place: Place, strategy: str, run_id: str, inputs: Mapping[str, Input]
+    ) -> None:
         self.place = place
         self.strategy = strategy
         self.run_id = run_id
@@ -92,7 +100,11 @@ class Maker:
         """The memory. Raises InvalidInput for what cannot be one. `found` is the digest before it was reworded."""
         rests_on = [self.inputs[name] for name in made.inputs]
         cited = _cited(self.place.namespace, made.inputs)
-        mark = {"kind": made.kind, **({"revises": made.revises} if made.revises else {}), **_bounded(made.detail)}
+        mark = {
+            "kind": made.kind,
+            **({"revises": made.revises} if made.revises else {}),
+            **_bounded(made.detail),
+        }
         if len(cited) < len(made.inputs):
             mark["inputs"] = len(made.inputs)
         mark |= {**({"user": user} if user else {}), **({"found": found} if found else {})}
@@ -125,12 +137,18 @@ class Maker:
 
 
 def _identity(strategy: str, made: Dream, user: str) -> str:
-    whose = hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARS] if user else ""
+    whose = (
+        hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARS]
+        if user
+        else ""
+    )
     if strategy in _ABOUT_ALL:
         return f"all-{whose}" if whose else "all"
     finding = next((str(made.detail[name]) for name in _FINDINGS if name in made.detail), "")
     about = [made.revises] if made.revises else sorted(made.inputs)
-    said = "\x00".join((strategy, made.kind, finding, whose, *about)).encode("utf-8", "surrogatepass")
+    said = "\x00".join((strategy, made.kind, finding, whose, *about)).encode(
+        "utf-8", "surrogatepass"
+    )
     return hashlib.sha256(said).hexdigest()[:_KEY_CHARS]
 
 
@@ -189,7 +207,11 @@ def dated(result: Memory, previous: Memory | None) -> Memory:
     if previous is None:
         return result
     last = parse_instant(previous["updated_at"])
-    updated = result["updated_at"] if parse_instant(result["updated_at"]) > last else format_instant(Instant(last + 1))
+    updated = (
+        result["updated_at"]
+        if parse_instant(result["updated_at"]) > last
+        else format_instant(Instant(last + 1))
+    )
     return {**result, "created_at": previous["created_at"], "updated_at": updated}
 
 

@@ -52,7 +52,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None
 
 
-def keep(unit: Unit, run_id: str, namespace: str, strategy: str, changes: Sequence[Change], now: Instant) -> None:
+def keep(
+    unit: Unit, run_id: str, namespace: str, strategy: str, changes: Sequence[Change], now: Instant
+) -> None:
     """Put a pass on record; the oldest of the same kind can be undone no more."""
     kept = _kept(unit)
     number = 1 + max(kept, default=0)
@@ -72,7 +74,9 @@ def _drop(unit: Unit, number: int) -> None:
 
 def _kept(snapshot: Snapshot) -> _Kept:
     """What is on record, without what each pass did."""
-    return {int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())}
+    return {
+        int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())
+    }
 
 
 def _changes(snapshot: Snapshot, number: int) -> list[list[Any]]:
@@ -92,7 +96,10 @@ def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def runs(context: Context, access: Access) -> list[dict[str, Any]]:
     """The passes that changed something and were not undone, the last first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = [{**run, "changes": _changes(snapshot, number)} for number, run in _kept(snapshot).items()]
+        kept = [
+            {**run, "changes": _changes(snapshot, number)}
+            for number, run in _kept(snapshot).items()
+        ]
     found = []
     seen: set[tuple[str, str]] = set()
     for run in reversed(kept):
@@ -112,14 +119,20 @@ def _is_open(access: Access, namespace: str) -> bool:
 
 
 def _described(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
-    changes = [Change(key=key, written=written, before=before) for key, written, before in run["changes"]]
+    changes = [
+        Change(key=key, written=written, before=before) for key, written, before in run["changes"]
+    ]
     return {
         "run_id": run["run_id"],
         "namespace": run["namespace"],
         "strategy": run["strategy"],
         "at": format_instant(run["at"]),
-        "created": [each.key for each in changes if each.written is not None and each.before is None],
-        "updated": [each.key for each in changes if each.written is not None and each.before is not None],
+        "created": [
+            each.key for each in changes if each.written is not None and each.before is None
+        ],
+        "updated": [
+            each.key for each in changes if each.written is not None and each.before is not None
+        ],
         "taken_back": [each.key for each in changes if each.written is None],
         # Only the last pass of a strategy over a namespace can be undone.
         "can_be_undone": is_last,
@@ -162,7 +175,11 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         place = memories.place_of(access, parse_namespace(run["namespace"]))
         require_whole(access, place)
         plan = _planned(context, snapshot, place, _changes(snapshot, number), now)
-        earlier = {each: _changes(snapshot, each) for each, other in kept.items() if _is_same_kind(other, run)}
+        earlier = {
+            each: _changes(snapshot, each)
+            for each, other in kept.items()
+            if _is_same_kind(other, run)
+        }
     undone = Undone(
         run_id=run_id,
         taken_back=tuple(step.key for step in plan if step.withdrawn is not None),
@@ -171,7 +188,10 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
     )
 
     def work(unit: Unit) -> Undone:
-        moved, heads = unit.changed_memories(seq), [step.withdrawn for step in plan if step.withdrawn is not None]
+        moved, heads = (
+            unit.changed_memories(seq),
+            [step.withdrawn for step in plan if step.withdrawn is not None],
+        )
         is_held = unit.count_free([head.version_id for head in heads]) < len(heads)
         is_gone = unit.item(_RUNS, _name(number)) is None
         if is_held or is_gone or any(not moved.isdisjoint(step.rests_on) for step in plan):
@@ -181,7 +201,9 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         _correct(unit, earlier, restored, undone.left)
         result = f"{len(undone.taken_back)} taken back, {len(undone.brought_again)} brought again"
         meta = {"run_id": run_id, "strategy": run["strategy"]}
-        entry = audit_entry(access, "oams.undo", now=now, scope=place_scope(place), result=result, meta=meta)
+        entry = audit_entry(
+            access, "oams.undo", now=now, scope=place_scope(place), result=result, meta=meta
+        )
         unit.record(entry)
         return undone
 
@@ -193,9 +215,13 @@ def _last(access: Access, kept: _Kept, run_id: str) -> int:
     number = max((number for number, run in kept.items() if run["run_id"] == run_id), default=None)
     if number is None or not _is_open(access, kept[number]["namespace"]):
         raise NotFound(f"no run {run_id} that could be undone")
-    later = [run for other, run in kept.items() if other > number and _is_same_kind(run, kept[number])]
+    later = [
+        run for other, run in kept.items() if other > number and _is_same_kind(run, kept[number])
+    ]
     if later:
-        raise Conflict(f"a later run of {later[-1]['strategy']} builds on it; undo {later[-1]['run_id']} first")
+        raise Conflict(
+            f"a later run of {later[-1]['strategy']} builds on it; undo {later[-1]['run_id']} first"
+        )
     return number
 
 
@@ -212,7 +238,11 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _planned(
-    context: Context, snapshot: Snapshot, place: Place, changes: Sequence[Sequence[Any]], now: Instant
+    context: Context,
+    snapshot: Snapshot,
+    place: Place,
+    changes: Sequence[Sequence[Any]],
+    now: Instant,
 ) -> list[_Step]:
     found = []
     for key, written, before in changes:
@@ -224,7 +254,9 @@ def _planned(
                 continue
         brought, rests_on = None, set() if head is None else {head.memory_id}
         if before is not None:
-            brought = _brought_again(context, snapshot, place, before, rests_on, now, withdrawn=head)
+            brought = _brought_again(
+                context, snapshot, place, before, rests_on, now, withdrawn=head
+            )
         is_left = before is not None and brought is None
         found.append(
             _Step(
@@ -255,7 +287,9 @@ def _correct(
     left: Collection[str],
 ) -> None:
     """Let the passes before this one know which version stands for which now, and what they can no longer undo."""
-    again = {before: version_id for before, version_id in restored.items() if version_id is not None}
+    again = {
+        before: version_id for before, version_id in restored.items() if version_id is not None
+    }
     for number, kept in earlier.items():
         changes = [
             [key, again.get(written, written), again.get(before, before)]
@@ -284,7 +318,9 @@ def _brought_again(
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None
     last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
-    is_withdrawn = last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
+    is_withdrawn = (
+        last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
+    )
     is_there = last is not None and last.state.tombstoned is None and not is_withdrawn
     if last is None or last.state.erased or is_there or not _is_result(last):
         # Somebody wrote something else under this key, even if they forgot it again.
@@ -307,7 +343,9 @@ def _is_result(version: Version) -> bool:
 def require_whole(access: Access, place: Place) -> None:
     """Results are about a whole namespace: whoever sees only a part must not put theirs in place of the owner's."""
     if not access.sees_whole(place.tenant):
-        raise ForbiddenScope("consolidating is for who sees the whole namespace; this credential can only run it dry")
+        raise ForbiddenScope(
+            "consolidating is for who sees the whole namespace; this credential can only run it dry"
+        )
 
 
 def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
@@ -315,7 +353,9 @@ def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
     new, user = memories.new_version(context, place, fresh), place.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
-    return structs.replace(new, projection=structs.replace(new.projection, relations=_sources(fresh)))
+    return structs.replace(
+        new, projection=structs.replace(new.projection, relations=_sources(fresh))
+    )
 
 
 def _sources(result: Memory) -> tuple[Relation, ...]:

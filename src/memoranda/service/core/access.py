@@ -103,7 +103,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def require_erase(self, tenant: str) -> None:
         """UMP §3.6: hard is owner-only, and writing for an owner is not being the owner."""
         if not self.may_erase(tenant):
-            raise ForbiddenScope("only the owner may erase; this credential does not grant 'erase'", scope="erase")
+            raise ForbiddenScope(
+                "only the owner may erase; this credential does not grant 'erase'", scope="erase"
+            )
 
     def tenant_for(self, owner: str | None) -> str:
         """The tenant a request is about."""
@@ -191,7 +193,13 @@ class Gate:
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
         """The person at this machine, who can read the files anyway."""
         tenant = owner or self._operator.did
-        return Access(credential="local", actor=tenant, actor_kind=actor_kind, tenant=tenant, default_tenant=tenant)
+        return Access(
+            credential="local",
+            actor=tenant,
+            actor_kind=actor_kind,
+            tenant=tenant,
+            default_tenant=tenant,
+        )
 
     def authenticate(self, bearer: str) -> Access:
         """The access a bearer credential gives. Raises Unauthorized."""
@@ -212,10 +220,14 @@ class Gate:
         # UMP §5.2: tokens are signed by the owner. The operator, who keeps the store, may sign for anyone.
         by_operator = claims.iss == self._operator.did
         if not by_operator and owner not in (None, claims.iss):
-            raise Unauthorized("issuer: a token must be signed by the owner it speaks for, or by the operator")
+            raise Unauthorized(
+                "issuer: a token must be signed by the owner it speaks for, or by the operator"
+            )
         tenant = owner if by_operator else claims.iss
         # Whoever makes a key of his own is nobody's tenant yet: the operator's word is needed, or an open door.
-        is_stranger = not (by_operator or claims.iss in self._allowed_owners or self._system.has_key(claims.iss))
+        is_stranger = not (
+            by_operator or claims.iss in self._allowed_owners or self._system.has_key(claims.iss)
+        )
         if is_stranger and not self._is_open:
             raise Unauthorized("owner: not known here; this server is closed to new owners")
         is_own = claims.iss == claims.aud == tenant and "write" in claims.verbs
@@ -297,10 +309,15 @@ class Gate:
         if not scopes:
             raise InvalidInput(f"a key needs at least one scope of {', '.join(SCOPES)}")
         if not name.strip() or len(name) > NAME_CHARS_LIMIT or not name.isprintable():
-            raise InvalidInput(f"a key needs a printable name of at most {NAME_CHARS_LIMIT} characters")
+            raise InvalidInput(
+                f"a key needs a printable name of at most {NAME_CHARS_LIMIT} characters"
+            )
         if not tenant:
             raise InvalidInput("a key needs a tenant")
-        key_id, secret = base32_encode(secrets.token_bytes(8)), base32_encode(secrets.token_bytes(32))
+        key_id, secret = (
+            base32_encode(secrets.token_bytes(8)),
+            base32_encode(secrets.token_bytes(32)),
+        )
         self._system.add_key(
             ApiKey(
                 key_id=key_id,
@@ -322,7 +339,11 @@ class Gate:
 
     def find_key(self, id_or_name: str) -> ApiKey:
         """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
-        keys = [key for key in self._system.all_keys() if key.revoked is None and id_or_name in (key.key_id, key.name)]
+        keys = [
+            key
+            for key in self._system.all_keys()
+            if key.revoked is None and id_or_name in (key.key_id, key.name)
+        ]
         if not keys:
             raise NotFound(f"no open API key has the id or name {id_or_name!r}")
         if len(keys) > 1:
@@ -333,10 +354,16 @@ class Gate:
         """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key."""
         if key.key_id == in_use:
             return "in use"
-        full = [other.key_id for other in self.keys_of(key.tenant) if other.revoked is None and _is_full(other)]
+        full = [
+            other.key_id
+            for other in self.keys_of(key.tenant)
+            if other.revoked is None and _is_full(other)
+        ]
         return "last" if full == [key.key_id] else None
 
-    def revoke_key(self, id_or_name: str, *, in_use: str | None = None, is_confirmed: bool = False) -> ApiKey:
+    def revoke_key(
+        self, id_or_name: str, *, in_use: str | None = None, is_confirmed: bool = False
+    ) -> ApiKey:
         """Revoke the open key of this id, or the only one of this name.
 
         A key that locks its owner out is revoked only if the caller confirmed it. Raises Conflict.
@@ -361,7 +388,9 @@ class Gate:
         """A capability token signed by the operator."""
         unknown = sorted(set(verbs) - TOKEN_VERBS)
         if unknown or not verbs:
-            raise InvalidInput(f"verbs must be some of {', '.join(name for name in SCOPES if name in TOKEN_VERBS)}")
+            raise InvalidInput(
+                f"verbs must be some of {', '.join(name for name in SCOPES if name in TOKEN_VERBS)}"
+            )
         if ttl_ms <= 0:
             raise InvalidInput("a token needs a positive time to live")
         now = self._clock()

@@ -39,7 +39,12 @@ def sealer(version: str) -> Seal:
     """How the store puts an entry into the chain."""
 
     def seal(entry: AuditEntry, seq: int, prev: str | None) -> tuple[bytes, str]:
-        event: dict[str, Any] = {"ump": version, "seq": seq, "ts": format_instant(entry.at), "op": entry.op}
+        event: dict[str, Any] = {
+            "ump": version,
+            "seq": seq,
+            "ts": format_instant(entry.at),
+            "op": entry.op,
+        }
         if entry.actor:
             event["actor"] = {"did": entry.actor, "kind": entry.actor_kind}
         if entry.targets:
@@ -90,7 +95,12 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
         head = _head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
     if head and not _is_ours(head, context, tenant):
-        return ChainReport(ok=False, count=0, broken_at=1, reason="the head of what was pruned is not the operator's")
+        return ChainReport(
+            ok=False,
+            count=0,
+            broken_at=1,
+            reason="the head of what was pruned is not the operator's",
+        )
     last = {"hash": prev}
 
     def events() -> Iterator[Mapping[str, Any]]:
@@ -137,7 +147,9 @@ def keep_retention(context: Context) -> int:
     end = context.clock() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
     for tenant in context.engine.system.tenants():
-        access = Access(credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant)
+        access = Access(
+            credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant
+        )
         try:
             count += prune(context, access, before)
         except Conflict as error:
@@ -163,10 +175,18 @@ def _prune_some(context: Context, access: Access, tenant: str, before: Instant) 
     # What was tampered with is evidence.
     report = verify_chain(segment, start_seq=head.get("seq", 0) + 1, prev=head.get("prev"))
     if not report.ok:
-        raise Conflict(f"the audit chain is broken at entry {report.broken_at}: {report.reason}; nothing was pruned")
+        raise Conflict(
+            f"the audit chain is broken at entry {report.broken_at}: {report.reason}; nothing was pruned"
+        )
     last = segment[-1]
     following = seal_event(
-        {"tenant": tenant, "seq": last["seq"], "prev": last["hash"], "until": last["ts"], "ts": format_instant(now)},
+        {
+            "tenant": tenant,
+            "seq": last["seq"],
+            "prev": last["hash"],
+            "until": last["ts"],
+            "ts": format_instant(now),
+        },
         context.operator,
     )
 
@@ -190,7 +210,9 @@ def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
     """Whether the operator signed it, for this tenant."""
     if head.get("tenant") != tenant or not isinstance(head.get("seq"), int):
         return False
-    return verify_chain([head], start_seq=head["seq"], prev=head.get("prev"), signer=context.operator.did).ok
+    return verify_chain(
+        [head], start_seq=head["seq"], prev=head.get("prev"), signer=context.operator.did
+    ).ok
 
 
 def _event(entry: bytes) -> dict[str, Any]:

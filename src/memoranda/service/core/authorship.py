@@ -43,7 +43,12 @@ def attributed(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
 
 
 def with_writer(
-    context: Context, access: Access, new: NewVersion, *, signer: str | None = None, is_from_file: bool = False
+    context: Context,
+    access: Access,
+    new: NewVersion,
+    *,
+    signer: str | None = None,
+    is_from_file: bool = False,
 ) -> NewVersion:
     """A document that is written as it came, with who wrote it, where it names another author who did not sign it."""
     author = new.projection.actor
@@ -55,13 +60,19 @@ def with_writer(
 def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The metadata of a memory as it is shown: with who wrote it under a key, and whom it names as a claim."""
     writer = "" if version.bounds is None else version.bounds.writer
-    return {**metadata, key: writer, CLAIMED_KEY: metadata.get(key)} if writer and key in metadata else dict(metadata)
+    return (
+        {**metadata, key: writer, CLAIMED_KEY: metadata.get(key)}
+        if writer and key in metadata
+        else dict(metadata)
+    )
 
 
 def with_claim(said: Said, claimed: Actor | None) -> Said:
     """What is said, and whom its writer named as its author; an earlier claim was about earlier words."""
     body = said["body"]
-    structured = {name: value for name, value in (body.get("structured") or {}).items() if name != CLAIMED_KEY}
+    structured = {
+        name: value for name, value in (body.get("structured") or {}).items() if name != CLAIMED_KEY
+    }
     if claimed is not None:
         structured[CLAIMED_KEY] = {"actor": claimed[0], "actor_kind": claimed[1]}
     elif CLAIMED_KEY not in (body.get("structured") or {}):
@@ -92,7 +103,9 @@ def corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Acto
 def refuse_forged(access: Access, author: object, signer: str | None) -> None:
     """For what cannot be changed any more: raise ForbiddenScope if a peer says that another wrote it, or nobody."""
     if access.is_peer and author != access.actor and (signer is None or author != signer):
-        raise ForbiddenScope(f"the author must be {access.actor}, who writes this, or whoever signed it")
+        raise ForbiddenScope(
+            f"the author must be {access.actor}, who writes this, or whoever signed it"
+        )
 
 
 def authored(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -103,4 +116,6 @@ def authored(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def refuse_unnamed(access: Access) -> None:
     """For what has no word for its author, such as an entry of openwop: it would be shown as the owner's."""
     if access.is_peer:
-        raise ForbiddenScope("an entry does not say who wrote it; only its owner's own credentials write one")
+        raise ForbiddenScope(
+            "an entry does not say who wrote it; only its owner's own credentials write one"
+        )

@@ -32,7 +32,9 @@ def is_view(context: Speaking, record: Record, inner: Document) -> bool:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     shown = record_of(context, inner, tenant, space)
     kept = bounds_of(record)
-    return _without_state(shown if kept is None else ump.with_bounds(shown, kept)) == _without_state(record)
+    return _without_state(
+        shown if kept is None else ump.with_bounds(shown, kept)
+    ) == _without_state(record)
 
 
 def bounds_of(record: Record) -> Bounds | None:
@@ -56,7 +58,14 @@ def _without_state(record: Record) -> dict[str, Any]:
     body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
     lifecycle.pop("status", None)
     carried = (NATIVE_KEY, STATE_KEY, CUT_KEY)
-    structured = {name: value for name, value in (body.get("structured") or {}).items() if name not in carried}
+    structured = {
+        name: value for name, value in (body.get("structured") or {}).items() if name not in carried
+    }
     time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
     bare = {name: value for name, value in body.items() if name != "structured"}
-    return {**kept, "body": {**bare, "structured": structured}, "time": time, "lifecycle": lifecycle}
+    return {
+        **kept,
+        "body": {**bare, "structured": structured},
+        "time": time,
+        "lifecycle": lifecycle,
+    }

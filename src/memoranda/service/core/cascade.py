@@ -49,10 +49,16 @@ class Fallen(msgspec.Struct, frozen=True, kw_only=True):
             (self.erased, "erased with the consent"),
             (self.held, "kept by a legal hold, though the consent is withdrawn"),
         )
-        return tuple(f"{count} {'memory' if count == 1 else 'memories'} {what}" for count, what in told if count)
+        return tuple(
+            f"{count} {'memory' if count == 1 else 'memories'} {what}"
+            for count, what in told
+            if count
+        )
 
 
-def check_basis(context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant) -> None:
+def check_basis(
+    context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant
+) -> None:
     """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once.
 
     Where a preset asks for a basis, a consent that nobody gave here is none either; a word ("contract") names none.
@@ -68,7 +74,9 @@ def check_basis(context: Context, unit: Snapshot, document: Document, projection
         raise ConsentViolation(f"the consent {basis} that this rests on is not here")
     if not unit.linked("withdraws", basis, after=0, limit=1):
         return
-    if compliance.rests_on(context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now):
+    if compliance.rests_on(
+        context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now
+    ):
         raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
 
 
@@ -83,7 +91,11 @@ def _is_address(text: str) -> bool:
 
 def _is_given(snapshot: Snapshot, address: str, now: Instant) -> bool:
     named = snapshot.named(OMS, address)
-    return named is not None and not is_over(named.state, now) and policy_fields(named).get("type") == "consent"
+    return (
+        named is not None
+        and not is_over(named.state, now)
+        and policy_fields(named).get("type") == "consent"
+    )
 
 
 def _address(name: str) -> str:
@@ -148,9 +160,15 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
         if not held:
             unit.delete_item(PENDING, consent)
         if erased:
-            access = Access(credential="consent", actor="memoranda", tenant=tenant, default_tenant=tenant)
+            access = Access(
+                credential="consent", actor="memoranda", tenant=tenant, default_tenant=tenant
+            )
             result, meta = f"{erased} erased", {"held": held}
-            unit.record(audit_entry(access, "oms.withdrawal", now=now, targets=(consent,), result=result, meta=meta))
+            unit.record(
+                audit_entry(
+                    access, "oms.withdrawal", now=now, targets=(consent,), result=result, meta=meta
+                )
+            )
 
     if erased or not held:
         context.engine.write(tenant, work)
@@ -170,7 +188,9 @@ def _resting(context: Context, tenant: str, consent: str, now: Instant) -> Itera
     yield from found
 
 
-def _rests(context: Context, snapshot: Snapshot, version: Version, consent: str, now: Instant) -> bool:
+def _rests(
+    context: Context, snapshot: Snapshot, version: Version, consent: str, now: Instant
+) -> bool:
     try:
         fields = compliance.fields_of_version(version)
     except StoreCorrupt:

@@ -37,18 +37,30 @@ _DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
 
 _REDACTED = "[redacted]"
 # Kinds, times and marks: what says nothing about a person by itself.
-_ALWAYS_SHOWN = ("type", "relation", "created_at", "timestamp_ms", "namespace", "structural_tags", "confidence")
+_ALWAYS_SHOWN = (
+    "type",
+    "relation",
+    "created_at",
+    "timestamp_ms",
+    "namespace",
+    "structural_tags",
+    "confidence",
+)
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
 
 
 def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
-    if version.state.erased or not (presets or is_binding(version.bounds) or may_declare(version.document.native)):
+    if version.state.erased or not (
+        presets or is_binding(version.bounds) or may_declare(version.document.native)
+    ):
         return None
     from memoranda.standards.oms import profile
 
     fields = fields_of_version(version)
-    return profile.find_export_problem(fields, is_held=version.state.held) or _export_problem(presets, fields)
+    return profile.find_export_problem(fields, is_held=version.state.held) or _export_problem(
+        presets, fields
+    )
 
 
 def may_declare(native: bytes) -> bool:
@@ -66,7 +78,12 @@ def fields_of_version(version: Version) -> Fields:
         return fields
     said = {name: value for name, value in bounds.said.items() if not fields.get(name)}
     tags = [*fields.get("structural_tags", ()), *bounds.tags]
-    return {**fields, **said, "user_id": fields.get("user_id") or bounds.user, "structural_tags": tags}
+    return {
+        **fields,
+        **said,
+        "user_id": fields.get("user_id") or bounds.user,
+        "structural_tags": tags,
+    }
 
 
 def fields_of(document: Document, tenant: str) -> Fields:
@@ -83,7 +100,10 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
     from memoranda.standards.oms import mapping as oms
     from memoranda.standards.oms import policy
 
-    basis, is_grain = str(fields.get("processing_basis")).removeprefix(oms.ADDRESS_PREFIX), "type" in fields
+    basis, is_grain = (
+        str(fields.get("processing_basis")).removeprefix(oms.ADDRESS_PREFIX),
+        "type" in fields,
+    )
     if basis != consent or fields.get("type") == "consent":
         return False
     cascades = policy.effective_mode(fields, now_ms=now)[0] == "consent_cascade"
@@ -131,7 +151,11 @@ def minimum_necessary(fields: Fields) -> Fields:
 
 def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
     # A consent grain is itself the basis of others.
-    if is_personal(fields) and fields.get("type") != "consent" and not fields.get("processing_basis"):
+    if (
+        is_personal(fields)
+        and fields.get("type") != "consent"
+        and not fields.get("processing_basis")
+    ):
         return "personal data needs a processing_basis (Art. 6)"
     return None
 
@@ -149,4 +173,6 @@ def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
 
 
 def _tagged(fields: Fields, prefix: str) -> bool:
-    return any(isinstance(tag, str) and tag.startswith(prefix) for tag in fields.get("structural_tags", ()))
+    return any(
+        isinstance(tag, str) and tag.startswith(prefix) for tag in fields.get("structural_tags", ())
+    )

@@ -23,13 +23,17 @@ PAGE_LIMIT = 500
 READING = "retrieve"
 
 
-def consent_for(context: Context, access: Access, *, subject: str, grantee: str, scope: str = READING) -> str | None:
+def consent_for(
+    context: Context, access: Access, *, subject: str, grantee: str, scope: str = READING
+) -> str | None:
     """The address of the consent under which `grantee` may act on what is `subject`'s, now."""
     with context.engine.read(access.default_tenant) as snapshot:
         return authorising(context, snapshot, subject, grantee, scope)
 
 
-def authorising(context: Context, snapshot: Snapshot, subject: str, grantee: str, scope: str) -> str | None:
+def authorising(
+    context: Context, snapshot: Snapshot, subject: str, grantee: str, scope: str
+) -> str | None:
     """The address of the consent grain under which `grantee` may do `scope` with what is `subject`'s, now."""
     now = context.clock()
     revoked = _withdrawn(snapshot, subject, grantee, now)
@@ -37,7 +41,11 @@ def authorising(context: Context, snapshot: Snapshot, subject: str, grantee: str
         return None
     granted = Selection(standing="current", subject=subject, relation="mg:permits", object=grantee)
     for version in reversed(list(_said(snapshot, granted, now))):
-        if version.document.name in revoked or version.state.tombstoned is not None or not holds(version):
+        if (
+            version.document.name in revoked
+            or version.state.tombstoned is not None
+            or not holds(version)
+        ):
             continue
         fields = _grain_of(version.document).fields
         begins, ends = fields.get("valid_from", 0), fields.get("valid_to", now)
@@ -58,7 +66,10 @@ def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> 
     # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
     asked = Selection(standing="recorded", subject=subject, relation="mg:revokes", object=grantee)
     try:
-        return {str(_grain_of(each.document).fields.get("prior_consent", "")) for each in _said(snapshot, asked, now)}
+        return {
+            str(_grain_of(each.document).fields.get("prior_consent", ""))
+            for each in _said(snapshot, asked, now)
+        }
     except StoreCorrupt:
         return None
 
@@ -70,12 +81,16 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
         after = page[-1].place
         versions = snapshot.versions([each.version_id for each in page])
         # Only a grain can be a consent (OMS §8.10).
-        yield from (version for version in versions if port_of(version.document.standard).has_own_fields)
+        yield from (
+            version for version in versions if port_of(version.document.standard).has_own_fields
+        )
 
 
 def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tuple[str, ...] | None:
     """Whose personal memories the caller may read by their consent; None: a preset asks for none."""
-    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(snapshot.tenant):
+    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(
+        snapshot.tenant
+    ):
         return None
     grantee, now = _grantee(access), context.clock()
     granted = Selection(standing="current", relation="mg:permits", object=grantee)
@@ -83,16 +98,22 @@ def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tupl
     from memoranda.standards.oms import mapping as oms
 
     users = dict.fromkeys(oms.triple_of(_grain_of(version.document))[0] for version in grants)
-    return tuple(user for user in users if authorising(context, snapshot, user, grantee, READING) is not None)
+    return tuple(
+        user for user in users if authorising(context, snapshot, user, grantee, READING) is not None
+    )
 
 
 def _grantee(access: Access) -> str:
     return access.actor if access.is_peer else access.default_tenant
 
 
-def may_read_personal(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+def may_read_personal(
+    context: Context, access: Access, snapshot: Snapshot, version: Version
+) -> bool:
     """Whether a preset lets someone else read what is about a person: only under that person's consent."""
-    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(version.tenant):
+    if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(
+        version.tenant
+    ):
         return True
     if version.state.erased:
         return True

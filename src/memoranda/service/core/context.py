@@ -139,14 +139,20 @@ def audit_entry(
     claimed: tuple[str, str] | None = None,
 ) -> AuditEntry:
     """An audit entry for what this caller did; `claimed` is who the caller says it was, by name and kind."""
-    said = {} if claimed is None or claimed[0] == access.actor else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
+    said = (
+        {}
+        if claimed is None or claimed[0] == access.actor
+        else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
+    )
     return AuditEntry(
         at=now,
         op=op,
         actor=access.actor,
         actor_kind=access.actor_kind,
         targets=targets,
-        scope=tuple((name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE),
+        scope=tuple(
+            (name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE
+        ),
         result=result,
         meta={"credential": access.credential, **(meta or {}), **said},
     )

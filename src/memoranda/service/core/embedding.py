@@ -109,7 +109,11 @@ class EmbeddingQueue:
     def settle(self, seconds: float) -> None:
         """Wait so long for what was written before, unless vectors are not made at all."""
         current = self.progress()
-        if not current.is_behind or self._is_failing() or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT:
+        if (
+            not current.is_behind
+            or self._is_failing()
+            or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT
+        ):
             return
         self._asked = max(self._asked, current.last)
         self.start()
@@ -129,7 +133,9 @@ class EmbeddingQueue:
         """Work from here on, in the background."""
         with self._starting:
             if self._thread is None and self._context.meaning.is_on and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="memoranda-embedding", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="memoranda-embedding", daemon=True
+                )
                 self._thread.start()
 
     def close(self) -> None:
@@ -215,7 +221,9 @@ class EmbeddingQueue:
     def _claims(self) -> bool:
         """Return True if this process makes vectors now."""
         engine = self._context.engine
-        return engine.is_elected(self._job) and engine.vectors.claim(self._model, self._holder, self._context.clock())
+        return engine.is_elected(self._job) and engine.vectors.claim(
+            self._model, self._holder, self._context.clock()
+        )
 
     def _narrow(self, error: Exception) -> bool:
         """Look for the version that fails in half of the batch, or set it aside. Raises what the embedder raises."""
@@ -253,7 +261,9 @@ class EmbeddingQueue:
     def _note(self, error: Exception) -> None:
         """Tell every process that no vectors are made."""
         try:
-            self._context.engine.vectors.note_failure(self._model, _words_of(error), self._context.clock())
+            self._context.engine.vectors.note_failure(
+                self._model, _words_of(error), self._context.clock()
+            )
         except MemorandaError as unavailable:
             _log.debug("the failure could not be noted: %s", unavailable)
 
@@ -262,7 +272,10 @@ class EmbeddingQueue:
         jobs: list[_Job] = []
         for tenant in dict.fromkeys(each.tenant for each in batch.found):
             wanted = [each for each in batch.found if each.tenant == tenant]
-            texts = self._read(tenant, sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}))
+            texts = self._read(
+                tenant,
+                sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}),
+            )
             for each in wanted:
                 memory = texts.get(each.version_id)
                 if memory is not None and memory.text.strip():
@@ -277,7 +290,10 @@ class EmbeddingQueue:
         own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
         context_id, second = 0, None
         if before is not None and before.text.strip():
-            context_id, second = version.context_id, embedder.of_memory(prepend_context(before.text, memory.text))
+            context_id, second = (
+                version.context_id,
+                embedder.of_memory(prepend_context(before.text, memory.text)),
+            )
         elif embedder.second is not None:
             second = embedder.second.of_memory(memory.text)
         data = None if second is None else encode(second)
@@ -293,7 +309,9 @@ class EmbeddingQueue:
                 continue
             read = unless_damaged(version, lambda version=version: project(self._context, version))  # type: ignore[misc]
             if read is not None:
-                found[version.version_id] = _Read(embedded_text(read.text, read.subject), self._brought(version))
+                found[version.version_id] = _Read(
+                    embedded_text(read.text, read.subject), self._brought(version)
+                )
         return found
 
     def _brought(self, version: Version) -> Vector | None:
@@ -309,7 +327,11 @@ class EmbeddingQueue:
         if brought.model not in (embedder.model, *embedder.other_names):
             return None
         numbers = np.frombuffer(brought.packed, "<f4")
-        is_fit = len(numbers) == self._dimensions and bool(np.isfinite(numbers).all()) and bool(numbers.any())
+        is_fit = (
+            len(numbers) == self._dimensions
+            and bool(np.isfinite(numbers).all())
+            and bool(numbers.any())
+        )
         return normalize_vector(numbers) if is_fit else None
 
     @cached_property

@@ -22,10 +22,16 @@ from memoranda.storage.engine import Unit
 class Tombstones:
     """What is left of versions that are erased together: of those that are named, made before the writer's turn."""
 
-    def __init__(self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()) -> None:
+    def __init__(
+        self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()
+    ) -> None:
         self._context, self._reason, self.now = context, reason, now
         # With the state that it is made of: a document never changes.
-        self._made = {each.version_id: (each.state, self._of(each)) for each in versions if not each.state.erased}
+        self._made = {
+            each.version_id: (each.state, self._of(each))
+            for each in versions
+            if not each.state.erased
+        }
 
     def of(self, version: Version) -> bytes:
         """The tombstone of a version; of one that was written or changed since, made now."""
@@ -74,8 +80,12 @@ def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> Non
 def _keep_withdrawal(unit: Unit, version: Version) -> None:
     # OMS §8.10: without its withdrawal a consent would count again.
     fields = policy_fields(version)
-    prior = unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+    prior = (
+        unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+    )
     if prior is not None and not prior.state.erased:
         from memoranda.standards.oms.policy import DENIED
 
-        raise GrainError("the consent that this withdraws is still here; erase that first", oms_code=DENIED)
+        raise GrainError(
+            "the consent that this withdraws is still here; erase that first", oms_code=DENIED
+        )

@@ -79,7 +79,9 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     with context.engine.read(tenant) as snapshot:
         page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
         is_last = not page or page[-1].seq >= snapshot.change_seq()
-        allowed = {each.seq for each in page if may_read_personal(context, access, snapshot, each.version)}
+        allowed = {
+            each.seq for each in page if may_read_personal(context, access, snapshot, each.version)
+        }
     visible = access.visibilities(tenant)
     events = []
     for change in page:
@@ -94,7 +96,9 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
         # Asked of what is shown: what was cut could be guessed otherwise.
         said = found if shown is record else scope_of(shown)
         if all(said.get(name) == value for name, value in scope.items()):
-            events.append(ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown))
+            events.append(
+                ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown)
+            )
     return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=is_last)
 
 
@@ -115,7 +119,9 @@ class ChangeNotifier:
             if self._thread is None:
                 # Looked at before listening begins, so that what is written while the thread starts is heard.
                 seen = self._engine.change_token()
-                self._thread = threading.Thread(target=self._run, args=(seen,), name="memoranda-changes", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, args=(seen,), name="memoranda-changes", daemon=True
+                )
                 self._thread.start()
             self._changed.notify_all()
 

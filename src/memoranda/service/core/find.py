@@ -34,7 +34,9 @@ _BEGINNINGS: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
 _SHARING_LIMIT: Final = 100
 
 
-def whole_name(context: Context, access: Access, name: str, *, standard: str = mapping.STANDARD) -> str:
+def whole_name(
+    context: Context, access: Access, name: str, *, standard: str = mapping.STANDARD
+) -> str:
     """The name that its beginning stands for, as git has it; what is no beginning of any is given back as it is.
 
     Only the caller's own memories are looked at, and of these only what it may see: a name of another owner's takes the
@@ -81,12 +83,18 @@ def _short(snapshot: Snapshot, name: str) -> str:
 def sees(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Whether a memory may be shown to the caller, whole or in part."""
     scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
-    if scope is None or scope["visibility"] not in visibilities(context, access, snapshot) or not access.within(scope):
+    if (
+        scope is None
+        or scope["visibility"] not in visibilities(context, access, snapshot)
+        or not access.within(scope)
+    ):
         return False
     return may_read_personal(context, access, snapshot, version)
 
 
-def find_own(context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD) -> Version:
+def find_own(
+    context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
+) -> Version:
     """A memory the caller's credential reaches and its token allows. For changing it."""
     version = _locate(context, access, name, standard, reachable_only=True)
     scope = scope_of(view(context, version, now))
@@ -110,7 +118,9 @@ def find_visible(
     access.require_scope(scope_of(record))
     if not holds(version):
         # UMP L3: integrity is verified on read.
-        raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+        raise SignatureInvalid(
+            "the stored record does not match its signature; run 'memoranda verify'"
+        )
     if not is_allowed:
         raise NotFound(f"no memory {name}")
     return version, record
@@ -120,7 +130,9 @@ def get(context: Context, access: Access, name: str) -> Record:
     """One record by its id (UMP §3.4)."""
     now, name = context.clock(), whole_name(context, access, name)
     version, record = find_visible(context, access, name, now)
-    entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    entry = audit_entry(
+        access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
+    )
     context.audit_read(version.tenant, entry)
     return show(context, access, record)
 
@@ -147,18 +159,30 @@ def history_page(
         visible = visibilities(context, access, snapshot)
         left = snapshot.history_ids(version.memory_id)[after:]
         fitting = snapshot.within(left[:SLICE_VERSIONS], PAGE_BYTES)
-        versions = [each for each in snapshot.versions(fitting) if may_read_personal(context, access, snapshot, each)]
-    entry = audit_entry(access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok")
+        versions = [
+            each
+            for each in snapshot.versions(fitting)
+            if may_read_personal(context, access, snapshot, each)
+        ]
+    entry = audit_entry(
+        access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok"
+    )
     context.audit_read(version.tenant, entry)
     shown: list[dict[str, object]] = []
     for each in versions:
         one = unless_damaged(each, lambda each=each: view(context, each, now))  # type: ignore[misc]
-        if one is not None and scope_of(one)["visibility"] in visible and access.within(scope_of(one)):
+        if (
+            one is not None
+            and scope_of(one)["visibility"] in visible
+            and access.within(scope_of(one))
+        ):
             shown.append(
                 {
                     "record": show(context, access, one),
                     "recorded": format_instant(each.state.recorded),
-                    "replaced": None if each.state.retired is None else format_instant(each.state.retired),
+                    "replaced": None
+                    if each.state.retired is None
+                    else format_instant(each.state.retired),
                     "verified": holds(each),
                 }
             )
@@ -189,7 +213,11 @@ def list_records(
     now = context.clock()
     tenant = access.default_tenant
     named = {"project": project, "agent": agent}
-    scope = {**access.limits, "owner": tenant, **{name: value for name, value in named.items() if value is not None}}
+    scope = {
+        **access.limits,
+        "owner": tenant,
+        **{name: value for name, value in named.items() if value is not None},
+    }
     access.require_scope(scope)
     asked = Selection(
         at=now if valid_at is None else valid_at,
@@ -215,12 +243,16 @@ def list_records(
     readable = [version for version in versions if not version.state.erased and holds(version)]
     records = [show(context, access, view(context, version, now)) for version in readable]
     targets = tuple(record["id"] for record in records)
-    entry = audit_entry(access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records")
+    entry = audit_entry(
+        access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
+    )
     context.audit_read(tenant, entry)
     return records, (after + len(fitting) if len(found) > len(fitting) else None)
 
 
-def _locate(context: Context, access: Access, name: str, standard: str, *, reachable_only: bool) -> Version:
+def _locate(
+    context: Context, access: Access, name: str, standard: str, *, reachable_only: bool
+) -> Version:
     """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
     if access.tenant is not None:
         version = _named(context, access.tenant, standard, name)

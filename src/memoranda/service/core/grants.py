@@ -96,22 +96,30 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
 class Grants:
     """Registers programs, asks for them, and gives them what a person approved."""
 
-    def __init__(self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]) -> None:
+    def __init__(
+        self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
+    ) -> None:
         self._gate = gate
         self._system = system
         self._seals = Seals(operator.derive(b"oauth seals"))
         self._clock = clock
 
-    def register(self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open") -> str:
+    def register(
+        self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open"
+    ) -> str:
         """A client id, which is all that there is of a program. Raises InvalidInput."""
         if not redirect_uris or len(redirect_uris) > REDIRECTS_LIMIT:
             raise InvalidInput(f"a program names one to {REDIRECTS_LIMIT} redirect URIs")
         for each in redirect_uris:
             check_redirect(each)
             if registration != "open" and not is_loopback(each):
-                raise InvalidInput("redirect_uris: only programs on one's own machine may register themselves here")
+                raise InvalidInput(
+                    "redirect_uris: only programs on one's own machine may register themselves here"
+                )
         if not name.strip() or len(name) > NAME_CHARS_LIMIT or not name.isprintable():
-            raise InvalidInput(f"client_name: a printable name of at most {NAME_CHARS_LIMIT} characters")
+            raise InvalidInput(
+                f"client_name: a printable name of at most {NAME_CHARS_LIMIT} characters"
+            )
         return self._seals.seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
 
     def client(self, client_id: str) -> Client | None:
@@ -132,7 +140,9 @@ class Grants:
         asked = self._seals.unseal(text, Asked)
         client = None if asked is None else self.client(asked.client_id)
         if asked is None or client is None or asked.expires <= self._clock():
-            raise InvalidInput("this request is not one of ours, or it is too old; have the program ask again")
+            raise InvalidInput(
+                "this request is not one of ours, or it is too old; have the program ask again"
+            )
         return asked, client
 
     def expiry(self) -> Instant:
@@ -182,9 +192,15 @@ class Grants:
         granted = tuple(verb for verb in grant.verbs if verb in verbs)
         jti = GRANT_PREFIX + grant.grant_id
         owner = self._gate.owner_of_grant(jti)
-        token = self._gate.mint_token(verbs=granted, scope={"owner": owner}, ttl_ms=ACCESS_MS, jti=jti)
+        token = self._gate.mint_token(
+            verbs=granted, scope={"owner": owner}, ttl_ms=ACCESS_MS, jti=jti
+        )
         following = Turn(
-            grant_id=grant.grant_id, number=turn.number + 1, client=turn.client, verbs=grant.verbs, expires=expires
+            grant_id=grant.grant_id,
+            number=turn.number + 1,
+            client=turn.client,
+            verbs=grant.verbs,
+            expires=expires,
         )
         return Granted(access_token=token, refresh_token=self._seals.seal(following), verbs=granted)
 
@@ -200,8 +216,16 @@ def check_redirect(uri: str) -> None:
         is_whole = bool(parts.hostname) and parts.username is None and parts.port != 0
     except ValueError:
         is_whole = False
-    if not is_whole or len(uri) > REDIRECT_CHARS_LIMIT or "#" in uri or not uri.isascii() or not uri.isprintable():
-        raise InvalidInput("redirect_uris: each must be a whole address of ASCII, without a fragment")
+    if (
+        not is_whole
+        or len(uri) > REDIRECT_CHARS_LIMIT
+        or "#" in uri
+        or not uri.isascii()
+        or not uri.isprintable()
+    ):
+        raise InvalidInput(
+            "redirect_uris: each must be a whole address of ASCII, without a fragment"
+        )
     if parts.scheme != "https" and not is_loopback(uri):
         raise InvalidInput("redirect_uris: https, or http on 127.0.0.1, [::1] or localhost")
 
@@ -209,7 +233,9 @@ def check_redirect(uri: str) -> None:
 def takes(registered: Sequence[str], uri: str) -> bool:
     """Whether a program may be answered there: exactly what it registered, on loopback at any port (RFC 8252 7.3)."""
     return uri in registered or any(
-        _without_port(each) == _without_port(uri) for each in registered if is_loopback(each) and is_loopback(uri)
+        _without_port(each) == _without_port(uri)
+        for each in registered
+        if is_loopback(each) and is_loopback(uri)
     )
 
 

@@ -49,7 +49,9 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # What it was bound by already: the version before it.
     follows: Version | None = None
 
-    def append(self, unit: Unit, *, now: Instant, cause: bytes | None = None, follow_head: bool = False) -> Version:
+    def append(
+        self, unit: Unit, *, now: Instant, cause: bytes | None = None, follow_head: bool = False
+    ) -> Version:
         """Write it in a unit of work: as a new memory, or after the version that it is bound by.
 
         Every standard writes so, and what follows a version is made by `succession` alone: nothing comes into a memory
@@ -87,7 +89,10 @@ def prepare(
 
     _refuse_place_of_another(projection.scope)
     if grain is not None:
-        found, names = field_index_of(grain), [(UMP, _name_of_grain(context, document, projection, grain))]
+        found, names = (
+            field_index_of(grain),
+            [(UMP, _name_of_grain(context, document, projection, grain))],
+        )
     else:
         carried = _carried(context, document, projection.scope.tenant)
         try:
@@ -101,7 +106,9 @@ def prepare(
     return NewVersion(
         document=document,
         projection=projection,
-        indexed=context.engine.indexed(projection.scope.tenant, projection) if indexed is None else indexed,
+        indexed=context.engine.indexed(projection.scope.tenant, projection)
+        if indexed is None
+        else indexed,
         field_index=found,
         view_names=tuple(names),
         quotas=context.quotas,
@@ -156,7 +163,9 @@ def _whole(context: Context, version: Version) -> tuple[Grain, bytes]:
     grain = port_of(document.standard).grain(document, is_sealed=version.is_sealed)
     if grain is not None:
         return grain, document.native
-    return _grain(context, _carried(context, document, version.tenant), lambda: project(context, version))
+    return _grain(
+        context, _carried(context, document, version.tenant), lambda: project(context, version)
+    )
 
 
 class _Carried(msgspec.Struct, frozen=True):
@@ -179,11 +188,15 @@ def _carried(context: Context, document: Document, tenant: str) -> _Carried:
     return _Carried(port.exported(document), original.document, original.projection)
 
 
-def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) -> tuple[Grain, bytes]:
+def _grain(
+    context: Context, carried: _Carried, read: Callable[[], Projection]
+) -> tuple[Grain, bytes]:
     from memoranda.standards.oms import mapping as oms
 
     inner = carried.inner
-    delivery = None if inner is None else port_of(inner.standard).delivery(inner, context.did_documents)
+    delivery = (
+        None if inner is None else port_of(inner.standard).delivery(inner, context.did_documents)
+    )
     if delivery is not None:
         return delivery
     if inner is not None and carried.read is not None:
@@ -196,12 +209,22 @@ def _grain(context: Context, carried: _Carried, read: Callable[[], Projection]) 
 def _name_of_view(carried: _Carried, projection: Projection) -> str:
     if carried.inner is None or carried.read is None:
         return ump.derive_view_id(projection.scope, carried.outside)
-    return carried.inner.name if ump.owns(carried.inner) else ump.derive_view_id(carried.read.scope, carried.inner)
+    return (
+        carried.inner.name
+        if ump.owns(carried.inner)
+        else ump.derive_view_id(carried.read.scope, carried.inner)
+    )
 
 
-def _name_of_grain(context: Context, document: Document, projection: Projection, grain: Grain) -> str:
+def _name_of_grain(
+    context: Context, document: Document, projection: Projection, grain: Grain
+) -> str:
     from memoranda.standards.oms import mapping as oms
 
     if oms.unwrap(grain) is None:
         return ump.derive_view_id(projection.scope, document)
-    return str(record_of(context, document, projection.scope.tenant, projection.scope.space, (grain, projection))["id"])
+    return str(
+        record_of(
+            context, document, projection.scope.tenant, projection.scope.space, (grain, projection)
+        )["id"]
+    )

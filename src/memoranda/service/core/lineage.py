@@ -37,7 +37,9 @@ _REASON: Final = "what it was made from was erased"
 
 def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
     """Note what an entry takes the place of, so that it can come back, or go with it."""
-    unit.put_item(_REPLACED, entry_id, dump(list(dict.fromkeys((*_replaced(unit, entry_id), *version_ids)))))
+    unit.put_item(
+        _REPLACED, entry_id, dump(list(dict.fromkeys((*_replaced(unit, entry_id), *version_ids))))
+    )
 
 
 def note_returned(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
@@ -58,10 +60,17 @@ def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
     waiting, found = [memory_id], list[int]()
     while waiting:
         history = snapshot.history(waiting.pop())
-        names = dict.fromkeys(each.document.name for each in history if port_of(each.document.standard).replaces_others)
+        names = dict.fromkeys(
+            each.document.name
+            for each in history
+            if port_of(each.document.standard).replaces_others
+        )
         numbers = [number for name in names for number in _replaced(snapshot, name)]
         for version in snapshot.versions(numbers) if numbers else ():
-            if version.state.superseded_by in names and version.memory_id not in (memory_id, *found):
+            if version.state.superseded_by in names and version.memory_id not in (
+                memory_id,
+                *found,
+            ):
                 found.append(version.memory_id)
                 waiting.append(version.memory_id)
     return found
@@ -147,13 +156,22 @@ def is_by_a_pass(version: Version) -> bool:
 
 
 def drop(
-    unit: Unit, memory_ids: Sequence[int], *, gone: Collection[int], tombstones: Tombstones | None, now: Instant
+    unit: Unit,
+    memory_ids: Sequence[int],
+    *,
+    gone: Collection[int],
+    tombstones: Tombstones | None,
+    now: Instant,
 ) -> int:
     """Let derived memories go with those that are gone, and what they took the place of come back; how many went.
 
     For good, and then these are left of them; or softly.
     """
-    over = {version_id for memory_id in (*gone, *memory_ids) for version_id in unit.history_ids(memory_id)}
+    over = {
+        version_id
+        for memory_id in (*gone, *memory_ids)
+        for version_id in unit.history_ids(memory_id)
+    }
     count = 0
     for memory_id in memory_ids:
         if any(each.state.held and not each.state.erased for each in unit.history(memory_id)):
@@ -193,7 +211,9 @@ def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: In
 def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
     """Let what an entry took the place of be there again, but for what is over; how much came back."""
     entry_id = version.document.name
-    numbers = _replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
+    numbers = (
+        _replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
+    )
     if not numbers:
         return 0
     unit.delete_item(_REPLACED, entry_id)
@@ -201,7 +221,9 @@ def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant
     return unit.reopen_superseded(pairs, now=now)
 
 
-def forget_derived(unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant) -> int:
+def forget_derived(
+    unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant
+) -> int:
     """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
     found = going_with(unit, memory_id)
     return drop(unit, found, gone=(memory_id,), tombstones=tombstones, now=now) if found else 0
@@ -213,10 +235,14 @@ def going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
     return list(dict.fromkeys((*hidden, *derived(snapshot, (memory_id, *hidden)))))
 
 
-def tombstones_for(context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant) -> Tombstones:
+def tombstones_for(
+    context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
+) -> Tombstones:
     """What will be left of derived memories."""
     histories = (snapshot.history(memory_id) for memory_id in memory_ids)
-    return Tombstones(context, _REASON, now, (version for history in histories for version in history))
+    return Tombstones(
+        context, _REASON, now, (version for history in histories for version in history)
+    )
 
 
 class Going(NamedTuple):

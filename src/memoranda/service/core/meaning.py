@@ -39,7 +39,11 @@ class Meaning:
     """The embedder of a process."""
 
     def __init__(
-        self, model: str = "", load: Callable[[], Embedder] | None = None, *, patience_seconds: float = 0.0
+        self,
+        model: str = "",
+        load: Callable[[], Embedder] | None = None,
+        *,
+        patience_seconds: float = 0.0,
     ) -> None:
         self.model = model
         # How long a question waits for what was written before it.
@@ -88,7 +92,10 @@ class Meaning:
 
                 self._reranker = load_reranker()
             reranker = self._reranker
-        return {name: RERANK * reranker.rate(question, text[:TEXT_LIMIT]) for name, text in texts.items()}
+        return {
+            name: RERANK * reranker.rate(question, text[:TEXT_LIMIT])
+            for name, text in texts.items()
+        }
 
     def _of_question(self, text: str) -> MeaningLeg:
         with self._lock:

@@ -30,7 +30,8 @@ class Noticed:
         if self.is_redacted:
             return f"what looked like a secret ({kinds}) was replaced before it was stored"
         return (
-            f"this looks like a secret ({kinds}) and is stored; 'memoranda redact' lists such memories and mends them"
+            f"this looks like a secret ({kinds}) and is stored; "
+            "'memoranda redact' lists such memories and mends them"
         )
 
 

@@ -95,7 +95,9 @@ def refuse_rewriting(version: Version) -> None:
         return
     from memoranda.standards.oms.policy import DENIED
 
-    raise GrainError("an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED)
+    raise GrainError(
+        "an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED
+    )
 
 
 def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:

@@ -38,7 +38,9 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     def check_schedules(self, there: Collection[str], name: str) -> None:
         """Raise QuotaExceeded if nothing more may be done by itself, again and again."""
         if self.schedules and name not in there and len(there) >= self.schedules:
-            raise QuotaExceeded(f"{self.schedules} schedules are the most", retry_after_seconds=_FULL)
+            raise QuotaExceeded(
+                f"{self.schedules} schedules are the most", retry_after_seconds=_FULL
+            )
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
         """Raise QuotaExceeded if there is no room for one more."""
@@ -47,20 +49,27 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
         live, used = unit.usage()
         if is_new and self.memories and live >= self.memories:
             raise QuotaExceeded(
-                f"there are {live} memories, and {self.memories} is the most", retry_after_seconds=_FULL
+                f"there are {live} memories, and {self.memories} is the most",
+                retry_after_seconds=_FULL,
             )
         if self.bytes and used + size > self.bytes:
-            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL)
+            raise QuotaExceeded(
+                f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL
+            )
 
     def check_kept(self, unit: Unit) -> None:
         """Raise QuotaExceeded if there is no room for what this unit put down beside memories: files, logs, items."""
         if self.bytes and (used := unit.usage()[1]) > self.bytes:
-            raise QuotaExceeded(f"{self.bytes} bytes is the most, and {used} would be used", retry_after_seconds=_FULL)
+            raise QuotaExceeded(
+                f"{self.bytes} bytes is the most, and {used} would be used",
+                retry_after_seconds=_FULL,
+            )
 
 
 def _count(unit: Unit, what: str, limit: int, now: Instant) -> None:
     if not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):
         opens = unit.rate_opens(what, now=now, window_ms=WINDOW_MS, limit=limit)
         raise QuotaExceeded(
-            f"more than {limit} {what} a minute; try again later", retry_after_seconds=(opens - now) / 1000
+            f"more than {limit} {what} a minute; try again later",
+            retry_after_seconds=(opens - now) / 1000,
         )

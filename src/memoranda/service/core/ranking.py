@@ -63,10 +63,15 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, Reason] | None = None
 
     def document(self) -> dict[str, object]:
-        found: dict[str, object] = {"record": self.record, "signals": dict(self.signals), "score": self.score}
+        found: dict[str, object] = {
+            "record": self.record,
+            "signals": dict(self.signals),
+            "score": self.score,
+        }
         if self.reasons is not None:
             found["explanation"] = {
-                name: {"part": round(each.part, _DIGITS), "rank": each.rank} for name, each in self.reasons.items()
+                name: {"part": round(each.part, _DIGITS), "rank": each.rank}
+                for name, each in self.reasons.items()
             }
         return found
 
@@ -84,7 +89,11 @@ def rate(
     Without it, the text itself is compared. `nearness` is how near it is to what the question means; with its document
     `opened`, the words of the text are kept.
     """
-    covered = _similarity(_words(record["body"]["text"], opened), question) if any(question.weights.values()) else 0.0
+    covered = (
+        _similarity(_words(record["body"]["text"], opened), question)
+        if any(question.weights.values())
+        else 0.0
+    )
     similarity = max(nearness, covered)
     signals: dict[str, float | int] = {
         "similarity": round(similarity, _DIGITS),
@@ -93,7 +102,11 @@ def rate(
         "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
-    score = RELEVANCE * (signals["similarity"] if relevance is None else relevance) if question.weights else 0.0
+    score = (
+        RELEVANCE * (signals["similarity"] if relevance is None else relevance)
+        if question.weights
+        else 0.0
+    )
     for name, weight in (WEIGHTS if question.weights else BROWSING).items():
         score += weight * signals[name]
     return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
@@ -123,7 +136,11 @@ def reweigh(
     line = GOOD * ordered[0][0].score if question.weights else 0.0
     good = [ranked for ranked, _ in ordered if ranked.score >= line]
     weights = {name: PREFERRED / 2**place for place, name in enumerate(dict.fromkeys(prefer))}
-    spans = {name: (min(values), max(values)) for name in weights if (values := [each.signals[name] for each in good])}
+    spans = {
+        name: (min(values), max(values))
+        for name in weights
+        if (values := [each.signals[name] for each in good])
+    }
     most = 1.0 + sum(weights.values())
 
     def weigh(ranked: Ranked) -> Ranked:
@@ -147,7 +164,9 @@ def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> li
         return list(ordered)
     known = [_name(document(each)) for each in ordered]
     waiting = {
-        place: found for place, each in enumerate(made_from) if (found := each.intersection(known) - {known[place]})
+        place: found
+        for place, each in enumerate(made_from)
+        if (found := each.intersection(known) - {known[place]})
     }
     placed: list[int] = []
 
@@ -172,7 +191,9 @@ def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> li
 
 def _sources(document: Document) -> set[str]:
     """What a document says it was made from, by keys and names."""
-    targets = _unless_malformed(lambda: port_of(document.standard).source_names(document.native)) or []
+    targets = (
+        _unless_malformed(lambda: port_of(document.standard).source_names(document.native)) or []
+    )
     # A namespace has no slash.
     return {target.partition("/")[2] or target for target in targets}
 

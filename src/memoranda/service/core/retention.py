@@ -46,7 +46,10 @@ def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         due = snapshot.versions(version_ids)
-        last = {each.memory_id: each.version_id for each in sorted(due, key=lambda each: each.version_id)}
+        last = {
+            each.memory_id: each.version_id
+            for each in sorted(due, key=lambda each: each.version_id)
+        }
         tombstones = Tombstones(context, EXPIRED, now, _ending(snapshot, last))
         made = lineage.derived(snapshot, last)
         theirs = lineage.tombstones_for(context, snapshot, made, now)
@@ -75,13 +78,22 @@ def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozen
         result = "erased"
     except GrainError:
         # A hold beats the end: it is kept, and out of every answer.
-        tombstone_version(unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now)
+        tombstone_version(
+            unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
+        )
         result = "kept by a hold"
     if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
         return  # told before, or an earlier document of a memory that is announced once
     unit.announce("tombstoned", version, now=now)
-    access = Access(credential="retention", actor="memoranda", tenant=version.tenant, default_tenant=version.tenant)
-    unit.record(audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result))
+    access = Access(
+        credential="retention",
+        actor="memoranda",
+        tenant=version.tenant,
+        default_tenant=version.tenant,
+    )
+    unit.record(
+        audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
+    )
 
 
 def _earlier(one: Instant | None, other: Instant) -> Instant:

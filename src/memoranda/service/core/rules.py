@@ -34,7 +34,9 @@ class OwnRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if unknown := next((each for each in self.presets if each not in PRESETS), None):
-            raise InvalidInput(f"there is no preset {unknown[:40]!a}; there are {', '.join(PRESETS)}")
+            raise InvalidInput(
+                f"there is no preset {unknown[:40]!a}; there are {', '.join(PRESETS)}"
+            )
         for name in ("memories", "bytes", "writes_per_minute"):
             if not 0 <= getattr(self, name) <= MOST:
                 raise InvalidInput(f"{name} must be a whole number from 0 to {MOST}")

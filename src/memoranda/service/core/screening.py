@@ -55,7 +55,9 @@ def suspected(fields: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     from memoranda.encoding.detection import detect
 
-    return tuple(dict.fromkeys(found.kind for _, text in _texts(fields, "") for found in detect(text)))
+    return tuple(
+        dict.fromkeys(found.kind for _, text in _texts(fields, "") for found in detect(text))
+    )
 
 
 def hidden(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,12 +70,18 @@ def hidden(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def _changed(fields: Mapping[str, Any], change: Callable[[str, str], str]) -> Mapping[str, Any]:
     passed = {name: _screened(change, value, name) for name, value in fields.items()}
     # An original that is carried along says it too, and cannot be changed: then it stays behind.
-    return fields if passed == fields else {name: _without_originals(value) for name, value in passed.items()}
+    return (
+        fields
+        if passed == fields
+        else {name: _without_originals(value) for name, value in passed.items()}
+    )
 
 
 def _without_originals(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_originals(each) for name, each in value.items() if name != NATIVE_KEY}
+        return {
+            name: _without_originals(each) for name, each in value.items() if name != NATIVE_KEY
+        }
     return [_without_originals(each) for each in value] if isinstance(value, list) else value
 
 
@@ -149,4 +157,6 @@ def _texts(value: Any, where: str, *, originals: bool = False) -> Iterator[tuple
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if originals or name != NATIVE_KEY:
-                yield from _texts(each, f"{where}.{name}" if where else str(name), originals=originals)
+                yield from _texts(
+                    each, f"{where}.{name}" if where else str(name), originals=originals
+                )

@@ -52,7 +52,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class Sessions:
     """Opens sessions, knows who has one, and ends them."""
 
-    def __init__(self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]) -> None:
+    def __init__(
+        self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
+    ) -> None:
         self._gate = gate
         self._system = system
         self._seals = Seals(operator.derive(b"console seals"))
@@ -89,13 +91,20 @@ class Sessions:
         return grant_id
 
     def _session(self, grant_id: str, now: Instant) -> str:
-        return self._seals.seal(Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16)))
+        return self._seals.seal(
+            Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16))
+        )
 
     def known(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
         """Whose session it is. Raises Unauthorized once it has ended. `is_used`: somebody does something with it."""
         session, now = self._seals.unseal(text, Session), self._clock()
         grant = None if session is None else self._system.grant(session.grant_id, now)
-        if session is None or grant is None or grant.verbs != _VERBS or session.started + LONGEST_MS <= now:
+        if (
+            session is None
+            or grant is None
+            or grant.verbs != _VERBS
+            or session.started + LONGEST_MS <= now
+        ):
             raise Unauthorized("the session has ended; sign in again")
         if is_used and grant.expires < now + IDLE_MS - _EXTENDED_MS:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
@@ -112,7 +121,11 @@ class Sessions:
             keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
         else:
             keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
-        return [grant for grant in self._system.grants(self._clock()) if grant.verbs == _VERBS and grant.key_id in keys]
+        return [
+            grant
+            for grant in self._system.grants(self._clock())
+            if grant.verbs == _VERBS and grant.key_id in keys
+        ]
 
     def end(self, access: Access, session: Session, grant_id: str) -> None:
         """End one of them. Raises NotFound."""

@@ -47,7 +47,9 @@ def append_next(
     return followed.append(unit, now=now, cause=cause, follow_head=follow_head)
 
 
-def following(context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True) -> NewVersion:
+def following(
+    context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True
+) -> NewVersion:
     """A version bound by what binds the one before it; it holds for as long as that one is the same."""
     return replace(_bound(context, prior, new, by_owner=by_owner), follows=prior)
 
@@ -86,8 +88,14 @@ def binding(context: Context, version: Version) -> Bounds:
 def _said(context: Context, document: Document, read: Projection, tenant: str) -> Bounds:
     """What a document says by itself."""
     fields = compliance.fields_of(document, tenant)
-    tags = (tag for tag in fields.get("structural_tags", ()) if isinstance(tag, str) and tag.startswith(MARKS))
-    said = {name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value}
+    tags = (
+        tag
+        for tag in fields.get("structural_tags", ())
+        if isinstance(tag, str) and tag.startswith(MARKS)
+    )
+    said = {
+        name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value
+    }
     scope = read.scope
     return Bounds(
         user=scope.user,
@@ -122,11 +130,18 @@ def note_elsewhere(unit: Unit, version: Version, names: Mapping[str, str]) -> No
 def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
     """A version with the name of its successor also where that is not here."""
     state = version.state
-    kept = snapshot.item(_ELSEWHERE, str(version.version_id)) if is_superseded_elsewhere(version) else None
+    kept = (
+        snapshot.item(_ELSEWHERE, str(version.version_id))
+        if is_superseded_elsewhere(version)
+        else None
+    )
     if kept is None:
         return version
     names = parse(kept)
-    return replace(version, state=state._replace(superseded_by=next(iter(names.values())), successor_names=names))
+    return replace(
+        version,
+        state=state._replace(superseded_by=next(iter(names.values())), successor_names=names),
+    )
 
 
 def is_superseded_elsewhere(version: Version) -> bool:

@@ -87,4 +87,6 @@ class Upkeep:
     def _until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()
         ends = system.next_expiry(), system.next_due()
-        return min([IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)])
+        return min(
+            [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
+        )

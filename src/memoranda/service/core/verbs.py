@@ -55,7 +55,10 @@ class Verb(Generic[P, R]):
     bound_count: ClassVar = 2
 
     def __init__(
-        self, function: Callable[Concatenate[Context, Access, P], R], *scopes: str, whole: bool = False
+        self,
+        function: Callable[Concatenate[Context, Access, P], R],
+        *scopes: str,
+        whole: bool = False,
     ) -> None:
         self.function: Final = function
         self.scopes: Final = scopes
@@ -74,7 +77,9 @@ class Verb(Generic[P, R]):
     @overload
     def __get__(self, verbs: Verbs[Access], owner: type) -> Callable[P, R]: ...
     @overload
-    def __get__(self: Verb[P, Iterator[T]], verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[list[T]]]: ...
+    def __get__(
+        self: Verb[P, Iterator[T]], verbs: Verbs[Awaited], owner: type
+    ) -> Callable[P, Awaitable[list[T]]]: ...
     @overload
     def __get__(self, verbs: Verbs[Awaited], owner: type) -> Callable[P, Awaitable[R]]: ...
     def __get__(self, verbs: Any, owner: type) -> Any:

@@ -48,7 +48,9 @@ def project(context: Context, version: Version) -> Projection:
 
 def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:
     """Return the standard-free reading of a document. `space`: where it lies, which an openwop entry does not say."""
-    return port_of(document.standard).project(document, tenant, space, ump_version=context.ump_version)
+    return port_of(document.standard).project(
+        document, tenant, space, ump_version=context.ump_version
+    )
 
 
 def scope_of(record: Mapping[str, object]) -> dict[str, str]:
@@ -56,7 +58,10 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     scope = record.get("scope")
     if not isinstance(scope, dict):
         raise StoreCorrupt("a stored document has lost its scope; run 'memoranda verify'")
-    return {"visibility": "private", **{name: scope[name] for name in SCOPE_FIELDS if name in scope}}
+    return {
+        "visibility": "private",
+        **{name: scope[name] for name in SCOPE_FIELDS if name in scope},
+    }
 
 
 def view(context: Context, version: Version, now: Instant) -> Record:
@@ -77,13 +82,19 @@ def view(context: Context, version: Version, now: Instant) -> Record:
 def _with_original(shown: Record, document: Document, record: Record, operator: str) -> Record:
     """A record that its author signed and that was closed since, with what he signed inside, unless others see less."""
     signer = record.get("integrity", {}).get("signer")
-    if signer in (None, operator) or record.get("consent", {}).get("redact") or mapping.unwrap(record) is not None:
+    if (
+        signer in (None, operator)
+        or record.get("consent", {}).get("redact")
+        or mapping.unwrap(record) is not None
+    ):
         return shown
     structured = {**(shown["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
     return {**shown, "body": {**shown["body"], "structured": structured}}
 
 
-def outline(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+def outline(
+    context: Context, version: Version, read: tuple[Grain, Projection] | None = None
+) -> Record:
     """The name, the scope and the consent that `view` shows, for our own use: it need not be signed.
 
     `read` is the version's grain and its projection, where someone has them at hand.
@@ -107,13 +118,19 @@ def _signed(context: Context, version: Version) -> Record:
     return record if "integrity" in record else signature.sign(record, context.operator)
 
 
-def _translated(context: Context, version: Version, read: tuple[Grain, Projection] | None = None) -> Record:
+def _translated(
+    context: Context, version: Version, read: tuple[Grain, Projection] | None = None
+) -> Record:
     record = record_of(context, version.document, version.tenant, version.state.space, read)
     return record if version.bounds is None else mapping.with_bounds(record, version.bounds)
 
 
 def record_of(
-    context: Speaking, document: Document, tenant: str, space: str, read: tuple[Grain, Projection] | None = None
+    context: Speaking,
+    document: Document,
+    tenant: str,
+    space: str,
+    read: tuple[Grain, Projection] | None = None,
 ) -> Record:
     """Return a document as a record: itself, the record it was made from, or a view with the document inside."""
     port = port_of(document.standard)
@@ -128,7 +145,9 @@ def record_of(
     if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
     projection = read[1] if read else project_document(context, document, tenant, space)
-    shown = mapping.from_projection(projection, port.exported(document), version=context.ump_version)
+    shown = mapping.from_projection(
+        projection, port.exported(document), version=context.ump_version
+    )
     # A grain that says something else than the record inside it is not shown to more people than that record.
     return shown if inner is None else mapping.with_bounds(shown, _bounds_of(inner))
 
@@ -137,7 +156,9 @@ def _record_of_original(context: Speaking, original: Original) -> Record:
     """Return the record of the document that another one is the complete view of."""
     record = port_of(original.document.standard).record(original.document)
     if record is None:
-        return mapping.from_projection(original.projection, original.document, version=context.ump_version)
+        return mapping.from_projection(
+            original.projection, original.document, version=context.ump_version
+        )
     return record if original.bounds is None else mapping.with_bounds(record, original.bounds)
 
 
@@ -251,8 +272,14 @@ def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) ->
     if successor and successor not in record.get("superseded_by", ()):
         shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
     has_ended = state.expires is not None and state.expires <= now
-    if (state.tombstoned is not None or has_ended) and record.get("lifecycle", {}).get("status") != "tombstoned":
-        end = state.valid_to if state.tombstoned is not None else _earlier(state.valid_to, state.expires)
+    if (state.tombstoned is not None or has_ended) and record.get("lifecycle", {}).get(
+        "status"
+    ) != "tombstoned":
+        end = (
+            state.valid_to
+            if state.tombstoned is not None
+            else _earlier(state.valid_to, state.expires)
+        )
         shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
     if has_ended:
         # UMP §3.6: its retention demands erasure; what is not erased yet is not shown either.
@@ -267,7 +294,11 @@ def _closing(record: Record, state: State) -> str:
     written = record["time"].get("valid_to")
     if written is not None and state.valid_to == state.declared_valid_to:
         return str(written)
-    return format_instant(state.valid_to) if state.valid_to is not None else format_instant(state.recorded)
+    return (
+        format_instant(state.valid_to)
+        if state.valid_to is not None
+        else format_instant(state.recorded)
+    )
 
 
 def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:

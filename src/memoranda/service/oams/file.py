@@ -37,7 +37,9 @@ def only_namespace(store: JsonlStore) -> Namespace:
         raise NamespaceNotFound("the file has no memories")
     if len(names) > 1:
         more = ", …" if len(names) > _LISTED else ""
-        raise InvalidInput(f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED])}{more}")
+        raise InvalidInput(
+            f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED])}{more}"
+        )
     return parse_namespace(names[0])
 
 
@@ -46,7 +48,9 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
     asked = request.namespaces or (only_namespace(store),)
     if len({each.owner for each in asked}) > 1:
         # Section 4: MUST refuse what spans owners unless the caller presents consent; a file cannot tell of any.
-        raise CrossNamespace("a query that spans owners needs the consent of each; ask for one owner at a time")
+        raise CrossNamespace(
+            "a query that spans owners needs the consent of each; ask for one owner at a time"
+        )
     if missing := [each for each in map(str, asked) if each not in store.namespaces]:
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
     wanted = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
@@ -55,13 +59,23 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
     matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
     relevance = _relevance(matches, weights, mean)
     best = max(relevance, default=0.0) or 1.0
-    scored = ((score_of(found / best, match[2], now), match) for found, match in zip(relevance, matches, strict=True))
+    scored = (
+        (score_of(found / best, match[2], now), match)
+        for found, match in zip(relevance, matches, strict=True)
+    )
     top = heapq.nsmallest(request.k, scored, key=lambda each: (-each[0], each[1][1], each[1][0]))
-    return [to_response(store.get(parse_namespace(namespace), key), score=score) for score, (namespace, key, *_) in top]
+    return [
+        to_response(store.get(parse_namespace(namespace), key), score=score)
+        for score, (namespace, key, *_) in top
+    ]
 
 
 def _matches(
-    store: JsonlStore, request: RecallRequest, wanted: tuple[tuple[str, ...], ...], *, everything: bool
+    store: JsonlStore,
+    request: RecallRequest,
+    wanted: tuple[tuple[str, ...], ...],
+    *,
+    everything: bool,
 ) -> tuple[list[_Match], list[float], float]:
     """What may be in the answer; what each word of the query weighs; how many words a memory has on average."""
     matches: list[_Match] = []
@@ -98,12 +112,17 @@ def _relevance(matches: Sequence[_Match], weights: Sequence[float], mean: float)
     return found
 
 
-def _shares(matches: Sequence[_Match], weights: Sequence[float], mean: float, b: float) -> list[float]:
+def _shares(
+    matches: Sequence[_Match], weights: Sequence[float], mean: float, b: float
+) -> list[float]:
     """BM25 of each, as a share of the best."""
     found = []
     for *_, length, counts in matches:
         spread = K1 * (1.0 - b + b * length / mean)
-        parts = (weight * count * (K1 + 1.0) / (count + spread) for weight, count in zip(weights, counts, strict=True))
+        parts = (
+            weight * count * (K1 + 1.0) / (count + spread)
+            for weight, count in zip(weights, counts, strict=True)
+        )
         found.append(sum(parts))
     best = max(found, default=0.0) or 1.0
     return [each / best for each in found]

@@ -111,14 +111,21 @@ def namespace_named(_: Context, access: Access, name: str | None = None) -> Name
     own = access.default_tenant
     if name is not None:
         return parse_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
-    return parse_namespace(namespace_of(access.limits.get("project") or access.default_project or "", own))
+    return parse_namespace(
+        namespace_of(access.limits.get("project") or access.default_project or "", own)
+    )
 
 
 # --- store ---------------------------------------------------------------------------------------------------
 
 
 def store(
-    context: Context, access: Access, value: object, *, if_match: str | None = None, if_absent: bool = False
+    context: Context,
+    access: Access,
+    value: object,
+    *,
+    if_match: str | None = None,
+    if_absent: bool = False,
 ) -> Stored:
     """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
     now = context.clock()
@@ -141,7 +148,8 @@ def store(
             prior = find(context, snapshot, place, key, or_retracted=True)
             foreseen = foresee(context, snapshot, given, prior, now)
         stored = context.engine.write(
-            place.tenant, lambda unit: write(unit, foreseen, find(context, unit, place, key, or_retracted=True))
+            place.tenant,
+            lambda unit: write(unit, foreseen, find(context, unit, place, key, or_retracted=True)),
         )
     finish_withdrawals(context, [given])
     return stored
@@ -177,7 +185,16 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             for number, each in enumerate(given)
         ]
         changed = sum(each.result != "unchanged" for each in stored)
-        unit.record(audited(access, "batch_store", now, given[0].place, (), f"{changed} of {len(stored)} written"))
+        unit.record(
+            audited(
+                access,
+                "batch_store",
+                now,
+                given[0].place,
+                (),
+                f"{changed} of {len(stored)} written",
+            )
+        )
         return stored
 
     stored = context.engine.write(given[0].place.tenant, work)
@@ -185,10 +202,15 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
     return stored
 
 
-def _all_unchanged(context: Context, snapshot: Snapshot, given: Sequence[Given]) -> dict[int, tuple[int, Stored]]:
+def _all_unchanged(
+    context: Context, snapshot: Snapshot, given: Sequence[Given]
+) -> dict[int, tuple[int, Stored]]:
     """Which of many say what is there already, each with its memory_id: read before the writer's turn."""
     found: dict[int, tuple[int, Stored]] = {}
-    heads, times = Heads(context, snapshot, given), Counter((each.place.space, each.memory["key"]) for each in given)
+    heads, times = (
+        Heads(context, snapshot, given),
+        Counter((each.place.space, each.memory["key"]) for each in given),
+    )
     for number, each in enumerate(given):
         if each.bearer is not None or times[each.place.space, each.memory["key"]] > 1:
             continue
@@ -225,7 +247,11 @@ def accept(
     metadata = memory.metadata_of(checked)
     # What an owner brings from a file is what it was: its bytes are compared with those here, its author is a claim.
     is_written = access.is_peer or not complete
-    if is_written and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY)) is not metadata:
+    if (
+        is_written
+        and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY))
+        is not metadata
+    ):
         checked = {**checked, "metadata": said}
     is_limited = not sees_everything(access, place.tenant)
     if is_limited:
@@ -249,9 +275,16 @@ def accept(
     )
 
 
-def as_stored(fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()) -> Stored:
+def as_stored(
+    fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()
+) -> Stored:
     """What is answered when a memory is written."""
-    return Stored(memory=memory.to_response(fresh), etag=etag_of(new.document), result=result, warnings=warnings)
+    return Stored(
+        memory=memory.to_response(fresh),
+        etag=etag_of(new.document),
+        result=result,
+        warnings=warnings,
+    )
 
 
 def _reads_as(projection: Projection) -> tuple[str, str]:
@@ -260,11 +293,17 @@ def _reads_as(projection: Projection) -> tuple[str, str]:
 
 
 def new_version(
-    context: Context, place: Place, fresh: Memory, raw: bytes | None = None, like: NewVersion | None = None
+    context: Context,
+    place: Place,
+    fresh: Memory,
+    raw: bytes | None = None,
+    like: NewVersion | None = None,
 ) -> NewVersion:
     """A complete memory as it is written: `raw`, if it came in that form; `like` may have the words of its text."""
     name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
-    document = Document(standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native)
+    document = Document(
+        standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native
+    )
     projection = project_memory(fresh, place.tenant, ump_version=context.ump_version)
     is_like = like is not None and _reads_as(like.projection) == _reads_as(projection)
     indexed = like.indexed if like is not None and is_like else None
@@ -272,7 +311,12 @@ def new_version(
 
 
 def _following(
-    context: Context, given: Given, wanted: Memory, prior: Version | None, current: Memory | None, now: Instant
+    context: Context,
+    given: Given,
+    wanted: Memory,
+    prior: Version | None,
+    current: Memory | None,
+    now: Instant,
 ) -> tuple[NewVersion, Stored]:
     """Return the version that follows the prior one, if there is one, and the answer. Raises InvalidInput."""
     if prior is not None and current is not None and not mapping.owns(prior.document):
@@ -286,18 +330,27 @@ def _following(
 
 def _require_scope(access: Access, place: Place, given: Memory) -> None:
     """A narrowed token writes only what it reaches itself."""
-    scope = {"owner": place.tenant, "project": place.space or None, "visibility": mapping.visibility_of(given)}
+    scope = {
+        "owner": place.tenant,
+        "project": place.space or None,
+        "visibility": mapping.visibility_of(given),
+    }
     try:
         access.require_scope(scope)
     except ForbiddenScope as error:
         raise CrossNamespace(error.message) from None
 
 
-def foresee(context: Context, snapshot: Snapshot, given: Given, prior: Version | None, now: Instant) -> Given:
+def foresee(
+    context: Context, snapshot: Snapshot, given: Given, prior: Version | None, now: Instant
+) -> Given:
     """The same with the version that is written if what is there now still is when the writer's turn comes."""
     if prior is None:
         return given
-    current, wanted = show(context, snapshot, prior, given.place), mapping.drop_original(given.memory)
+    current, wanted = (
+        show(context, snapshot, prior, given.place),
+        mapping.drop_original(given.memory),
+    )
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
     new, stored = _following(context, given, wanted, prior, current.memory, now)
@@ -310,7 +363,9 @@ def _says(current: Shown, *said: Memory) -> bool:
 
 
 def _unchanged(current: Shown, given: Given) -> Stored:
-    return Stored(memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings)
+    return Stored(
+        memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings
+    )
 
 
 def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
@@ -351,7 +406,9 @@ class Heads:
             name = (each.place.space, each.memory["key"])
             if name not in self._known or name in self._found or each.after is None:
                 continue
-            prior = find(self._context, self._unit, each.place, each.memory["key"], or_retracted=True)
+            prior = find(
+                self._context, self._unit, each.place, each.memory["key"], or_retracted=True
+            )
             if prior is not None and prior == each.after[0]:
                 self._found[name] = prior, _may_be_superseded(self._unit, prior, now)
 
@@ -368,7 +425,9 @@ class Heads:
         found = self._found.pop(name, None)
         if found is None or found[0].memory_id in self._used:
             # It may have been written meanwhile.
-            return find(self._context, self._unit, given.place, given.memory["key"], or_retracted=True), False
+            return find(
+                self._context, self._unit, given.place, given.memory["key"], or_retracted=True
+            ), False
         self._used.add(found[0].memory_id)
         return found
 
@@ -412,7 +471,11 @@ def follow(
 ) -> Stored:
     """Write what follows the head that was found, or is the first of its memory; `is_allowed`: that was asked."""
     place, wanted = given.place, given.memory
-    if prior is not None and given.bearer is not None and not may_see(context, given.bearer, unit, prior):
+    if (
+        prior is not None
+        and given.bearer is not None
+        and not may_see(context, given.bearer, unit, prior)
+    ):
         raise CrossNamespace("what is kept under this key is not for this credential")
     is_free = if_match is None and not if_absent
     if is_free and prior is not None and given.after is not None and given.after[0] == prior:
@@ -435,12 +498,16 @@ def follow(
         wanted = mapping.drop_original(wanted)
     new, stored = given.new, given.stored
     if current is not None or wanted is not given.memory:
-        new, stored = _following(context, given, wanted, prior, None if current is None else current.memory, now)
+        new, stored = _following(
+            context, given, wanted, prior, None if current is None else current.memory, now
+        )
     _write(context, unit, given, new, prior, now)
     return stored
 
 
-def _write(context: Context, unit: Unit, given: Given, new: NewVersion, prior: Version | None, now: Instant) -> None:
+def _write(
+    context: Context, unit: Unit, given: Given, new: NewVersion, prior: Version | None, now: Instant
+) -> None:
     refuse_sooner_end(given, prior)
     append(context, unit, new, prior, now, by_owner=_is_owners(given))
 
@@ -451,7 +518,9 @@ def refuse_sooner_end(given: Given, prior: Version | None) -> None:
     if given.may_erase or prior is None or ends is None:
         return
     if prior.state.expires is None or ends < prior.state.expires:
-        raise CrossNamespace("an end would erase what is kept here; this credential does not grant 'erase'")
+        raise CrossNamespace(
+            "an end would erase what is kept here; this credential does not grant 'erase'"
+        )
 
 
 def append(
@@ -472,9 +541,13 @@ def append(
     if prior is None:
         version = new.append(unit, now=now, follow_head=True)
     else:
-        version = append_next(context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True)
+        version = append_next(
+            context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True
+        )
     if prior is not None and closes:
-        unit.close(prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now)
+        unit.close(
+            prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now
+        )
     unit.announce("created" if prior is None else "revised", version, now=now)
     return version
 
@@ -485,7 +558,9 @@ def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Pro
     A clock that is ahead does not keep it from being true now. Lists go by the last update, also if that is said to be
     before the creation.
     """
-    starts = projection.valid_from if prior is None else max(projection.valid_from, projection.observed)
+    starts = (
+        projection.valid_from if prior is None else max(projection.valid_from, projection.observed)
+    )
     starts, created = min(starts, now), min(projection.created, projection.observed)
     if (starts, created) == (projection.valid_from, projection.created):
         return projection
@@ -500,7 +575,9 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
     if NATIVE_KEY not in memory.metadata_of(given.memory):
         return False
     original = original_of(given.memory, given.place.tenant, ump_version=context.ump_version)
-    known = None if original is None else unit.named(original.document.standard, original.document.name)
+    known = (
+        None if original is None else unit.named(original.document.standard, original.document.name)
+    )
     if known is None or known.state.erased:
         return False
     return not (known.state.is_forgotten and known.document.native == given.new.document.native)
@@ -518,7 +595,9 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
         if version is None or not may_see(context, access, snapshot, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         if not holds(version):
-            raise StoreCorrupt("the stored memory is not what was accepted any more; run 'memoranda verify'")
+            raise StoreCorrupt(
+                "the stored memory is not what was accepted any more; run 'memoranda verify'"
+            )
         found = present(context, snapshot, version, place)
     context.audit_read(place.tenant, audited(access, "get", now, place, (found.etag,), "ok"))
     return found
@@ -527,7 +606,9 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
 # --- forget --------------------------------------------------------------------------------------------------
 
 
-def forget(context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None) -> None:
+def forget(
+    context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None
+) -> None:
     """Take a memory out of every answer; it stays on record (FORGET)."""
     now, place = context.clock(), place_of(access, namespace)
 
@@ -543,7 +624,9 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
         forget_derived(unit, version.memory_id, now=now)
-        unit.record(audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned"))
+        unit.record(
+            audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned")
+        )
 
     context.engine.write(place.tenant, work)
 
@@ -551,7 +634,9 @@ def forget(context: Context, access: Access, namespace: Namespace, key: str, *, 
 # --- finding and showing -------------------------------------------------------------------------------------
 
 
-def find(context: Context, snapshot: Snapshot, place: Place, key: str, *, or_retracted: bool = False) -> Version | None:
+def find(
+    context: Context, snapshot: Snapshot, place: Place, key: str, *, or_retracted: bool = False
+) -> Version | None:
     """The head of the memory under a key, unless it was forgotten or retracted, has expired or never was."""
     now = context.clock()
     version = snapshot.named(mapping.STANDARD, name_of(context, place, key))
@@ -564,7 +649,12 @@ def find(context: Context, snapshot: Snapshot, place: Place, key: str, *, or_ret
 
 def _is_there(version: Version, place: Place, now: Instant) -> bool:
     state = version.state
-    if not state.is_head or state.is_forgotten or state.closed is not None or state.space != place.space:
+    if (
+        not state.is_head
+        or state.is_forgotten
+        or state.closed is not None
+        or state.space != place.space
+    ):
         return False
     return state.expires is None or state.expires > now
 
@@ -593,4 +683,6 @@ def audited(
     meta: Mapping[str, object] | None = None,
 ) -> Any:
     scope = {"owner": place.tenant, **({"project": place.space} if place.space else {})}
-    return audit_entry(access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
+    return audit_entry(
+        access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
+    )

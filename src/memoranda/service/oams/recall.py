@@ -53,7 +53,9 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)
-        for version, at in walk(snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1):
+        for version, at in walk(
+            snapshot, selection, UPDATED, now=now, after=before, size=request.limit + 1
+        ):
             if (shown := seen(context, access, snapshot, version, place)) is None:
                 continue
             if is_more := len(found) == request.limit or size > PAGE_BYTES:
@@ -63,7 +65,9 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Pag
             before = Instant(at[0]), at[1]
     entry = audited(access, "list", now, place, (), f"{len(found)} memories")
     context.audit_read(place.tenant, entry)
-    return Page(memories=found, next_cursor=_sealed(context, place, before) if is_more and before else None)
+    return Page(
+        memories=found, next_cursor=_sealed(context, place, before) if is_more and before else None
+    )
 
 
 def recall(
@@ -71,7 +75,9 @@ def recall(
 ) -> list[Memory]:
     """The best memories for a query, each with its score, from one namespace or several (RECALL, section 4)."""
     now = context.clock()
-    reached = _reached(context, access, request.namespaces or (namespace_named(context, access),), consents)
+    reached = _reached(
+        context, access, request.namespaces or (namespace_named(context, access),), consents
+    )
     hits: list[_Hit] = []
     for allowed, place in reached:
         found = _recall_one(context, allowed, place, request, now)
@@ -79,13 +85,19 @@ def recall(
         for chain in dict.fromkeys((place.tenant, access.default_tenant)):
             # A query that spans owners goes on record with everyone concerned.
             if chain == place.tenant or len(reached) > 1:
-                meta = {"namespaces": len(reached), "query": context.engine.fingerprint(chain, request.query)}
+                meta = {
+                    "namespaces": len(reached),
+                    "query": context.engine.fingerprint(chain, request.query),
+                }
                 if allowed is not access:
                     meta["consent"] = allowed.credential
                 entry = audited(access, "recall", now, place, (), f"{len(found)} hits", meta)
                 context.audit_read(chain, entry)
     most = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
-    ranked = [(score_of(lexical / most, held.state.updated, now), shown, held) for lexical, held, shown in hits]
+    ranked = [
+        (score_of(lexical / most, held.state.updated, now), shown, held)
+        for lexical, held, shown in hits
+    ]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
     ordered = below_sources(ranked, lambda each: each[2].document)
     return [memory.to_response(shown, score=score) for score, shown, _ in ordered[: request.k]]
@@ -100,14 +112,22 @@ def _reached(
     reached = []
     for namespace in asked:
         # The owner itself before anyone who only claims the name.
-        found = min(_consenting(context, namespace, consents), key=lambda each: each[1].user != "", default=None)
+        found = min(
+            _consenting(context, namespace, consents),
+            key=lambda each: each[1].user != "",
+            default=None,
+        )
         if found is None:
-            raise CrossNamespace(f"a query that spans owners needs the consent of each; none was shown for {namespace}")
+            raise CrossNamespace(
+                f"a query that spans owners needs the consent of each; none was shown for {namespace}"
+            )
         reached.append(found)
     return reached
 
 
-def _consenting(context: Context, namespace: Namespace, consents: Sequence[Access]) -> Iterator[tuple[Access, Place]]:
+def _consenting(
+    context: Context, namespace: Namespace, consents: Sequence[Access]
+) -> Iterator[tuple[Access, Place]]:
     """The consents that open a namespace: to read, given by its owner, and not for something else."""
     for consent in consents:
         tenant = consent.limits.get("owner")
@@ -126,9 +146,17 @@ def _is_known(context: Context, place: Place) -> bool:
         return snapshot.has_space(place.space)
 
 
-def _recall_one(context: Context, access: Access, place: Place, request: RecallRequest, now: Instant) -> list[_Hit]:
+def _recall_one(
+    context: Context, access: Access, place: Place, request: RecallRequest, now: Instant
+) -> list[_Hit]:
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.k)
-    asked = Selection(space=place.space, tags=request.tags, since=request.since, until=request.until, in_force=True)
+    asked = Selection(
+        space=place.space,
+        tags=request.tags,
+        since=request.since,
+        until=request.until,
+        in_force=True,
+    )
     legs = ask(context, Words(text=request.query))
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
@@ -163,7 +191,9 @@ def _opened(context: Context, place: Place, cursor: str) -> tuple[Instant, int]:
     if len(rest) == _CURSOR_BYTES:
         plain = _masked(context, place, tag, rest)
         if tag == _print(context, place, f"tag {plain.hex()}"):
-            return Instant(int.from_bytes(plain[:8], "big", signed=True)), int.from_bytes(plain[8:], "big")
+            return Instant(int.from_bytes(plain[:8], "big", signed=True)), int.from_bytes(
+                plain[8:], "big"
+            )
     raise InvalidInput("cursor: not one that this namespace gave")
 
 
@@ -173,4 +203,6 @@ def _masked(context: Context, place: Place, tag: bytes, data: bytes) -> bytes:
 
 
 def _print(context: Context, place: Place, text: str) -> bytes:
-    return bytes.fromhex(context.engine.fingerprint(place.tenant, f"cursor of oams {place.space}: {text}"))
+    return bytes.fromhex(
+        context.engine.fingerprint(place.tenant, f"cursor of oams {place.space}: {text}")
+    )

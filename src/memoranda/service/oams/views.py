@@ -46,7 +46,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
     """A version as a memory of OAMS, as the API shows it."""
     return Shown(
-        memory=memory.to_response(as_memory(context, snapshot, version, place)), etag=etag_of(version.document)
+        memory=memory.to_response(as_memory(context, snapshot, version, place)),
+        etag=etag_of(version.document),
     )
 
 
@@ -63,14 +64,25 @@ def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Pla
     """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
     if mapping.owns(version.document):
         return load_memory(version.document.native)
-    made = mapping.from_projection(project(context, version), version.document, namespace=place.namespace)
-    made |= {"key": key_in(snapshot, version, place), "updated_at": format_instant(version.state.updated)}
+    made = mapping.from_projection(
+        project(context, version), version.document, namespace=place.namespace
+    )
+    made |= {
+        "key": key_in(snapshot, version, place),
+        "updated_at": format_instant(version.state.updated),
+    }
     return _rooted(context, snapshot, version, made)
 
 
-def seen(context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place) -> Shown | None:
+def seen(
+    context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place
+) -> Shown | None:
     """The same for lists: without what is damaged or not for this caller."""
-    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
+    if (
+        version.state.erased
+        or not holds(version)
+        or not may_see(context, access, snapshot, version)
+    ):
         return None
     return unless_damaged(version, lambda: present(context, snapshot, version, place))
 
@@ -90,7 +102,11 @@ def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory
         made.pop("source_id", None)
         if "source_id" in last:
             made["source_id"] = last["source_id"]
-        told = {name: value for name, value in memory.metadata_of(last).items() if not name.startswith("memoranda:")}
+        told = {
+            name: value
+            for name, value in memory.metadata_of(last).items()
+            if not name.startswith("memoranda:")
+        }
         made["metadata"] = {**told, **memory.metadata_of(made)}
     return made
 
@@ -117,7 +133,11 @@ def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
     root = _root(snapshot, version)
     if not mapping.owns(root.document) or root.state.erased:
         return mapping.key_of(root.document)
-    return str(load(root.document.native)["key"]) if root.state.space == place.space else version.document.name
+    return (
+        str(load(root.document.native)["key"])
+        if root.state.space == place.space
+        else version.document.name
+    )
 
 
 def _root(snapshot: Snapshot, version: Version) -> Version:
@@ -127,7 +147,9 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
 
 def etag_of(document: Document) -> str:
     """The tag of a very version: what it says, and as what."""
-    return hashlib.sha256(f"{document.standard}\x00{document.name}\x00".encode() + document.native).hexdigest()[:32]
+    return hashlib.sha256(
+        f"{document.standard}\x00{document.name}\x00".encode() + document.native
+    ).hexdigest()[:32]
 
 
 def foreign_head(snapshot: Snapshot, place: Place, key: str) -> Version | None:

@@ -52,18 +52,24 @@ def check(
         if author not in found:
             found[author] = _delegation_ends(snapshot, author, now)
         if _are_over(found[author], now if made is None else min(made, now)):
-            raise GrainError(f"the delegation to {author} has ended (delegation_expiry)", oms_code=DENIED)
+            raise GrainError(
+                f"the delegation to {author} has ended (delegation_expiry)", oms_code=DENIED
+            )
 
 
 def _check_ownership(fields: Fields, authors: set[str]) -> None:
     # OMS §12.5: an agent cannot say itself whose it is, and only its owner may say otherwise later.
     if fields.get("subject") in authors:
-        raise GrainError(f"{OWNED_BY}: an agent cannot be the author of its own ownership", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"{OWNED_BY}: an agent cannot be the author of its own ownership", oms_code="ERR_SCHEMA"
+        )
     owner = fields.get("owner")
     allowed = _mode_and_authorized(fields)[1]
     did = owner.get("did") if isinstance(owner, Mapping) else None
     if not allowed or (did is not None and list(allowed) != [did]):
-        raise GrainError(f"{OWNED_BY}: its invalidation_policy must name the owner alone", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"{OWNED_BY}: its invalidation_policy must name the owner alone", oms_code="ERR_SCHEMA"
+        )
 
 
 def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now: Instant) -> None:
@@ -72,7 +78,9 @@ def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now
     found = snapshot.page(asked, limit=_LIMIT, now=now)
     for version in snapshot.versions([each.version_id for each in found]) if found else ():
         known = policy_fields(version)
-        if (prior is not None and version.memory_id == prior.memory_id) or known.get("type") not in BELIEFS:
+        if (prior is not None and version.memory_id == prior.memory_id) or known.get(
+            "type"
+        ) not in BELIEFS:
             continue
         if _mode_and_authorized(known)[0] != "open" and _owner(known) != _owner(fields):
             raise GrainError(
@@ -113,11 +121,17 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
     for goal in fields.get("depends_on") or ():
         named = snapshot.named(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
         head = None if named is None else snapshot.newest(named.memory_id)
-        if head is None or is_over(head.state, now) or policy_fields(head).get("goal_state") != "satisfied":
+        if (
+            head is None
+            or is_over(head.state, now)
+            or policy_fields(head).get("goal_state") != "satisfied"
+        ):
             yield str(goal)
 
 
 def check_activation(snapshot: Snapshot, old: Fields, new: Fields, now: Instant) -> None:
     """Raise GrainError if a goal becomes active that waits for others."""
     if old.get("goal_state") != "active" and (waiting := next(unmet(snapshot, new, now), None)):
-        raise GrainError(f"goal_state: the goal depends on {waiting}, which is not satisfied", oms_code=DENIED)
+        raise GrainError(
+            f"goal_state: the goal depends on {waiting}, which is not satisfied", oms_code=DENIED
+        )

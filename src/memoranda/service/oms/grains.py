@@ -80,11 +80,16 @@ def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -
 def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
     """Add a grain that is the view of nothing else (`originals.put_grain`)."""
     now, tenant = context.clock(), tenant_of(access, owner)
-    opened = open_given(context, given if isinstance(given, bytes) else authorship.authored(access, given))
+    opened = open_given(
+        context, given if isinstance(given, bytes) else authorship.authored(access, given)
+    )
     _refuse_index_fields(opened.grain)
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
     if implied:
-        raise GrainError(f"{implied[0]}: a grain that replaces another is written by supersede", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"{implied[0]}: a grain that replaces another is written by supersede",
+            oms_code="ERR_SCHEMA",
+        )
     new = admitted(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
@@ -101,7 +106,9 @@ def _followed(context: Context, tenant: str, written: Projection, stored: Stored
     return replace(stored, warnings=(*stored.warnings, *cascade.finish(context, tenant).warnings))
 
 
-def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant) -> Stored:
+def write(
+    context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
+) -> Stored:
     """Write an admitted grain in a unit of work."""
     known = unit.named(oms.STANDARD, grain.address)
     if known is not None and not known.state.is_forgotten:
@@ -110,10 +117,15 @@ def write(context: Context, access: Access, unit: Unit, grain: Grain, new: NewVe
         version = append(context, unit, new, now)
         unit.announce("created", version, now=now)
         waits = (
-            f"the goal is active, but {each} is not satisfied" for each in authority.unmet(unit, grain.fields, now)
+            f"the goal is active, but {each} is not satisfied"
+            for each in authority.unmet(unit, grain.fields, now)
         )
-        stored = Stored(address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits))
-    unit.record(audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result))
+        stored = Stored(
+            address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits)
+        )
+    unit.record(
+        audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result)
+    )
     return stored
 
 
@@ -124,7 +136,9 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
     if is_over(version.state, now) or would_be_cut(access, record):
         raise NotFound(f"no grain {address}")
     found = shown(context, version)
-    entry = audited(access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok")
+    entry = audited(
+        access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok"
+    )
     context.audit_read(version.tenant, entry)
     return found
 
@@ -157,16 +171,25 @@ def exists(context: Context, access: Access, address: str) -> bool:
 
 
 def supersede(
-    context: Context, access: Access, old_address: str, given: Given, *, justification: str | None = None
+    context: Context,
+    access: Access,
+    old_address: str,
+    given: Given,
+    *,
+    justification: str | None = None,
 ) -> Stored:
     """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
     now, old_address = context.clock(), _address(context, access, old_address)
     tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
     if justification is not None:
         if isinstance(given, bytes):
-            raise InvalidInput("justification: a finished grain says it in supersession_justification itself")
+            raise InvalidInput(
+                "justification: a finished grain says it in supersession_justification itself"
+            )
         given = {**given, "supersession_justification": justification}
-    opened = open_given(context, given if isinstance(given, bytes) else authorship.authored(access, given))
+    opened = open_given(
+        context, given if isinstance(given, bytes) else authorship.authored(access, given)
+    )
     _refuse_index_fields(opened.grain)
     successor = Successor(context, access, opened, tenant)
 
@@ -180,9 +203,16 @@ def supersede(
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
         grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
-        unit.record(audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason))
+        unit.record(
+            audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason)
+        )
         warnings = warnings_for(grain.fields)
-        return Stored(address=grain.address, result="superseded", warnings=warnings, needs_review=decision.needs_review)
+        return Stored(
+            address=grain.address,
+            result="superseded",
+            warnings=warnings,
+            needs_review=decision.needs_review,
+        )
 
     return _followed(context, tenant, successor.new.projection, context.engine.write(tenant, work))
 
@@ -205,11 +235,15 @@ class Successor:
         authority.check_activation(unit, policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
         if unit.named(oms.STANDARD, fresh.grain.address) is not None:
-            raise Conflict(f"{fresh.grain.address} is already in the store; it cannot be made a successor")
+            raise Conflict(
+                f"{fresh.grain.address} is already in the store; it cannot be made a successor"
+            )
         if fresh is not opened:
             new = admitted(context, self._access, fresh, unit.tenant)
         version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
-        unit.close(prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now)
+        unit.close(
+            prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
+        )
         if decision.needs_review:
             unit.flag_for_review(version, needs_review=True)
         unit.announce("revised", version, now=now)
@@ -217,7 +251,13 @@ class Successor:
 
 
 def set_verification(
-    context: Context, access: Access, address: str, status: str, *, reason: str = "", by: str | None = None
+    context: Context,
+    access: Access,
+    address: str,
+    status: str,
+    *,
+    reason: str = "",
+    by: str | None = None,
 ) -> str:
     """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
     if status not in VERIFICATIONS:
@@ -231,18 +271,26 @@ def set_verification(
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
-            contradicting = policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
-            said = {"supersession_justification": reason, **contradicting} if reason else contradicting
+            contradicting = (
+                policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+            )
+            said = (
+                {"supersession_justification": reason, **contradicting} if reason else contradicting
+            )
             if check_supersession(unit, version, said, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
         unit.set_verification(version, status, now=now)
-        unit.record(audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason}))
+        unit.record(
+            audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason})
+        )
         return status
 
     return context.engine.write(tenant, work)
 
 
-def set_hold(context: Context, access: Access, address: str, *, held: bool, reason: str = "") -> bool:
+def set_hold(
+    context: Context, access: Access, address: str, *, held: bool, reason: str = ""
+) -> bool:
     """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
     if access.is_peer:
         raise ForbiddenScope("only the owner may hold or release")
@@ -257,7 +305,9 @@ def set_hold(context: Context, access: Access, address: str, *, held: bool, reas
         if not held:
             lineage.finish_held(context, unit, version.memory_id, now)
         result = "held" if held else "released"
-        unit.record(audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason}))
+        unit.record(
+            audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason})
+        )
         return held
 
     is_held = context.engine.write(tenant, work)
@@ -284,7 +334,9 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
         lineage.forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
         erase_version(unit, version, gone.own)
         unit.announce("tombstoned", version, now=now)
-        unit.record(audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}))
+        unit.record(
+            audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason})
+        )
 
     context.engine.write(tenant, work)
     context.engine.scrub()
@@ -298,7 +350,9 @@ class UserErasure(msgspec.Struct, frozen=True, kw_only=True):
     key_destroyed: bool
 
 
-def erase_user(context: Context, access: Access, user: str, *, reason: str, owner: str | None = None) -> UserErasure:
+def erase_user(
+    context: Context, access: Access, user: str, *, reason: str, owner: str | None = None
+) -> UserErasure:
     """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too.
 
     The owner may, and the operator, who answers for the store to the law; either is on record with the reason.
@@ -318,13 +372,16 @@ def erase_user(context: Context, access: Access, user: str, *, reason: str, owne
     meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": held}
     result = f"{erased} erased"
     context.engine.write(
-        tenant, lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta))
+        tenant,
+        lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta)),
     )
     context.engine.scrub()
     return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
 
 
-def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Instant) -> tuple[int, int]:
+def _erase_all(
+    context: Context, tenant: str, user: str, reason: str, now: Instant
+) -> tuple[int, int]:
     """How many versions of a user were erased, and how many are held."""
     erased = held = after = 0
     while True:
@@ -337,7 +394,9 @@ def _erase_all(context: Context, tenant: str, user: str, reason: str, now: Insta
             return erased, held
         after = page[-1].version_id
         going = lineage.Going(Tombstones(context, reason, now, page), theirs)
-        gone, kept = context.engine.write(tenant, partial(_erase_page, page=page, made=made, going=going, now=now))
+        gone, kept = context.engine.write(
+            tenant, partial(_erase_page, page=page, made=made, going=going, now=now)
+        )
         erased, held = erased + gone, held + kept
 
 
@@ -363,7 +422,12 @@ def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
     for each in page:
         first.setdefault(each.memory_id, each.version_id)
     histories = (unit.history(memory_id) for memory_id in first)
-    found = [each for history in histories for each in history if each.version_id >= first[each.memory_id]]
+    found = [
+        each
+        for history in histories
+        for each in history
+        if each.version_id >= first[each.memory_id]
+    ]
     # What is on the page is in the index still, also when its key is gone and nothing of it can be read.
     named = {each.version_id for each in page}
     return [each for each in found if each.version_id in named or not each.state.erased]
@@ -378,7 +442,9 @@ def tenant_of(access: Access, owner: str | None) -> str:
 def _refuse_index_fields(grain: Grain) -> None:
     # OMS §5.6: what the index knows never enters a blob. Readers tolerate it; a writer is told.
     if found := sorted(INDEX_FIELDS & grain.fields.keys()):
-        raise GrainError(f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA"
+        )
 
 
 def admitted(
@@ -400,9 +466,13 @@ def admitted(
     is_encrypted = context.encrypts_users and (context.encrypts_all or bool(projection.scope.user))
     compliance.check_write(context.presets_of(tenant), grain.fields, is_encrypted=is_encrypted)
     media_type = oms.MEDIA_TYPE if delivery == grain.blob else oms.SIGNED_MEDIA_TYPE
-    document = Document(standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery)
+    document = Document(
+        standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery
+    )
     new = prepare(context, document, projection, grain=grain)
-    return authorship.with_writer(context, access, new, signer=opened.signer, is_from_file=is_from_file)
+    return authorship.with_writer(
+        context, access, new, signer=opened.signer, is_from_file=is_from_file
+    )
 
 
 def _check_profile(profile: SizeProfile, grain: Grain) -> None:
@@ -453,7 +523,9 @@ def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[
         return frozenset()
     if prior.document.name not in grain.fields.get("derived_from", ()):
         return frozenset()
-    payload = signature.endorsement_payload(grain.fields, cbor=grain.header.is_cbor, type_byte=grain.type_byte)
+    payload = signature.endorsement_payload(
+        grain.fields, cbor=grain.header.is_cbor, type_byte=grain.type_byte
+    )
     authorized = [did for did in protecting.get("authorized", ()) if isinstance(did, str)]
     return signature.quorum_signers(auth, payload, authorized, context.did_documents)
 
@@ -466,7 +538,10 @@ def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Deci
     if opened.grain.fields.get("invalidation_policy") == inherited:
         return opened
     if opened.delivery != opened.grain.blob:
-        raise GrainError("invalidation_policy: the new grain must carry the policy it inherits", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            "invalidation_policy: the new grain must carry the policy it inherits",
+            oms_code="ERR_SCHEMA",
+        )
     fields = {**opened.grain.fields, "invalidation_policy": inherited}
     grain = codec.encode(fields, cbor=opened.grain.header.is_cbor, default_namespace=None)
     return replace(opened, grain=grain, delivery=grain.blob)
@@ -487,4 +562,6 @@ def audited(
     meta: Mapping[str, object] | None = None,
 ) -> Any:
     scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
-    return audit_entry(access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta)
+    return audit_entry(
+        access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
+    )

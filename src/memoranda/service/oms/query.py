@@ -22,7 +22,16 @@ from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
-from memoranda.service.retrieve import PAGE_BYTES, Found, Hit, ask, best, reach, read_page, sees_everything
+from memoranda.service.retrieve import (
+    PAGE_BYTES,
+    Found,
+    Hit,
+    ask,
+    best,
+    reach,
+    read_page,
+    sees_everything,
+)
 from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
 
@@ -62,17 +71,30 @@ class GrainPage(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def find(context: Context, access: Access, request: FindRequest, *, owner: str | None = None) -> GrainPage:
+def find(
+    context: Context, access: Access, request: FindRequest, *, owner: str | None = None
+) -> GrainPage:
     """Grains that match, best first when words were given, else in the order written."""
     matched = tuple(request.exact_fields())
     if request.text is not None:
-        found = _best(context, access, request.text, request.selection, owner, request.type_byte, request.limit)
+        found = _best(
+            context,
+            access,
+            request.text,
+            request.selection,
+            owner,
+            request.type_byte,
+            request.limit,
+        )
         asked = sought(request.text)
         results = tuple(
             FoundGrain(
                 stored=hit.shown,
                 score=round(hit.lexical, _SCORE_DIGITS),
-                matched_fields=(*matched, *grain_views.telling(hit.shown.grain.fields, asked, matched)),
+                matched_fields=(
+                    *matched,
+                    *grain_views.telling(hit.shown.grain.fields, asked, matched),
+                ),
             )
             for hit in found.hits
         )
@@ -90,7 +112,9 @@ def find(context: Context, access: Access, request: FindRequest, *, owner: str |
     )
     is_whole = request.cursor is None and following is None
     return GrainPage(
-        results=tuple(FoundGrain(stored=each, score=1.0, matched_fields=matched) for each in stored),
+        results=tuple(
+            FoundGrain(stored=each, score=1.0, matched_fields=matched) for each in stored
+        ),
         total=len(stored) if is_whole else None,
         next_cursor=None if following is None else _sealed(context, tenant, following),
     )
@@ -116,10 +140,14 @@ def listing(
         with context.engine.read(tenant) as snapshot:
             page = read_page(snapshot, wanted, after=seen, limit=limit + 1, now=now)
             listed = {
-                each.version_id for each in page if grain_views.is_listed(context, access, snapshot, each, type_byte)
+                each.version_id
+                for each in page
+                if grain_views.is_listed(context, access, snapshot, each, type_byte)
             }
         # A page that is cut short by its size is far from empty.
-        is_more = len(page) > limit or sum(len(each.document.native) for each in page) > PAGE_BYTES // 4
+        is_more = (
+            len(page) > limit or sum(len(each.document.native) for each in page) > PAGE_BYTES // 4
+        )
         for version in page:
             seen = version.version_id
             if seen not in listed:
@@ -135,7 +163,13 @@ def listing(
 
 
 def search(
-    context: Context, access: Access, text: str, *, owner: str | None = None, where: Selection, limit: int = 20
+    context: Context,
+    access: Access,
+    text: str,
+    *,
+    owner: str | None = None,
+    where: Selection,
+    limit: int = 20,
 ) -> list[tuple[StoredGrain, float]]:
     """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
     found = _best(context, access, text, where, owner, None, limit)
@@ -160,12 +194,19 @@ def _best(
     with context.engine.read(tenant) as snapshot:
 
         def shows(version: Version) -> Version | None:
-            return version if grain_views.is_listed(context, access, snapshot, version, type_byte) else None
+            return (
+                version
+                if grain_views.is_listed(context, access, snapshot, version, type_byte)
+                else None
+            )
 
         found = best(snapshot, wanted, legs, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
-    hits = [Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical) for hit in found.hits[:limit]]
+    hits = [
+        Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical)
+        for hit in found.hits[:limit]
+    ]
     return Found(hits, found.total if len(found.hits) <= limit else None)
 
 
@@ -195,7 +236,13 @@ def _asked(
 
 
 def _audit(
-    context: Context, access: Access, op: str, tenant: str, selection: Selection, count: int, now: Instant
+    context: Context,
+    access: Access,
+    op: str,
+    tenant: str,
+    selection: Selection,
+    count: int,
+    now: Instant,
 ) -> None:
     entry = grains.audited(access, op, now, (), tenant, selection.space or "", f"{count} grains")
     context.audit_read(tenant, entry)
@@ -203,7 +250,9 @@ def _audit(
 
 def _sealed(context: Context, tenant: str, number: int) -> str:
     tag = _print(context, tenant, f"tag {number}")
-    return base64url_encode(tag + _masked(context, tenant, tag, number.to_bytes(_HALF_BYTES, "big")))
+    return base64url_encode(
+        tag + _masked(context, tenant, tag, number.to_bytes(_HALF_BYTES, "big"))
+    )
 
 
 def _opened(context: Context, tenant: str, cursor: str) -> int:
@@ -225,4 +274,6 @@ def _masked(context: Context, tenant: str, tag: bytes, data: bytes) -> bytes:
 
 
 def _print(context: Context, tenant: str, text: str) -> bytes:
-    return bytes.fromhex(context.engine.fingerprint(tenant, f"cursor of grains: {text}"))[:_HALF_BYTES]
+    return bytes.fromhex(context.engine.fingerprint(tenant, f"cursor of grains: {text}"))[
+        :_HALF_BYTES
+    ]

@@ -91,7 +91,11 @@ class StoredGrain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_listed(
-    context: Context, access: Access, snapshot: Snapshot, version: Version, type_byte: int | None = None
+    context: Context,
+    access: Access,
+    snapshot: Snapshot,
+    version: Version,
+    type_byte: int | None = None,
 ) -> bool:
     """Whether a list may name the version: the caller may see it, and see it whole."""
     if version.state.erased or not holds(version):
@@ -161,11 +165,15 @@ def _delivery(context: Context, version: Version) -> bytes:
 
 def address_inside(context: Context, document: Document, tenant: str) -> str | None:
     """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
-    original = port_of(document.standard).original(document, tenant, ump_version=context.ump_version)
+    original = port_of(document.standard).original(
+        document, tenant, ump_version=context.ump_version
+    )
     if original is None:
         return None
     inner = original.document
-    return inner.name if oms.owns(inner) else oms.from_projection(original.projection, inner).address
+    return (
+        inner.name if oms.owns(inner) else oms.from_projection(original.projection, inner).address
+    )
 
 
 def _successor_address(context: Context, version: Version) -> str | None:
@@ -176,7 +184,9 @@ def _successor_address(context: Context, version: Version) -> str | None:
         # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
         named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
         later = snapshot.history(version.memory_id, newest_first=True)
-        following = named or next((each for each in later if each.document.name == version.state.superseded_by), None)
+        following = named or next(
+            (each for each in later if each.document.name == version.state.superseded_by), None
+        )
     return None if following is None else shown(context, following).address
 
 
@@ -186,7 +196,10 @@ def jsonable(value: Any) -> Any:
     if kind in _JSON_SCALARS:
         return value
     if kind is dict:
-        return {key: item if type(item) in _JSON_SCALARS else jsonable(item) for key, item in value.items()}
+        return {
+            key: item if type(item) in _JSON_SCALARS else jsonable(item)
+            for key, item in value.items()
+        }
     if kind is list:
         return [item if type(item) in _JSON_SCALARS else jsonable(item) for item in value]
     return base64_encode(value) if isinstance(value, bytes) else value

@@ -20,7 +20,9 @@ from memoranda.storage.engine import Unit
 INDEX_PATH: Final = "MEMORY-INDEX.json"
 
 
-def put(unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant) -> dict[str, Any]:
+def put(
+    unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant
+) -> dict[str, Any]:
     """Say which archives of a ref there are."""
     known = _known(workspace.read(unit, INDEX_PATH))
     known["refs"][ref] = [
@@ -41,13 +43,21 @@ def unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None
         return
     file = workspace.read(unit, INDEX_PATH)
     known, name = _known(file), version.document.name
-    left = {ref: [each for each in listed if not _names(each, name)] for ref, listed in known["refs"].items()}
+    left = {
+        ref: [each for each in listed if not _names(each, name)]
+        for ref, listed in known["refs"].items()
+    }
     if file is None or left == known["refs"]:
         return
     run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}workspace", now=now)
     if is_hard:
         workspace.remove(unit, INDEX_PATH, now=now, run_id=run.run_id)
-    _write(unit, run.run_id, {**known, "refs": {ref: listed for ref, listed in left.items() if listed}}, now)
+    _write(
+        unit,
+        run.run_id,
+        {**known, "refs": {ref: listed for ref, listed in left.items() if listed}},
+        now,
+    )
     runs.finish(unit, run, now=now)
 
 
@@ -57,7 +67,9 @@ def _names(listed: object, name: str) -> bool:
 
 def _write(unit: Unit, run_id: str, known: dict[str, Any], now: Instant) -> dict[str, Any]:
     content = json_text.dump_pretty(known) + "\n"
-    return workspace.write(unit, INDEX_PATH, content, now=now, run_id=run_id, content_type="application/json")
+    return workspace.write(
+        unit, INDEX_PATH, content, now=now, run_id=run_id, content_type="application/json"
+    )
 
 
 def _known(kept: dict[str, Any] | None) -> dict[str, Any]:

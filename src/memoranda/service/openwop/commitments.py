@@ -123,7 +123,9 @@ def infer_changed(context: Context, access: Access, ref: str, after: int) -> Non
     tenant, now = access.default_tenant, context.clock()
     space = space_in(access, ref)
     with context.engine.read(tenant) as snapshot:
-        changed = [each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)]
+        changed = [
+            each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)
+        ]
         made = _armable(context, snapshot, ref, space, changed)
     if made:
         arm(context, tenant, made, now)
@@ -231,7 +233,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     change_seq: int
 
 
-def _judged(context: Context, snapshot: Snapshot, each: Commitment, now: Instant, seq: int) -> Judged:
+def _judged(
+    context: Context, snapshot: Snapshot, each: Commitment, now: Instant, seq: int
+) -> Judged:
     version = memory.find(context, snapshot, each.space, each.memory_id)
     stated = None if version is None else _statement(context, snapshot, each, version, now)
     if stated is not None and stated.unless is not None:
@@ -242,7 +246,9 @@ def _judged(context: Context, snapshot: Snapshot, each: Commitment, now: Instant
     return Judged(commitment=each, stated=stated, now=now, memory=memory_id, change_seq=seq)
 
 
-def _fire_all(context: Context, tenant: str, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
+def _fire_all(
+    context: Context, tenant: str, judged: Sequence[Judged], workflow_id: str | None
+) -> list[Event]:
     fired: list[Event] = []
     for first in range(0, len(judged), _UNIT_LIMIT):
         some = judged[first : first + _UNIT_LIMIT]
@@ -252,14 +258,21 @@ def _fire_all(context: Context, tenant: str, judged: Sequence[Judged], workflow_
 
 def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
     """Fire those that nobody else fired, cancelled or put off, and whose memory is as it was when they were judged."""
-    changed = unit.changed_memories(min(each.change_seq for each in judged)) if judged else frozenset()
+    changed = (
+        unit.changed_memories(min(each.change_seq for each in judged)) if judged else frozenset()
+    )
     fired = []
     for each in judged:
         current = unit.commitment(each.commitment.commitment_id)
         if current != _encoded(each.commitment) or each.memory in changed:
             continue
         stated, space = each.stated, each.commitment.space
-        if stated is not None and stated.unless and changed and unit.changed_in_space(space, each.change_seq):
+        if (
+            stated is not None
+            and stated.unless
+            and changed
+            and unit.changed_in_space(space, each.change_seq)
+        ):
             continue
         if stated is None:
             _keep(unit, replace(each.commitment, state=LAPSED, over_ms=each.now))
@@ -268,7 +281,9 @@ def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[
     return fired
 
 
-def _fire(unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_id: str | None) -> Event | None:
+def _fire(
+    unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_id: str | None
+) -> Event | None:
     instant = each.due if each.condition == "time" else each.fired
     if not unit.once(f"commitment {each.commitment_id} {each.condition} {instant}", now=now):
         return None
@@ -280,7 +295,9 @@ def _fire(unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_i
     }
     if workflow_id is not None:
         metadata = {"commitmentId": each.commitment_id}
-        payload["enqueuedRunId"] = runs.begin(unit, workflow_id=workflow_id, now=now, metadata=metadata).run_id
+        payload["enqueuedRunId"] = runs.begin(
+            unit, workflow_id=workflow_id, now=now, metadata=metadata
+        ).run_id
     _, logged = runs.host_run(unit, "commitment", now, (events.COMMITMENT_FIRED, payload))
     _keep(unit, _after(each, stated, now))
     return logged[0]
@@ -325,7 +342,9 @@ def _met(context: Context, tenant: str) -> list[Judged]:
     return met
 
 
-def _is_met(context: Context, snapshot: Snapshot, judged: Judged, heard: Iterable[Version] | None) -> bool:
+def _is_met(
+    context: Context, snapshot: Snapshot, judged: Judged, heard: Iterable[Version] | None
+) -> bool:
     """Whether it is to be fired or to lapse, by what was said since it was last looked at; `None`: by all."""
     stated = judged.stated
     if stated is None or stated.predicate is None:
@@ -337,7 +356,9 @@ def _is_met(context: Context, snapshot: Snapshot, judged: Judged, heard: Iterabl
     return _any_meets(context, heard, stated.predicate, since)
 
 
-def _any_meets(context: Context, versions: Iterable[Version], predicate: Any, since: Instant) -> bool:
+def _any_meets(
+    context: Context, versions: Iterable[Version], predicate: Any, since: Instant
+) -> bool:
     """Whether one of the memories, written since, says what is waited for."""
     from memoranda.consolidation.commitments.commitments import is_met
 
@@ -362,7 +383,10 @@ def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> I
 
 
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
-    found = (version for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now))
+    found = (
+        version
+        for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now)
+    )
     return (version for version in found if holds(version) and not _is_quoting(version))
 
 
@@ -371,7 +395,11 @@ def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
     ids = snapshot.changed_in_space(space, after)
     for first in range(0, len(ids), _PAGE_LIMIT):
         found = snapshot.versions(ids[first : first + _PAGE_LIMIT])
-        yield from (each for each in found if each.state.tombstoned is None and holds(each) and not _is_quoting(each))
+        yield from (
+            each
+            for each in found
+            if each.state.tombstoned is None and holds(each) and not _is_quoting(each)
+        )
 
 
 def _is_quoting(version: Version) -> bool:
@@ -390,11 +418,15 @@ def _stated(context: Context, version: Version) -> list[Stated]:
     return [each for each in found if each.confidence >= LEAST_CONFIDENCE]
 
 
-def _armed(ref: str, space: str, snapshot: Snapshot, version: Version, stated: Stated) -> Commitment | None:
+def _armed(
+    ref: str, space: str, snapshot: Snapshot, version: Version, stated: Stated
+) -> Commitment | None:
     if stated.condition == "time" and stated.due is None:
         return None
     memory_id = memory.id_of(snapshot, version)
-    digest = hashlib.sha256(f"{snapshot.tenant}\x00{space}\x00{memory_id}\x00{stated.key}".encode()).hexdigest()
+    digest = hashlib.sha256(
+        f"{snapshot.tenant}\x00{space}\x00{memory_id}\x00{stated.key}".encode()
+    ).hexdigest()
     return Commitment(
         commitment_id=f"com_{digest[:32]}",
         ref=ref,
@@ -407,7 +439,9 @@ def _armed(ref: str, space: str, snapshot: Snapshot, version: Version, stated: S
     )
 
 
-def _statement(context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant) -> Stated | None:
+def _statement(
+    context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant
+) -> Stated | None:
     """What the memory says of it, if it still does."""
     if not _stands(snapshot, version, now):
         return None
@@ -420,7 +454,11 @@ def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
         if memory.is_open(version, None, now):
             return True
         state = version.state
-        is_over = state.erased or state.tombstoned is not None or (state.expires is not None and state.expires <= now)
+        is_over = (
+            state.erased
+            or state.tombstoned is not None
+            or (state.expires is not None and state.expires <= now)
+        )
         successor = None if is_over else snapshot.named(mapping.STANDARD, state.superseded_by)
         if successor is None:
             return False
@@ -458,7 +496,9 @@ def _keep(unit: Unit, each: Commitment, *, is_fresh: bool = False) -> None:
     )
 
 
-def _change(context: Context, access: Access, commitment_id: str, op: str, **changes: Any) -> Commitment:
+def _change(
+    context: Context, access: Access, commitment_id: str, op: str, **changes: Any
+) -> Commitment:
     now = context.clock()
 
     def work(unit: Unit) -> Commitment:
@@ -479,4 +519,6 @@ def _order(each: Commitment) -> tuple[int, str]:
 
 def _record(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(audit_entry(access, f"openwop.commitments.{op}", now=now, scope=scope, result=result))
+    unit.record(
+        audit_entry(access, f"openwop.commitments.{op}", now=now, scope=scope, result=result)
+    )

@@ -41,7 +41,13 @@ from memoranda.service.openwop.passes import (
 from memoranda.service.openwop.runs import PASSES, Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.standards.openwop import events, mapping
-from memoranda.standards.openwop.entry import ARCHIVE_TAG, MAX_CONTENT_BYTES, Draft, Entry, is_archive
+from memoranda.standards.openwop.entry import (
+    ARCHIVE_TAG,
+    MAX_CONTENT_BYTES,
+    Draft,
+    Entry,
+    is_archive,
+)
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
@@ -122,9 +128,13 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         raise InvalidInput("memoryRef: there is nothing to compact")
     sources, text = _joined(sources)
     ids = [entry["id"] for _, entry in sources]
-    labels = list(dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag))[:20]
+    labels = list(
+        dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag)
+    )[:20]
     run_id = runs.new_run_id()
-    draft = context.secrets.redacted(Draft(content=text, tags=(*provenance_tags(run_id, ids), *labels)), None)
+    draft = context.secrets.redacted(
+        Draft(content=text, tags=(*provenance_tags(run_id, ids), *labels)), None
+    )
     # It is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
@@ -145,7 +155,9 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         version = memory.append(unit, new, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new.entry["id"], replaced)
-        run, logged = runs.host_run(unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id)
+        run, logged = runs.host_run(
+            unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id
+        )
         unit.put_item(PASSES, run.run_id, json_text.dump(record))
         record_pass(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
@@ -153,10 +165,16 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     return context.engine.write(tenant, work)
 
 
-def _lasting(context: Context, tenant: str, space: str, now: Instant) -> list[tuple[Version, Entry]]:
+def _lasting(
+    context: Context, tenant: str, space: str, now: Instant
+) -> list[tuple[Version, Entry]]:
     """What a pass may replace and does not end by itself, oldest first."""
     with context.engine.read(tenant) as snapshot:
-        return [pair for pair in replaceable(entries(snapshot, space, now)) if "expiresAt" not in pair[1]]
+        return [
+            pair
+            for pair in replaceable(entries(snapshot, space, now))
+            if "expiresAt" not in pair[1]
+        ]
 
 
 def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Version, Entry]], str]:
@@ -245,9 +263,13 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     of_archives: bool = False
 
 
-def prepare_scheduled(context: Context, access: Access, ref: str, token_budget: int | None) -> Distillation:
+def prepare_scheduled(
+    context: Context, access: Access, ref: str, token_budget: int | None
+) -> Distillation:
     """A distillation for somebody else's unit of work: what says that it was done commits with it."""
-    return prepare(context, access, _Asked(ref=ref, space=space_in(access, ref), budget=_budget(token_budget)))
+    return prepare(
+        context, access, _Asked(ref=ref, space=space_in(access, ref), budget=_budget(token_budget))
+    )
 
 
 def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
@@ -272,7 +294,9 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     chosen, content, used = _within(context, notes, asked, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     with context.engine.read(tenant) as snapshot:
-        sources = [source_name(snapshot, named[note.name][0]) for note in chosen] if asked.given is None else []
+        sources = []
+        if asked.given is None:
+            sources = [source_name(snapshot, named[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *provenance_tags(run_id, sources)), expires=expires)
@@ -286,11 +310,15 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
         now=now,
         change_seq=seq,
         rests_on=tuple(
-            version.version_id for version, entry in found if entry["id"] in read or is_archive(entry["tags"])
+            version.version_id
+            for version, entry in found
+            if entry["id"] in read or is_archive(entry["tags"])
         ),
         archives=tuple(archives),
         known=known,
-        new=None if known is not None else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
+        new=None
+        if known is not None
+        else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
         checksum=checksum,
         source_count=len(chosen),
         tokens_used=used,
@@ -324,9 +352,15 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
             made = self.new.entry
             memory.append(unit, self.new, now)
         assert made is not None
-        run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id)
+        run = runs.begin(
+            unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id
+        )
         archives = self.archives if made is self.known else (*self.archives, made)
-        index = archive_index.put(unit, run.run_id, asked.ref, archives, now) if asked.is_indexed else None
+        index = (
+            archive_index.put(unit, run.run_id, asked.ref, archives, now)
+            if asked.is_indexed
+            else None
+        )
         payload = {
             "memoryRef": asked.ref,
             "outputId": made["id"],
@@ -349,7 +383,9 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
         changed = unit.changed_in_space(self.asked.space, self.change_seq)
-        if len(changed) > _CHANGES_LIMIT or any(_is_archive_version(each) for each in unit.versions(changed)):
+        if len(changed) > _CHANGES_LIMIT or any(
+            _is_archive_version(each) for each in unit.versions(changed)
+        ):
             # The index has to name what another pass made meanwhile.
             raise Conflict("the archives changed meanwhile; try again")
 
@@ -365,11 +401,16 @@ def _is_archive_version(version: Version) -> bool:
     return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
-def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant) -> tuple[list[Note], Instant]:
+def _sources(
+    current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant
+) -> tuple[list[Note], Instant]:
     """What is distilled, and when the archive ends."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
     if asked.given is not None:
-        return [Note(name=f"source-{place:06d}", text=text, at=0) for place, text in enumerate(asked.given)], expires
+        return [
+            Note(name=f"source-{place:06d}", text=text, at=0)
+            for place, text in enumerate(asked.given)
+        ], expires
     found = [pair for pair in current if is_archive(pair[1]["tags"]) == asked.of_archives]
     if asked.of_archives:
         # What is made of archives ends with the first of them.
@@ -377,7 +418,11 @@ def _sources(current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Insta
         told = [(version, _with_body(entry)) for version, entry in found]
         return [replace(note, weight=1.0) for note in notes_of(told)], min([expires, *ends])
     # What ends before the archive does would live on in it.
-    lasting = [(version, entry) for version, entry in found if (version.state.expires or expires) >= expires]
+    lasting = [
+        (version, entry)
+        for version, entry in found
+        if (version.state.expires or expires) >= expires
+    ]
     # How often one was of use is not in the sources, and the same sources give the same archive.
     return [replace(note, weight=1.0) for note in notes_of(lasting)], expires
 
@@ -387,7 +432,9 @@ def _body(archive: str) -> str:
     return archive.split("\n\n", 2)[-1]
 
 
-def _within(context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey | None) -> tuple[list[Note], str, int]:
+def _within(
+    context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey | None
+) -> tuple[list[Note], str, int]:
     """The newest notes that can be read and digested within the budget, the archive, and what both cost."""
     from memoranda.consolidation.text.reading import Reading
     from memoranda.consolidation.text.summary import summarize
@@ -404,16 +451,22 @@ def _within(context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey 
         cost = count(note.text)
         if read + cost <= room:
             # Read as it may be kept, so that what is counted is what is written.
-            chosen.append(replace(note, text=context.secrets.redacted_text(note.text, key, "source")))
+            chosen.append(
+                replace(note, text=context.secrets.redacted_text(note.text, key, "source"))
+            )
             read += cost
     if notes and not chosen:
         raise TokenBudgetExceededError(budget, count(longest) + 2 * _cheapest(notes, count))
     text, smallest = "", 0
     if chosen:
-        found = summarize(Reading(chosen), budget_tokens=left - read, now=max(n.at for n in chosen), count=count)
+        found = summarize(
+            Reading(chosen), budget_tokens=left - read, now=max(n.at for n in chosen), count=count
+        )
         text, smallest = found.text, found.smallest_tokens
     ordered = sorted(chosen, key=lambda each: (each.at, each.name))
-    content = context.secrets.redacted_text(_archive(asked.ref, budget, ordered, text), key, "archive")
+    content = context.secrets.redacted_text(
+        _archive(asked.ref, budget, ordered, text), key, "archive"
+    )
     used = read + count(content)
     if used > budget or (chosen and not text):
         raise TokenBudgetExceededError(budget, max(used, read + count(longest) + smallest))
@@ -428,7 +481,11 @@ def _archive(ref: str, budget: int, chosen: Sequence[Note], text: str) -> str:
     """The archive's own text: the same for the same sources and budget, whenever it is made."""
     digest = hashlib.sha256()
     for note in chosen:
-        digest.update(f"{note.name}\x00{note.at}\x00".encode() + note.text.encode("utf-8", "surrogatepass") + b"\x00")
+        digest.update(
+            f"{note.name}\x00{note.at}\x00".encode()
+            + note.text.encode("utf-8", "surrogatepass")
+            + b"\x00"
+        )
     head = f"# Distilled from {ref}\n\n{len(chosen)} sources, sha256:{digest.hexdigest()}, budget {budget} tokens\n"
     return f"{head}\n{text}\n" if text else head
 
@@ -436,7 +493,9 @@ def _archive(ref: str, budget: int, chosen: Sequence[Note], text: str) -> str:
 # --- consolidation -------------------------------------------------------------------------------------------
 
 
-def consolidate(context: Context, access: Access, ref: str, *, trigger: str = "on-demand") -> Consolidated:
+def consolidate(
+    context: Context, access: Access, ref: str, *, trigger: str = "on-demand"
+) -> Consolidated:
     """Take out of a ref what is said twice, and what a later entry has overtaken. A second pass changes nothing.
 
     What ends is left alone: what stands for it, or what it stands for, would end at another time.
@@ -445,7 +504,9 @@ def consolidate(context: Context, access: Access, ref: str, *, trigger: str = "o
     return try_again(lambda: _consolidate(context, access, ref, space, trigger))
 
 
-def _consolidate(context: Context, access: Access, ref: str, space: str, trigger: str) -> Consolidated:
+def _consolidate(
+    context: Context, access: Access, ref: str, space: str, trigger: str
+) -> Consolidated:
     now, tenant = context.clock(), access.default_tenant
     found = _lasting(context, tenant, space, now)
     versions = {entry["id"]: version for version, entry in found}
@@ -459,9 +520,13 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
     if taken:
         payload["mergedIds"] = [each["id"] for each in taken][: events.MAX_IDS]
     record = json_text.dump({"space": space, "taken": taken})
-    replaced = [(versions[each["id"]].version_id, versions[each["by"]].version_id) for each in taken]
+    replaced = [
+        (versions[each["id"]].version_id, versions[each["by"]].version_id) for each in taken
+    ]
     in_doubt = {name for pair in disputed for name in pair}
-    rests_on = {number for pair in replaced for number in pair} | {versions[name].version_id for name in in_doubt}
+    rests_on = {number for pair in replaced for number in pair} | {
+        versions[name].version_id for name in in_doubt
+    }
 
     def work(unit: Unit) -> Consolidated:
         require_free(unit, sorted(rests_on))
@@ -473,18 +538,28 @@ def _consolidate(context: Context, access: Access, ref: str, space: str, trigger
                 unit.feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
-        run, logged = runs.host_run(unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload))
+        run, logged = runs.host_run(
+            unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload)
+        )
         if taken:
             unit.put_item(PASSES, run.run_id, record)
-        record_pass(unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out")
+        record_pass(
+            unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out"
+        )
         return Consolidated(
-            run=run, event=logged[0], taken=tuple(taken), contradictions=tuple(disputed), strengthened=strengthened
+            run=run,
+            event=logged[0],
+            taken=tuple(taken),
+            contradictions=tuple(disputed),
+            strengthened=strengthened,
         )
 
     return context.engine.write(tenant, work)
 
 
-def _plan(notes: Sequence[Note]) -> tuple[list[dict[str, str]], dict[str, int], list[tuple[str, str]]]:
+def _plan(
+    notes: Sequence[Note],
+) -> tuple[list[dict[str, str]], dict[str, int], list[tuple[str, str]]]:
     """What to take out and what stands for it, what was corroborated how often, and what contradicts what.
 
     Over and over, until there is nothing more to take out: only then would a second pass find nothing.
@@ -499,7 +574,11 @@ def _plan(notes: Sequence[Note]) -> tuple[list[dict[str, str]], dict[str, int], 
             break
         taken |= found
         left = [note for note in left if note.name not in found]
-    return _ending_outside(taken), {name: times for name, times in strengthened.items() if name not in taken}, disputed
+    return (
+        _ending_outside(taken),
+        {name: times for name, times in strengthened.items() if name not in taken},
+        disputed,
+    )
 
 
 def _round(
@@ -524,12 +603,19 @@ def _round(
     sentences = Counting(sentence.note.name for sentence in reading.sentences)
     disputed: dict[tuple[str, str], None] = {}
     for conflict in found:
-        sides = [kept_for.get(claim.note.name, claim.note) for claim in (conflict.earlier, conflict.later)]
+        sides = [
+            kept_for.get(claim.note.name, claim.note)
+            for claim in (conflict.earlier, conflict.later)
+        ]
         earlier, later = sorted(sides, key=lambda note: (note.at, note.name))
         if earlier.name in taken or later.name in taken or earlier.name == later.name:
             continue
         if later.at > earlier.at and sentences[earlier.name] == 1 and _is_found_by(later, earlier):
-            taken[earlier.name] = {"id": earlier.name, "by": later.name, "why": "overtaken by a later statement"}
+            taken[earlier.name] = {
+                "id": earlier.name,
+                "by": later.name,
+                "why": "overtaken by a later statement",
+            }
         else:
             disputed[earlier.name, later.name] = None
     return taken, list(disputed)

@@ -37,7 +37,9 @@ SUBJECT_PREFIX: Final = "subject:"
 MAX_RUNS: Final = 100
 
 
-def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()) -> capabilities.Discovery:
+def discovery(
+    context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()
+) -> capabilities.Discovery:
     """What is really on. `is_attended`: somebody does what falls due, so that schedules and commitments are kept."""
     counter = context.cal.counter.name
     return capabilities.build_discovery(
@@ -60,7 +62,9 @@ def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] 
             long_term=True,
             consolidation="on-demand",
             commitments=("time", "predicate") if is_attended else (),
-            proposals=capabilities.Proposals(kinds=PROPOSAL_KINDS, activation="direct-rbac", detects_duplicates=True),
+            proposals=capabilities.Proposals(
+                kinds=PROPOSAL_KINDS, activation="direct-rbac", detects_duplicates=True
+            ),
             workspace=capabilities.Workspace(
                 max_file_bytes=workspace.MAX_FILE_BYTES,
                 max_files=workspace.MAX_FILES,
@@ -95,21 +99,31 @@ def agents(context: Context, installed: Mapping[str, Any]) -> dict[str, Any]:
 def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
     """A run as others see it, with the memories that its variables name."""
     run = run_log.get(context, access, run_id)
-    variables = {name: _resolved(context, access, run, value) for name, value in run.variables.items()}
+    variables = {
+        name: _resolved(context, access, run, value) for name, value in run.variables.items()
+    }
     return {**run.snapshot(), "variables": variables}
 
 
 def runs(
-    context: Context, access: Access, *, before: Instant | RunPlace | None = None, limit: int = MAX_RUNS
+    context: Context,
+    access: Access,
+    *,
+    before: Instant | RunPlace | None = None,
+    limit: int = MAX_RUNS,
 ) -> list[Run]:
     """The runs of the caller's tenant, the last started first: before an instant, or after a place in the list."""
     # Many runs may begin in one millisecond: an instant alone is no place to go on from.
     place = (before, "") if isinstance(before, int) else before
     with context.engine.read(access.default_tenant) as reading:
-        return [run_log.decoded(kept) for kept in reading.runs(before=place, limit=min(limit, MAX_RUNS))]
+        return [
+            run_log.decoded(kept) for kept in reading.runs(before=place, limit=min(limit, MAX_RUNS))
+        ]
 
 
-def register_secret(context: Context, access: Access, run_id: str, secret_id: str, value: str) -> bool:
+def register_secret(
+    context: Context, access: Access, run_id: str, secret_id: str, value: str
+) -> bool:
     """Let a value that the host resolved for a run never be stored by it; False if it is too short to be told."""
     tenant = access.default_tenant
     with context.engine.read(tenant) as reading:
@@ -157,7 +171,9 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     """
     tag = SUBJECT_PREFIX + subject
     if len(tag) > MAX_TAG_CHARS:
-        raise InvalidInput(f"subject must have at most {MAX_TAG_CHARS - len(SUBJECT_PREFIX)} characters")
+        raise InvalidInput(
+            f"subject must have at most {MAX_TAG_CHARS - len(SUBJECT_PREFIX)} characters"
+        )
     tenant, now = access.default_tenant, context.clock()
     space = memory.space_of(access, ref, tenant)
     if space is None:
@@ -168,9 +184,13 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
         about = [
             each
             for each, _ in walk(snapshot, reach(context, access, snapshot, asked), now=now)
-            if tag in project(context, each).tags and memory.may_see(context, access, snapshot, each)
+            if tag in project(context, each).tags
+            and memory.may_see(context, access, snapshot, each)
         ]
     heads = {each.memory_id: each.version_id for each in about}.values()
     # The first written first: what a pass made from others is gone with them.
-    gone = [context.engine.write(tenant, partial(memory.forget_found, access, each, now)) for each in heads]
+    gone = [
+        context.engine.write(tenant, partial(memory.forget_found, access, each, now))
+        for each in heads
+    ]
     return sum(gone)

@@ -56,7 +56,9 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
     hour = now // HOUR_MS
     # Keyed, too: a request may hold a secret that could be guessed.
     asked = context.engine.fingerprint(tenant, f"request: {digest}")
-    fresh = Record(name=name, hour=hour, digest=asked, lease_ms=now + LEASE_MS, holder=secrets.token_hex(8))
+    fresh = Record(
+        name=name, hour=hour, digest=asked, lease_ms=now + LEASE_MS, holder=secrets.token_hex(8)
+    )
 
     def work(unit: Unit) -> Record:
         hours = _hours(unit)
@@ -64,7 +66,8 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
         known = _known(unit, hours, name, hour)
         if known is not None and known.digest != asked:
             raise WorkflowError(
-                "this Idempotency-Key was used for another request", openwop_code=IDEMPOTENCY_KEY_MISMATCH
+                "this Idempotency-Key was used for another request",
+                openwop_code=IDEMPOTENCY_KEY_MISMATCH,
             )
         if known is not None and known.status:
             return known
@@ -86,7 +89,9 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
     return context.engine.write(tenant, work)
 
 
-def settle(context: Context, access: Access, record: Record, *, status: int, body: str = "") -> None:
+def settle(
+    context: Context, access: Access, record: Record, *, status: int, body: str = ""
+) -> None:
     """Say how a claimed key was answered; 0 for not at all, so that the next request tries again."""
 
     def work(unit: Unit) -> None:
@@ -95,7 +100,9 @@ def settle(context: Context, access: Access, record: Record, *, status: int, bod
         if kept is None or Record(**json_text.parse(kept)).holder != record.holder:
             return
         if status:
-            unit.put_item(kind, record.name, json_text.dump(asdict(replace(record, status=status, body=body))))
+            unit.put_item(
+                kind, record.name, json_text.dump(asdict(replace(record, status=status, body=body)))
+            )
         else:
             unit.delete_item(kind, record.name)
 

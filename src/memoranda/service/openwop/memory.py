@@ -19,7 +19,15 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import DERIVED_FROM, Document, Relation, Version, has_ended, is_over, is_true_at
+from memoranda.model.memory import (
+    DERIVED_FROM,
+    Document,
+    Relation,
+    Version,
+    has_ended,
+    is_over,
+    is_true_at,
+)
 from memoranda.model.selection import UPDATED, Selection, WasThere, Words
 from memoranda.retrieval.words import sought, words
 from memoranda.service.core import indexing
@@ -66,13 +74,21 @@ _SCAN_LIMIT: Final = 200
 
 
 def list_entries(
-    context: Context, access: Access, ref: object, options: ListOptions | None = None, *, run_id: str | None = None
+    context: Context,
+    access: Access,
+    ref: object,
+    options: ListOptions | None = None,
+    *,
+    run_id: str | None = None,
 ) -> list[Entry]:
     """The entries of a ref, the newest first; nothing for a ref that is malformed, unknown or somebody else's."""
     wanted = options or ListOptions()
     if wanted.rank == "relevance" and not context.has_semantic_search:
         # RFC 0113: a ranking by words would be another one than what is asked for.
-        raise WorkflowError("rank: this host has no semantic search (memory.search)", openwop_code=CAPABILITY_REQUIRED)
+        raise WorkflowError(
+            "rank: this host has no semantic search (memory.search)",
+            openwop_code=CAPABILITY_REQUIRED,
+        )
     tenant, now = access.default_tenant, context.clock()
     space = space_of(access, ref, tenant)
     if space is None:
@@ -127,10 +143,15 @@ def put_entry(
     tenant, now = access.default_tenant, context.clock()
     space = _writable(access, ref, (draft,), now)
     run_key = None if run_id is None else (tenant, run_id)
-    if run_key is not None and any(context.secrets.holds(name, run_key) for name in (ref, entry_id or "")):
+    if run_key is not None and any(
+        context.secrets.holds(name, run_key) for name in (ref, entry_id or "")
+    ):
         raise InvalidInput("memoryRef or id: holds a secret of the run")
     clean = context.secrets.redacted(draft, run_key)
-    node, agent = (each and context.secrets.redacted_text(each, run_key, "node") for each in (node_id, agent_id))
+    node, agent = (
+        each and context.secrets.redacted_text(each, run_key, "node")
+        for each in (node_id, agent_id)
+    )
     write = _writing(context, access, space, clean, entry_id, now)
 
     def work(unit: Unit) -> Entry:
@@ -173,7 +194,11 @@ def _writing_under(
 
     What is there keeps its time and whatever else it says; its end comes no later than it would have (RFC 0004 §E).
     """
-    place = Place(namespace=namespace_of(space, access.default_tenant), tenant=access.default_tenant, space=space)
+    place = Place(
+        namespace=namespace_of(space, access.default_tenant),
+        tenant=access.default_tenant,
+        space=space,
+    )
     key = check_key(entry_id)
 
     def there(snapshot: Snapshot) -> Version | None:
@@ -202,12 +227,23 @@ def _writing_under(
 def _as_memory(place: Place, key: str, draft: Draft, before: Memory | None) -> Unchecked:
     known: Unchecked = {**before} if before is not None else {}
     # A vector was of the words that were there; a view names what it shows as its source.
-    dropped = {"embedding", "embedding_model", *(("source_id",) if known.get("source_id") == key else ())}
+    dropped = {
+        "embedding",
+        "embedding_model",
+        *(("source_id",) if known.get("source_id") == key else ()),
+    }
     kept = {name: value for name, value in known.items() if name not in dropped}
-    metadata = {name: value for name, value in (known.get("metadata") or {}).items() if name != TAGS_KEY}
+    metadata = {
+        name: value for name, value in (known.get("metadata") or {}).items() if name != TAGS_KEY
+    }
     if draft.expires is not None:
         metadata[oams.EXPIRES_KEY] = format_instant(draft.expires)
-    said = {"namespace": place.namespace, "key": key, "value": draft.content, "tags": list(draft.tags)}
+    said = {
+        "namespace": place.namespace,
+        "key": key,
+        "value": draft.content,
+        "tags": list(draft.tags),
+    }
     return {**kept, **said, **({"metadata": metadata} if metadata else {})}
 
 
@@ -215,7 +251,10 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     """Write many entries, all or none: what a host brings along when it starts."""
     tenant, now = access.default_tenant, context.clock()
     space = _writable(access, ref, drafts, now)
-    prepared = [prepare(context, tenant, space, context.secrets.redacted(draft, None), now) for draft in drafts]
+    prepared = [
+        prepare(context, tenant, space, context.secrets.redacted(draft, None), now)
+        for draft in drafts
+    ]
 
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
@@ -234,17 +273,30 @@ class New(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(
-    context: Context, tenant: str, space: str, draft: Draft, now: Instant, *, sources: Sequence[str] = ()
+    context: Context,
+    tenant: str,
+    space: str,
+    draft: Draft,
+    now: Instant,
+    *,
+    sources: Sequence[str] = (),
 ) -> New:
     """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
-    made = build_entry(id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires)
+    made = build_entry(
+        id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires
+    )
     document = Document(
-        standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=made["id"], native=mapping.encode(made)
+        standard=mapping.STANDARD,
+        media_type=mapping.MEDIA_TYPE,
+        name=made["id"],
+        native=mapping.encode(made),
     )
     read = mapping.project(made, tenant, space)
     if sources:
         # More than its tags have room for.
-        read = replace(read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources))
+        read = replace(
+            read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources)
+        )
     return New(entry=made, version=indexing.prepare(context, document, read))
 
 
@@ -260,7 +312,14 @@ def new_id() -> str:
 
 
 def _attribute(
-    unit: Unit, run_id: str, ref: str, made: Entry, now: Instant, *, node_id: str | None, agent_id: str | None
+    unit: Unit,
+    run_id: str,
+    ref: str,
+    made: Entry,
+    now: Instant,
+    *,
+    node_id: str | None,
+    agent_id: str | None,
 ) -> None:
     payload: dict[str, Any] = {"memoryRef": ref, "memoryId": made["id"]}
     optional = {"nodeId": node_id, "agentId": agent_id}
@@ -279,7 +338,11 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
     def work(unit: Unit) -> bool:
         version = find(context, unit, space, entry_id)
-        if version is None or not is_open(version, None, now) or not may_see(context, access, unit, version):
+        if (
+            version is None
+            or not is_open(version, None, now)
+            or not may_see(context, access, unit, version)
+        ):
             return False
         forget_entry(access, unit, version=version, now=now)
         return True
@@ -362,16 +425,26 @@ def _current(
 
 
 def _selection(
-    context: Context, access: Access, snapshot: Snapshot, space: str, wanted: ListOptions, run: Run | None
+    context: Context,
+    access: Access,
+    snapshot: Snapshot,
+    space: str,
+    wanted: ListOptions,
+    run: Run | None,
 ) -> Selection:
     labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
     there = () if run is None else (WasThere(run_id=run.run_id, version_seq=run.version_seq),)
-    return reach(context, access, snapshot, Selection(space=space, tags=labels, tests=there, in_force=True))
+    return reach(
+        context, access, snapshot, Selection(space=space, tags=labels, tests=there, in_force=True)
+    )
 
 
 def _is_label(tag: str) -> bool:
     """Whether a tag is looked up as such. Those that tell where a memory of another standard came from are not."""
-    return not tag.startswith((mapping.SOURCE_PREFIX, mapping.DERIVED_PREFIX)) and len(tag) < MAX_TAG_CHARS
+    return (
+        not tag.startswith((mapping.SOURCE_PREFIX, mapping.DERIVED_PREFIX))
+        and len(tag) < MAX_TAG_CHARS
+    )
 
 
 def _ranked(
@@ -390,7 +463,11 @@ def _ranked(
     limit = _RANKED_FACTOR * wanted.limit
     found = best(snapshot, selection, legs, lambda version: version, limit=limit, now=now)
     versions = [hit.version for hit in found.hits]
-    return versions if run is None else _with_changed(context, snapshot, space, wanted.query, versions, run)
+    return (
+        versions
+        if run is None
+        else _with_changed(context, snapshot, space, wanted.query, versions, run)
+    )
 
 
 def _with_changed(
@@ -403,7 +480,11 @@ def _with_changed(
         read = unless_damaged(version, lambda: project(context, version))
         return 0 if read is None else len(asked.intersection(words(read.text)))
 
-    changed = [(count, version) for version, _ in _ended(snapshot, space, run) if (count := shared(version))]
+    changed = [
+        (count, version)
+        for version, _ in _ended(snapshot, space, run)
+        if (count := shared(version))
+    ]
     if not changed:
         return ranked
     merged = [(shared(version), version) for version in ranked]
@@ -423,14 +504,18 @@ def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, 
     ended = snapshot.ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updated = dict(ended[first : first + _SCAN_LIMIT])
-        yield from ((version, updated[version.version_id]) for version in snapshot.in_slices(list(updated)))
+        yield from (
+            (version, updated[version.version_id]) for version in snapshot.in_slices(list(updated))
+        )
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """The version of a memory that a run sees: its own, else what was there when it began."""
     own = snapshot.run_writes(run.run_id)
     for version in snapshot.history(memory_id, newest_first=True):
-        if version.version_id in own or (_was_there(version, run, own) and not _had_ended(snapshot, version, run)):
+        if version.version_id in own or (
+            _was_there(version, run, own) and not _had_ended(snapshot, version, run)
+        ):
             return version
     return None
 
@@ -488,13 +573,19 @@ def id_of(snapshot: Snapshot, version: Version) -> str:
 
 
 def _id(root: Version) -> str:
-    reference = None if root.state.erased else port_of(root.document.standard).reference(root.document)
+    reference = (
+        None if root.state.erased else port_of(root.document.standard).reference(root.document)
+    )
     return root.document.name if reference is None else reference[1]
 
 
 def seen(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
     """A version as an entry, if it is whole and for this caller."""
-    if version.state.erased or not holds(version) or not may_see(context, access, snapshot, version):
+    if (
+        version.state.erased
+        or not holds(version)
+        or not may_see(context, access, snapshot, version)
+    ):
         return None
     return unless_damaged(version, lambda: show(context, snapshot, version))
 
@@ -529,15 +620,23 @@ def may_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
     """The space of a ref that the caller may go to; None for what is malformed or another tenant's."""
     space = refs.resolve_ref(ref, tenant)
-    if space is None or not access.within({**access.limits, "owner": tenant, "project": space or None}):
+    if space is None or not access.within(
+        {**access.limits, "owner": tenant, "project": space or None}
+    ):
         return None
     return space
 
 
-def _entry(access: Access, op: str, space: str, now: Instant, targets: tuple[str, ...], result: str) -> Any:
+def _entry(
+    access: Access, op: str, space: str, now: Instant, targets: tuple[str, ...], result: str
+) -> Any:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    return audit_entry(access, f"openwop.{op}", now=now, targets=targets, scope=scope, result=result)
+    return audit_entry(
+        access, f"openwop.{op}", now=now, targets=targets, scope=scope, result=result
+    )
 
 
-def _audit(context: Context, access: Access, op: str, space: str, now: Instant, result: str) -> None:
+def _audit(
+    context: Context, access: Access, op: str, space: str, now: Instant, result: str
+) -> None:
     context.audit_read(access.default_tenant, _entry(access, op, space, now, (), result))

@@ -35,11 +35,15 @@ class RunMemory:
     def list(self, memory_ref: str, options: object = None) -> list[Entry]:
         """The entries of a ref, the newest first; `options` as MemoryListOptions."""
         asked = options if isinstance(options, ListOptions) else ListOptions.parse(options)
-        return memory.list_entries(self._context, self._access, memory_ref, asked, run_id=self._run_id)
+        return memory.list_entries(
+            self._context, self._access, memory_ref, asked, run_id=self._run_id
+        )
 
     def get(self, memory_ref: str, memory_id: str) -> Entry | None:
         """One entry, or None."""
-        return memory.get_entry(self._context, self._access, memory_ref, memory_id, run_id=self._run_id)
+        return memory.get_entry(
+            self._context, self._access, memory_ref, memory_id, run_id=self._run_id
+        )
 
 
 # --- runs ----------------------------------------------------------------------------------------------------
@@ -61,7 +65,13 @@ def begin_run(
     def work(unit: Unit) -> Run:
         context.quotas_in(unit).spend_run(unit, now)
         made = run_log.begin(
-            unit, workflow_id=workflow_id, now=now, run_id=run_id, agent=agent, tags=tags, metadata=metadata
+            unit,
+            workflow_id=workflow_id,
+            now=now,
+            run_id=run_id,
+            agent=agent,
+            tags=tags,
+            metadata=metadata,
         )
         context.quotas_in(unit).check_kept(unit)
         return made
@@ -137,7 +147,12 @@ def agents(context: Context, access: Access) -> dict[str, Any]:
 
 
 def file(
-    context: Context, access: Access, path: str, version: int | None = None, *, run_id: str | None = None
+    context: Context,
+    access: Access,
+    path: str,
+    version: int | None = None,
+    *,
+    run_id: str | None = None,
 ) -> dict[str, Any]:
     """A workspace file, as it is, as it was, or as a run sees it. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
@@ -148,7 +163,9 @@ def file(
     return found
 
 
-def files(context: Context, access: Access, prefix: str = "", *, run_id: str | None = None) -> list[dict[str, Any]]:
+def files(
+    context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
+) -> list[dict[str, Any]]:
     """All workspace files that begin so, as they are or as a run sees them."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = None if run_id is None else run_log.load(snapshot, run_id)
@@ -172,7 +189,11 @@ def write_file(
     if key is not None and secrets.holds(path, key):
         raise InvalidInput("path: holds a secret of the run")
     clean = secrets.redacted_text(content, key, "file")
-    how: dict[str, Any] = {"content_type": content_type, "if_match": if_match, "if_none_match": if_none_match}
+    how: dict[str, Any] = {
+        "content_type": content_type,
+        "if_match": if_match,
+        "if_none_match": if_none_match,
+    }
 
     def work(unit: Unit) -> dict[str, Any]:
         context.quotas_in(unit).spend(unit, now)
@@ -185,7 +206,12 @@ def write_file(
 
 
 def remove_file(
-    context: Context, access: Access, path: str, *, if_match: str | None = None, run_id: str | None = None
+    context: Context,
+    access: Access,
+    path: str,
+    *,
+    if_match: str | None = None,
+    run_id: str | None = None,
 ) -> bool:
     """Take a workspace file away, on the log of a run; whether there was one."""
     now = context.clock()
@@ -215,7 +241,9 @@ def _logged(context: Context, unit: Unit, run_id: str | None, now: Instant) -> I
 # --- the tables ----------------------------------------------------------------------------------------------
 
 
-def discovery(context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()) -> dict[str, Any]:
+def discovery(
+    context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Return the claims of this host. `is_attended`: an upkeep thread does what falls due."""
     return host.discovery(context, is_attended=is_attended, fixtures=fixtures)
 

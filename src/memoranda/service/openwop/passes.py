@@ -37,10 +37,14 @@ def space_in(access: Access, ref: str) -> str:
     space = refs.resolve_ref(ref, tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
-    access.require_scope({**access.limits, "owner": tenant, **({"project": space} if space else {})})
+    access.require_scope(
+        {**access.limits, "owner": tenant, **({"project": space} if space else {})}
+    )
     if not access.sees_whole(tenant):
         # What it comes to would tell them of the rest, and take the place of what they cannot see.
-        raise ForbiddenScope("a pass reads the whole of a memoryRef, and this credential sees only a part of it")
+        raise ForbiddenScope(
+            "a pass reads the whole of a memoryRef, and this credential sees only a part of it"
+        )
     return space
 
 
@@ -53,7 +57,9 @@ def entries(snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version,
     ]
 
 
-def entries_and_others(context: Context, snapshot: Snapshot, space: str, now: Instant) -> list[tuple[Version, Entry]]:
+def entries_and_others(
+    context: Context, snapshot: Snapshot, space: str, now: Instant
+) -> list[tuple[Version, Entry]]:
     """The same, and behind them what was written through another standard, where an archive may repeat it.
 
     An archive has no words for what binds these: a person whose they are, marks of personal data or of a domain, what
@@ -101,13 +107,20 @@ def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
 
 def replaceable(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, Entry]]:
     """What a pass may replace: no archive, and nothing on legal hold (OMS §23.2)."""
-    return [(version, entry) for version, entry in found if not is_archive(entry["tags"]) and not version.state.held]
+    return [
+        (version, entry)
+        for version, entry in found
+        if not is_archive(entry["tags"]) and not version.state.held
+    ]
 
 
 def provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
     """The tags of what a pass makes: its run (RFC 0012 §C), and what it was made from."""
     tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
-    return [f"{mapping.COMPACTED_PREFIX}{run_id}", *(tag for tag in tags if len(tag) <= MAX_TAG_CHARS)]
+    return [
+        f"{mapping.COMPACTED_PREFIX}{run_id}",
+        *(tag for tag in tags if len(tag) <= MAX_TAG_CHARS),
+    ]
 
 
 def require_free(unit: Unit, version_ids: Sequence[int]) -> None:
@@ -126,7 +139,9 @@ def undo(context: Context, access: Access, run_id: str) -> int:
         found = snapshot.version_ids(mapping.STANDARD, sorted(named))
         made = snapshot.named(mapping.STANDARD, done["made"]) if "made" in done else None
     taken = [
-        (found[each["id"]], found[each["by"]]) for each in done["taken"] if {each["id"], each["by"]} <= found.keys()
+        (found[each["id"]], found[each["by"]])
+        for each in done["taken"]
+        if {each["id"], each["by"]} <= found.keys()
     ]
 
     def work(unit: Unit) -> int:
@@ -136,7 +151,11 @@ def undo(context: Context, access: Access, run_id: str) -> int:
             require_free(unit, [made.version_id])
             tombstone(unit, made, now)
             unit.announce("tombstoned", made, now=now)
-        count = unit.reopen_superseded(taken, now=now) if made is None else bring_back(unit, made, (), now)
+        count = (
+            unit.reopen_superseded(taken, now=now)
+            if made is None
+            else bring_back(unit, made, (), now)
+        )
         for each in done["taken"]:
             note_returned(unit, each["by"], {number for number, _ in taken})
         unit.delete_item(PASSES, run_id)

@@ -54,13 +54,18 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
     drafts = [
         draft
         for draft in synthesise(traces, known=artifacts)
-        if draft.fingerprint not in known and _fingerprint_of(draft.kind, draft.artifact) not in known
+        if draft.fingerprint not in known
+        and _fingerprint_of(draft.kind, draft.artifact) not in known
     ]
 
     def work(unit: Unit) -> list[Proposal]:
         _require_unmoved(unit, kept)
         # A habit is proposed once, also if what was proposed has been revised since.
-        fresh = [draft for draft in drafts if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)]
+        fresh = [
+            draft
+            for draft in drafts
+            if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)
+        ]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
         context.quotas_in(unit).check_kept(unit)
@@ -94,7 +99,9 @@ def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
         _log.warning("openwop proposals: %s", error)
         return None
     _keep(unit, made)
-    run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made)))
+    run_log.host_run(
+        unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
+    )
     return made
 
 
@@ -143,7 +150,9 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
     def work(unit: Unit) -> Proposal:
         _require_unmoved(unit, kept)
         _keep(unit, made)
-        run_log.host_run(unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made)))
+        run_log.host_run(
+            unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
+        )
         _record(unit, access, "propose", now, made["id"])
         context.quotas_in(unit).check_kept(unit)
         return made
@@ -151,11 +160,15 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
     return context.engine.write(tenant, work)
 
 
-def listing(context: Context, access: Access, *, state: str | None = None, kind: str | None = None) -> list[Proposal]:
+def listing(
+    context: Context, access: Access, *, state: str | None = None, kind: str | None = None
+) -> list[Proposal]:
     """The proposals there are, oldest first."""
     with context.engine.read(access.default_tenant) as snapshot:
         found = _all(snapshot)
-    chosen = [each for each in found if state in (None, each["state"]) and kind in (None, each["kind"])]
+    chosen = [
+        each for each in found if state in (None, each["state"]) and kind in (None, each["kind"])
+    ]
     return sorted(chosen, key=lambda each: (parse_instant(each["createdAt"]), each["id"]))
 
 
@@ -184,7 +197,14 @@ def reject(context: Context, access: Access, proposal_id: str, *, reason: str = 
     now, reason = context.clock(), proposals.redact_text(reason)
 
     def work(unit: Unit) -> Proposal:
-        return _moved(unit, access, "reject", proposals.mark_rejected(_load(unit, proposal_id), now), now, reason)
+        return _moved(
+            unit,
+            access,
+            "reject",
+            proposals.mark_rejected(_load(unit, proposal_id), now),
+            now,
+            reason,
+        )
 
     return context.engine.write(access.default_tenant, work)
 
@@ -194,7 +214,9 @@ def archive(context: Context, access: Access, proposal_id: str) -> Proposal:
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        return _moved(unit, access, "archive", proposals.mark_archived(_load(unit, proposal_id), now), now)
+        return _moved(
+            unit, access, "archive", proposals.mark_archived(_load(unit, proposal_id), now), now
+        )
 
     return context.engine.write(access.default_tenant, work)
 
@@ -207,7 +229,12 @@ def approve(context: Context, access: Access, proposal_id: str) -> str:
         current = _load(unit, proposal_id)
         proposals.check_applicable(current)
         approval_id = f"appr_{base32_encode(secrets.token_bytes(15))}"
-        given = {"proposal": proposal_id, "artifact": _digest(current), "by": access.actor, "at": format_instant(now)}
+        given = {
+            "proposal": proposal_id,
+            "artifact": _digest(current),
+            "by": access.actor,
+            "at": format_instant(now),
+        }
         unit.put_item(APPROVALS, approval_id, json_text.dump(given))
         _record(unit, access, "approve", now, proposal_id)
         return approval_id
@@ -215,7 +242,9 @@ def approve(context: Context, access: Access, proposal_id: str) -> str:
     return context.engine.write(access.default_tenant, work)
 
 
-def apply(context: Context, access: Access, proposal_id: str, *, approval_id: str | None = None) -> Proposal:
+def apply(
+    context: Context, access: Access, proposal_id: str, *, approval_id: str | None = None
+) -> Proposal:
     """Install its artifact: with the activation right, or with an approval of exactly what is kept."""
     now = context.clock()
     access.require(ACTIVATION if approval_id is None else "derive")
@@ -226,11 +255,15 @@ def apply(context: Context, access: Access, proposal_id: str, *, approval_id: st
             _check_approval(unit, approval_id, current)
         proposals.check_applicable(current)
         installed = f"{current['kind']}:{_digest(current)[:32]}"
-        done = proposals.mark_applied(current, now, installed_ref=installed, approval_id=approval_id)
+        done = proposals.mark_applied(
+            current, now, installed_ref=installed, approval_id=approval_id
+        )
         unit.put_item(INSTALLED, installed, proposals.encode_artifact(current))
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
-        run_log.host_run(unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done)))
+        run_log.host_run(
+            unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done))
+        )
         moved = _moved(unit, access, "apply", done, now)
         context.quotas_in(unit).check_kept(unit)
         return moved
@@ -277,9 +310,14 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
         # A replay is the same run told again.
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
-        logged = [json_text.parse(event) for event in snapshot.run_events(run.run_id, after=-1, limit=1_000)]
+        logged = [
+            json_text.parse(event)
+            for event in snapshot.run_events(run.run_id, after=-1, limit=1_000)
+        ]
         steps = tuple(_steps(logged))
-        corrections = tuple(str(text) for text in run.metadata.get("corrections", ()) if isinstance(text, str))
+        corrections = tuple(
+            str(text) for text in run.metadata.get("corrections", ()) if isinstance(text, str)
+        )
         found.append(
             RunTrace(
                 run_id=run.run_id,
@@ -323,16 +361,32 @@ def _keep(unit: Unit, current: Proposal) -> None:
     unit.put_item(KIND, current["id"], json_text.dump(current))
 
 
-def _moved(unit: Unit, access: Access, op: str, changed: Proposal, now: Instant, reason: str = "") -> Proposal:
+def _moved(
+    unit: Unit, access: Access, op: str, changed: Proposal, now: Instant, reason: str = ""
+) -> Proposal:
     _keep(unit, changed)
     _record(
-        unit, access, op, now, changed["state"], {"proposal": changed["id"], **({"reason": reason} if reason else {})}
+        unit,
+        access,
+        op,
+        now,
+        changed["state"],
+        {"proposal": changed["id"], **({"reason": reason} if reason else {})},
     )
     return changed
 
 
 def _record(
-    unit: Unit, access: Access, op: str, now: Instant, result: str, meta: Mapping[str, object] | None = None
+    unit: Unit,
+    access: Access,
+    op: str,
+    now: Instant,
+    result: str,
+    meta: Mapping[str, object] | None = None,
 ) -> None:
     scope = {"owner": access.default_tenant}
-    unit.record(audit_entry(access, f"openwop.proposals.{op}", now=now, scope=scope, result=result, meta=meta))
+    unit.record(
+        audit_entry(
+            access, f"openwop.proposals.{op}", now=now, scope=scope, result=result, meta=meta
+        )
+    )

@@ -75,7 +75,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def view(self) -> RunView:
         """What it sees of the store."""
         return RunView(
-            run_id=self.run_id, started=self.started, change_seq=self.change_seq, version_seq=self.version_seq
+            run_id=self.run_id,
+            started=self.started,
+            change_seq=self.change_seq,
+            version_seq=self.version_seq,
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -120,7 +123,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def encoded(self) -> bytes:
         kept = {name: getattr(self, name) for name in Run.__struct_fields__}
-        return json_text.dump({**kept, "variables": dict(self.variables), "metadata": dict(self.metadata)})
+        return json_text.dump(
+            {**kept, "variables": dict(self.variables), "metadata": dict(self.metadata)}
+        )
 
 
 def decoded(data: bytes) -> Run:
@@ -146,7 +151,15 @@ def begin(
     """Start a run in a unit of work: its view of the store is what is there now."""
     if run_id is not None and unit.run(run_id) is not None:
         raise Conflict("there is a run of this id already")
-    run = _new(unit, run_id or new_run_id(), workflow_id, now, agent=agent, tags=tags, metadata=metadata or {})
+    run = _new(
+        unit,
+        run_id or new_run_id(),
+        workflow_id,
+        now,
+        agent=agent,
+        tags=tags,
+        metadata=metadata or {},
+    )
     unit.put_run(run.run_id, run.encoded(), started=now)
     emit(unit, run.run_id, "run.started", {"workflowId": workflow_id}, now=now)
     return run
@@ -162,7 +175,9 @@ def emit(
     node_id: str | None = None,
 ) -> Event:
     """Append an event to a run's log."""
-    made = events.build_event(type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id)
+    made = events.build_event(
+        type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id
+    )
     unit.add_run_events(run_id, made["sequence"], [events.encode(made)])
     return made
 
@@ -178,21 +193,38 @@ def finish(
 ) -> Run:
     """End a run."""
     done = replace(
-        run, status=status, secrets=(), variables=run.variables if variables is None else variables, error=error
+        run,
+        status=status,
+        secrets=(),
+        variables=run.variables if variables is None else variables,
+        error=error,
     )
-    emit(unit, run.run_id, f"run.{status}", {} if error is None else {"code": str(error.get("code", ""))}, now=now)
+    emit(
+        unit,
+        run.run_id,
+        f"run.{status}",
+        {} if error is None else {"code": str(error.get("code", ""))},
+        now=now,
+    )
     unit.put_run(run.run_id, done.encoded(), started=run.started)
     return done
 
 
 def host_run(
-    unit: Unit, act: str, now: Instant, *facts: tuple[str, dict[str, Any]], run_id: str | None = None
+    unit: Unit,
+    act: str,
+    now: Instant,
+    *facts: tuple[str, dict[str, Any]],
+    run_id: str | None = None,
 ) -> tuple[Run, list[Event]]:
     """A run of the host's own for something done in the background, whole: begun, its facts, ended."""
     workflow_id = HOST_WORKFLOW + act
     run = _new(unit, run_id or new_run_id(), workflow_id, now, status="completed")
     logged = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
-    made = [events.build_event(type_, payload, run.run_id, place, now) for place, (type_, payload) in enumerate(logged)]
+    made = [
+        events.build_event(type_, payload, run.run_id, place, now)
+        for place, (type_, payload) in enumerate(logged)
+    ]
     unit.put_run(run.run_id, run.encoded(), started=now)
     unit.add_run_events(run.run_id, 0, [events.encode(each) for each in made])
     return run, made[1:-1]
@@ -241,7 +273,9 @@ def add_secret(unit: Unit, run_id: str, digest: str) -> None:
     """Keep of a secret that a run resolved what tells it from others, and no more."""
     run = load_open(unit, run_id)
     if digest not in run.secrets:
-        unit.put_run(run_id, replace(run, secrets=(*run.secrets, digest)).encoded(), started=run.started)
+        unit.put_run(
+            run_id, replace(run, secrets=(*run.secrets, digest)).encoded(), started=run.started
+        )
 
 
 def get(context: Context, access: Access, run_id: str) -> Run:
@@ -250,11 +284,16 @@ def get(context: Context, access: Access, run_id: str) -> Run:
         return load(snapshot, run_id)
 
 
-def read_events(context: Context, access: Access, run_id: str, *, after: int = -1) -> tuple[list[Event], bool]:
+def read_events(
+    context: Context, access: Access, run_id: str, *, after: int = -1
+) -> tuple[list[Event], bool]:
     """The events of a run after a sequence, and whether there will be no more."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = load(snapshot, run_id)
-        found = [json_text.parse(event) for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)]
+        found = [
+            json_text.parse(event)
+            for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)
+        ]
     return found, run.status in TERMINAL and len(found) < EVENTS_LIMIT
 
 
@@ -329,7 +368,15 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
 
 
 # What a branch does not take over from the run that it branches from.
-_OF_ITS_OWN: Final = ("status", "started", "change_seq", "version_seq", "workspace_seq", "variables", "error")
+_OF_ITS_OWN: Final = (
+    "status",
+    "started",
+    "change_seq",
+    "version_seq",
+    "workspace_seq",
+    "variables",
+    "error",
+)
 
 
 def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:

@@ -37,7 +37,13 @@ def schedule(
     if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
     now = context.clock()
-    made = {"memoryRef": ref, "cron": cron, "timezone": timezone, "tokenBudget": token_budget, "since": now}
+    made = {
+        "memoryRef": ref,
+        "cron": cron,
+        "timezone": timezone,
+        "tokenBudget": token_budget,
+        "since": now,
+    }
     if token_budget is not None and token_budget < 1:
         raise InvalidInput("tokenBudget must be at least 1")
 
@@ -72,7 +78,10 @@ def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
 def shown(kept: dict[str, Any]) -> dict[str, Any]:
     """A schedule as others see it."""
     told = {name: value for name, value in kept.items() if name != "since" and value is not None}
-    return {**told, "nextAt": format_instant(next_after(kept["cron"], kept["since"], kept["timezone"]))}
+    return {
+        **told,
+        "nextAt": format_instant(next_after(kept["cron"], kept["since"], kept["timezone"])),
+    }
 
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
@@ -96,7 +105,10 @@ def tick(context: Context) -> int:
     done = 0
     system = context.engine.system
     for tenant in dict.fromkeys(
-        (*system.tenants_with_items((KIND, WATCHED)), *system.tenants_with_commitments(context.clock()))
+        (
+            *system.tenants_with_items((KIND, WATCHED)),
+            *system.tenants_with_commitments(context.clock()),
+        )
     ):
         try:
             _look(context, tenant)

@@ -56,7 +56,9 @@ class Resolver(Protocol):
 class EnvironmentResolver:
     """Secrets in environment variables: PREFIX and the id in capitals."""
 
-    def __init__(self, prefix: str, *, scope: Scope = "platform", environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, prefix: str, *, scope: Scope = "platform", environ: Mapping[str, str] | None = None
+    ) -> None:
         self._prefix, self._scope = prefix, scope
         self._environ = os.environ if environ is None else environ
 
@@ -121,7 +123,9 @@ ALL_CHARS_LIMIT: Final = 32 * 1_048_576
 class Vault:
     """The secrets of all runs of this process, by tenant and run, and the policy for what looks like one."""
 
-    def __init__(self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off", is_alone: bool = True) -> None:
+    def __init__(
+        self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off", is_alone: bool = True
+    ) -> None:
         # Where several processes serve, a run's next request may come to one that does not know its secrets.
         self._is_alone = is_alone
         self._resolvers = tuple(resolvers)
@@ -134,7 +138,12 @@ class Vault:
 
     def resolve(self, secret_id: str) -> Resolved:
         """The value of a secret, and whose it is. Raises NotFound."""
-        if not secret_id or len(secret_id) > 128 or not _ID_CHARS.issuperset(secret_id) or secret_id[0] in ".-":
+        if (
+            not secret_id
+            or len(secret_id) > 128
+            or not _ID_CHARS.issuperset(secret_id)
+            or secret_id[0] in ".-"
+        ):
             raise InvalidInput("a secret's id has letters, digits, dots, hyphens and underscores")
         for resolver in self._resolvers:
             found = resolver.resolve(secret_id)
@@ -150,7 +159,9 @@ class Vault:
         from memoranda.standards.openwop.redaction import Secrets
 
         if not self._is_alone:
-            raise Unsupported("secrets of runs are known to one process only; serve with one worker")
+            raise Unsupported(
+                "secrets of runs are known to one process only; serve with one worker"
+            )
         with self._lock:
             known = self._runs.setdefault(run, Secrets())
             is_known = known.register(secret_id, value)
@@ -163,13 +174,18 @@ class Vault:
     def _make_room(self, run: RunKey) -> None:
         """Forget the secrets of older runs where there are too many: they write nothing until they say them again."""
         tenant = run[0]
-        while self._sizes.of(tenant) > TENANT_CHARS_LIMIT and (oldest := self._sizes.oldest_of(tenant)) not in (
+        while self._sizes.of(tenant) > TENANT_CHARS_LIMIT and (
+            oldest := self._sizes.oldest_of(tenant)
+        ) not in (
             None,
             run,
         ):
             assert oldest is not None
             self._forget(oldest)
-        while self._sizes.total > ALL_CHARS_LIMIT and (other := self._sizes.take(lambda each: each != run)) is not None:
+        while (
+            self._sizes.total > ALL_CHARS_LIMIT
+            and (other := self._sizes.take(lambda each: each != run)) is not None
+        ):
             self._forget(other)
 
     def require(self, run: RunKey, digests: Collection[str]) -> None:
@@ -224,7 +240,10 @@ class Vault:
         if isinstance(value, str):
             return self.redacted_text(value, run, "run")
         if isinstance(value, Mapping):
-            return {self.redacted_value(name, run): self.redacted_value(item, run) for name, item in value.items()}
+            return {
+                self.redacted_value(name, run): self.redacted_value(item, run)
+                for name, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.redacted_value(item, run) for item in value]
         return value

@@ -64,7 +64,11 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """As its owner sees it."""
-        shown: dict[str, Any] = {"webhookId": self.webhook_id, "url": self.url, "events": list(self.events)}
+        shown: dict[str, Any] = {
+            "webhookId": self.webhook_id,
+            "url": self.url,
+            "events": list(self.events),
+        }
         return shown | {
             "tags": list(self.tags),
             "state": self.state,
@@ -75,8 +79,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Subscription:
         """What such a document says; how far it was told stays with whoever tells."""
-        told: dict[str, Any] = {name: said[name] for name in ("url", "state", "failures", "dropped")}
-        return cls(webhook_id=said["webhookId"], events=tuple(said["events"]), tags=tuple(said["tags"]), **told)
+        told: dict[str, Any] = {
+            name: said[name] for name in ("url", "state", "failures", "dropped")
+        }
+        return cls(
+            webhook_id=said["webhookId"],
+            events=tuple(said["events"]),
+            tags=tuple(said["tags"]),
+            **told,
+        )
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +101,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     def body(self) -> bytes:
         """What is sent: the event as it stands in the log, and whose it is."""
-        return json_text.dump({"runId": self.event["runId"], "workspaceId": self.tenant, "event": self.event})
+        return json_text.dump(
+            {"runId": self.event["runId"], "workspaceId": self.tenant, "event": self.event}
+        )
 
     def headers(self, body: bytes, now: Instant) -> dict[str, str]:
         """What is sent beside it, with the signature over the time and the body."""
@@ -126,7 +139,11 @@ def register(
         if len(unit.items(KIND)) >= SUBSCRIPTIONS_LIMIT:
             raise Conflict(f"there are {SUBSCRIPTIONS_LIMIT} webhooks already; unregister one")
         made = Subscription(
-            webhook_id=webhook_id, url=url, events=tuple(events), tags=tuple(tags), place=unit.last_run_event()
+            webhook_id=webhook_id,
+            url=url,
+            events=tuple(events),
+            tags=tuple(tags),
+            place=unit.last_run_event(),
         )
         _put(unit, made)
         _record(unit, access, context.clock(), "register", webhook_id)

@@ -28,7 +28,17 @@ from memoranda.standards.openwop.workspace import (
 )
 from memoranda.storage.engine import Snapshot, Unit
 
-__all__ = ["MAX_FILES", "MAX_FILE_BYTES", "MAX_VERSIONS", "File", "is_there", "listing", "read", "remove", "write"]
+__all__ = [
+    "MAX_FILES",
+    "MAX_FILE_BYTES",
+    "MAX_VERSIONS",
+    "File",
+    "is_there",
+    "listing",
+    "read",
+    "remove",
+    "write",
+]
 
 File = WorkspaceFile
 
@@ -39,7 +49,9 @@ _GONE: Final = "workspace versions that were"
 _VERSIONS: Final = "workspace versions of "
 
 
-def read(snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None) -> File | None:
+def read(
+    snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None
+) -> File | None:
     """A file, as it is now, as it was in a version, or as a run sees it; None if there is none."""
     head = _version(snapshot, path) or 0
     wanted = range(head, max(0, head - MAX_VERSIONS), -1) if version is None else (version,)
@@ -57,7 +69,9 @@ def listing(snapshot: Snapshot, prefix: str = "", *, run: Run | None = None) -> 
     for path, kept in snapshot.items(HEADS).items():
         if path.startswith(prefix):
             place, file = _decoded(kept)
-            seen = file if run is None or place <= run.workspace_seq else read(snapshot, path, run=run)
+            seen = (
+                file if run is None or place <= run.workspace_seq else read(snapshot, path, run=run)
+            )
             found += [_brief(seen)] if seen is not None else []
     return found
 
@@ -106,9 +120,13 @@ def write(
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
     if current is None and len(unit.items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
-            f"there are {MAX_FILES} files already", openwop_code=WORKSPACE_TOO_LARGE, details={"maxFiles": MAX_FILES}
+            f"there are {MAX_FILES} files already",
+            openwop_code=WORKSPACE_TOO_LARGE,
+            details={"maxFiles": MAX_FILES},
         )
-    file = build_file(path=path, content=content, version=version, updated=now, content_type=content_type)
+    file = build_file(
+        path=path, content=content, version=version, updated=now, content_type=content_type
+    )
     place = {"place": _changed(unit)}
     unit.put_item(HEADS, path, json_text.dump(_brief(file) | place))
     unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file | place))
@@ -118,7 +136,9 @@ def write(
     return file
 
 
-def remove(unit: Unit, path: str, *, now: Instant, run_id: str, if_match: str | None = None) -> None:
+def remove(
+    unit: Unit, path: str, *, now: Instant, run_id: str, if_match: str | None = None
+) -> None:
     """Take a file that is there away, with all its versions, and say so in the log of a run.
 
     Its removal is a version, too, so that no event is told twice and no two contents ever share one.

@@ -31,7 +31,14 @@ def export(
     from memoranda.service.leaving import export_records
 
     return export_records(
-        context, access, owner=owner, project=project, history=history, names=names, carry=carry, report=report
+        context,
+        access,
+        owner=owner,
+        project=project,
+        history=history,
+        names=names,
+        carry=carry,
+        report=report,
     )
 
 
@@ -48,7 +55,9 @@ def export_page(
     """A page of what may leave, after which version the next begins, and what of it stays behind."""
     from memoranda.service import leaving
 
-    return leaving.export_page(context, access, owner=owner, project=project, history=history, carry=carry, after=after)
+    return leaving.export_page(
+        context, access, owner=owner, project=project, history=history, carry=carry, after=after
+    )
 
 
 def import_items(
@@ -99,7 +108,15 @@ def import_part(
     from memoranda.service import exchange
 
     return exchange.import_part(
-        context, access, items, label=label, name=name, adopt=adopt, into=into, restore=restore, is_dry=is_dry
+        context,
+        access,
+        items,
+        label=label,
+        name=name,
+        adopt=adopt,
+        into=into,
+        restore=restore,
+        is_dry=is_dry,
     )
 
 
@@ -111,7 +128,11 @@ def imports(context: Context, access: Access) -> list[dict[str, Any]]:
 
 
 def undo_import(
-    context: Context, access: Access, name: str | None = None, *, progress: Callable[[int], None] | None = None
+    context: Context,
+    access: Access,
+    name: str | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
     """Take back an import, the last unless it is named."""
     from memoranda.service import imports as on_record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -38,8 +39,12 @@ def origins(context: Context, access: Access, name: str) -> Origins:
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
-        sources = () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
-        made = dict.fromkeys(derived.memory_id for derived in lineage.made_from(snapshot, version.memory_id))
+        sources = (
+            () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
+        )
+        made = dict.fromkeys(
+            derived.memory_id for derived in lineage.made_from(snapshot, version.memory_id)
+        )
         heads = (snapshot.newest(memory_id) for memory_id in made)
         result = Origins(
             sources=_show_visible(context, access, snapshot, sources, now),
@@ -47,14 +52,22 @@ def origins(context: Context, access: Access, name: str) -> Origins:
             going=len(lineage.going_with(snapshot, version.memory_id)),
         )
     targets = tuple(shown["id"] for shown in (record, *result.sources, *result.made))
-    entry = audit_entry(access, "get", now=now, targets=targets, scope=scope_of(record), result="ok")
+    entry = audit_entry(
+        access, "get", now=now, targets=targets, scope=scope_of(record), result="ok"
+    )
     context.audit_read(version.tenant, entry)
     return result
 
 
-def _sources(context: Context, snapshot: Snapshot, version: Version, record: Record) -> Iterator[Version]:
+def _sources(
+    context: Context, snapshot: Snapshot, version: Version, record: Record
+) -> Iterator[Version]:
     """Yield the memories that a version names as its sources."""
-    relations = (relation.target for relation in project(context, version).relations if relation.type == DERIVED_FROM)
+    relations = (
+        relation.target
+        for relation in project(context, version).relations
+        if relation.type == DERIVED_FROM
+    )
     evidence = (item["ref"] for item in record.get("provenance", {}).get("evidence", ()))
     seen = {version.memory_id}
     for reference in dict.fromkeys((*relations, *evidence)):
@@ -64,7 +77,9 @@ def _sources(context: Context, snapshot: Snapshot, version: Version, record: Rec
             yield source
 
 
-def _find_source(context: Context, snapshot: Snapshot, version: Version, reference: str) -> Version | None:
+def _find_source(
+    context: Context, snapshot: Snapshot, version: Version, reference: str
+) -> Version | None:
     """Return the memory that a version refers to by a record's id, an address, an entry's id, or a namespace's key."""
     from memoranda.service.oams import memories, views
     from memoranda.standards.oams import mapping as oams
@@ -90,7 +105,11 @@ def _show_visible(
     visible = (
         version
         for version in versions
-        if not version.state.is_forgotten and holds(version) and sees(context, access, snapshot, version)
+        if not version.state.is_forgotten
+        and holds(version)
+        and sees(context, access, snapshot, version)
     )
-    views = (unless_damaged(version, lambda version=version: view(context, version, now)) for version in visible)  # type: ignore[misc]
-    return [show(context, access, record) for record in islice(views, SHOWN_LIMIT) if record is not None]
+    views = (unless_damaged(version, partial(view, context, version, now)) for version in visible)
+    return [
+        show(context, access, record) for record in islice(views, SHOWN_LIMIT) if record is not None
+    ]

@@ -46,8 +46,12 @@ def stats(context: Context, access: Access) -> Stats:
             used = None
             where = reach(context, access, snapshot, Selection(at=now))
             spaces = snapshot.spaces() if where.space is None else [where.space]
-            kinds = {kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS}
-            projects = {space: snapshot.count(replace(where, space=space), now=now) for space in spaces}
+            kinds = {
+                kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS
+            }
+            projects = {
+                space: snapshot.count(replace(where, space=space), now=now) for space in spaces
+            }
     largest = sorted(projects, key=lambda space: (-projects[space], space))[:PROJECTS_LIMIT]
     return Stats(
         memories=sum(kinds.values()),
@@ -69,10 +73,16 @@ def projects(context: Context, access: Access) -> list[str]:
 
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
     """In which other projects a question that found nothing in one has answers, and how many, up to 50 in all."""
-    if request.scope_filter is None or request.scope_filter.project is None or "project" in access.limits:
+    if (
+        request.scope_filter is None
+        or request.scope_filter.project is None
+        or "project" in access.limits
+    ):
         return {}
     scope = {name: value for name, value in request.scope.items() if name != "project"}
-    anywhere = request.replace_fields(scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL)
+    anywhere = request.replace_fields(
+        scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL
+    )
     found: dict[str, int] = {}
     for each in recall(context, access, anywhere):
         project = each.record["scope"].get("project", "")

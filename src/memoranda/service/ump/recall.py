@@ -52,12 +52,16 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
         where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
         known = snapshot.audit_head()[0] > 0
-        question = Question(weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now)
+        question = Question(
+            weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
+        )
         if request.hints.rerank:
             matches = _reranked(context, request.query, matches, versions)
         rated = list(_rated(context, versions, question, matches))
         if where.redacted is not None:
-            parts = _rated_parts(_redacted(context, snapshot, asked, where, now), question, exact_in(request.query))
+            parts = _rated_parts(
+                _redacted(context, snapshot, asked, where, now), question, exact_in(request.query)
+            )
             while some := list(islice(parts, wanted)):
                 # However many there are, few are held.
                 rated = order([*rated, *some])[: 2 * wanted]
@@ -76,7 +80,10 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
 
 def recall_bare(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
     """The same without the documents of other standards that records carry, for who has no use for their bytes."""
-    return [replace(found, record=_bare(context, found.record)) for found in recall(context, access, request)]
+    return [
+        replace(found, record=_bare(context, found.record))
+        for found in recall(context, access, request)
+    ]
 
 
 def _bare(context: Context, record: Record) -> Record:
@@ -102,7 +109,9 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     )
 
 
-def framed(context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
+def framed(
+    context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500
+) -> RehydratedBlock:
     """Records that were listed, in their order, as such a block with short ids."""
     from memoranda.standards.ump.rehydrate import frame_records as in_order
 
@@ -143,7 +152,9 @@ def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
     return (
         legs
         if hints.floor
-        else [replace(leg, floor=-1.0, line=0.0) if isinstance(leg, Meaning) else leg for leg in legs]
+        else [
+            replace(leg, floor=-1.0, line=0.0) if isinstance(leg, Meaning) else leg for leg in legs
+        ]
     )
 
 
@@ -162,7 +173,10 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
             text = read[each.version_id]
             texts.setdefault(said(text), (each.version_id, text))
     more = context.meaning.rate(query, dict(texts.values()))
-    rated = (each._replace(lexical=each.lexical + more.get(each.version_id, 0.0)) for each in matches.found)
+    rated = (
+        each._replace(lexical=each.lexical + more.get(each.version_id, 0.0))
+        for each in matches.found
+    )
     return replace(matches, found=tuple(sorted(rated, key=lambda each: -each.lexical)))
 
 
@@ -194,7 +208,9 @@ class _Part(msgspec.Struct, frozen=True):
     version: Version
 
 
-def _rated_parts(parts: Iterable[_Part], question: Question, exact: Exact) -> Iterator[tuple[Ranked, Version]]:
+def _rated_parts(
+    parts: Iterable[_Part], question: Question, exact: Exact
+) -> Iterator[tuple[Ranked, Version]]:
     for part in parts:
         if exact.refuses(part.shown["body"]["text"]):
             continue
@@ -214,7 +230,9 @@ def _redacted(
     shown is compared, or a right guess could be told from a wrong one.
     """
     tests = tuple(each for each in where.tests if each not in asked.tests)
-    everything = Selection(standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests)
+    everything = Selection(
+        standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests
+    )
     left = _PARTS_BYTES
     for version, _ in walk(snapshot, everything, UPDATED, now=now):
         left -= len(version.document.native)
@@ -233,7 +251,11 @@ def _redacted(
 def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
     shown, state = mapping.project(part.shown), part.version.state
     assert asked.at is not None
-    ends = [end for end in (shown.valid_to, state.valid_to if state.superseded_by else None) if end is not None]
+    ends = [
+        end
+        for end in (shown.valid_to, state.valid_to if state.superseded_by else None)
+        if end is not None
+    ]
     scope, open_to = (
         shown.scope,
         {"", *(text for each in asked.tests if isinstance(each, IsOneOf) for text in each.texts)},

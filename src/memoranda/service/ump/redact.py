@@ -58,7 +58,9 @@ class SuspectPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
-def suspects(context: Context, access: Access, *, progress: Callable[[int], None] | None = None) -> Iterator[Suspect]:
+def suspects(
+    context: Context, access: Access, *, progress: Callable[[int], None] | None = None
+) -> Iterator[Suspect]:
     """Every version of one's own that looks as if it held a secret, superseded and forgotten ones, too."""
     return _found(context, access, _secret, progress)
 
@@ -68,7 +70,9 @@ def suspects_page(context: Context, access: Access, *, after: int = 0) -> Suspec
     return _page(context, access, _secret, after)
 
 
-def orders(context: Context, access: Access, *, progress: Callable[[int], None] | None = None) -> Iterator[Suspect]:
+def orders(
+    context: Context, access: Access, *, progress: Callable[[int], None] | None = None
+) -> Iterator[Suspect]:
     """Every memory of one's own that reads as if it gave orders to a model, unless somebody said that it may."""
     return _found(context, access, _order_in(context, access), progress)
 
@@ -95,12 +99,18 @@ def _order_in(context: Context, access: Access) -> Judge:
         if not is_current or record["id"] in cleared:
             return None
         kinds = injection.find_instructions("\n".join(texts(said(record))))
-        return Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True) if kinds else None
+        return (
+            Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True)
+            if kinds
+            else None
+        )
 
     return order
 
 
-def _found(context: Context, access: Access, judge: Judge, progress: Callable[[int], None] | None) -> Iterator[Suspect]:
+def _found(
+    context: Context, access: Access, judge: Judge, progress: Callable[[int], None] | None
+) -> Iterator[Suspect]:
     for count, version in enumerate(versions(context, access.default_tenant), 1):
         if progress is not None:
             progress(count)
@@ -124,7 +134,11 @@ def _judged(context: Context, version: Version, judge: Judge) -> Suspect | None:
     if version.state.erased:
         return None
     record = unless_damaged(version, lambda: view(context, version, context.clock()))
-    return None if record is None else judge(record, version.state.is_head and version.state.tombstoned is None)
+    return (
+        None
+        if record is None
+        else judge(record, version.state.is_head and version.state.tombstoned is None)
+    )
 
 
 def allow_orders(context: Context, access: Access, name: str) -> None:
@@ -212,7 +226,9 @@ def redact(context: Context, access: Access, name: str) -> str:
     new = name
     if found.state.is_head and found.state.tombstoned is None:
         if suspected({"provenance": record.get("provenance", {})}):
-            raise InvalidInput("id: it stands in the provenance, which is not rewritten; erase it with forget --hard")
+            raise InvalidInput(
+                "id: it stands in the provenance, which is not rewritten; erase it with forget --hard"
+            )
         rules.require_complete(shown, ("body",))
         body = hidden({"body": record["body"]})["body"]
         new = revise(context, access, ReviseRequest.parse({"id": name, "patch": {"body": body}})).id

@@ -57,7 +57,9 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
         return self.new.projection
 
 
-def with_defaults(_: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None) -> object:
+def with_defaults(
+    _: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None
+) -> object:
     """Fill in what a caller need not say, because its credential does: the owner and where it comes from."""
     if not isinstance(draft, dict):
         return draft
@@ -73,11 +75,17 @@ def with_defaults(_: Context, access: Access, draft: object, *, method: str, act
         kind = actor_kind or access.actor_kind
         known = {"actor": access.actor, "actor_kind": kind, "method": method}
         # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
-        filled["provenance"] = {**known, **({"source": {"provider": "file"}} if kind == "import" else {}), **said}
+        filled["provenance"] = {
+            **known,
+            **({"source": {"provider": "file"}} if kind == "import" else {}),
+            **said,
+        }
     return filled
 
 
-def accept(context: Context, access: Access, draft: object, now: Instant, *, is_from_file: bool = False) -> Accepted:
+def accept(
+    context: Context, access: Access, draft: object, now: Instant, *, is_from_file: bool = False
+) -> Accepted:
     """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
     version = context.ump_version
     checked = records.check(draft, version=version)
@@ -91,14 +99,22 @@ def accept(context: Context, access: Access, draft: object, now: Instant, *, is_
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
-        authorship.refuse_forged(access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"])
+        authorship.refuse_forged(
+            access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"]
+        )
         refuse_secrets(context, said(record))
     else:
-        checked = authorship.attributed(access, screened(context, checked), is_from_file=is_from_file)
-        record = signature.seal(records.fill_defaults(checked, now=now, version=version), context.operator)
+        checked = authorship.attributed(
+            access, screened(context, checked), is_from_file=is_from_file
+        )
+        record = signature.seal(
+            records.fill_defaults(checked, now=now, version=version), context.operator
+        )
     _check_consent(record)
     if presets := context.presets_of(record["scope"]["owner"]):
-        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(record["scope"].get("user")))
+        is_encrypted = context.encrypts_users and (
+            context.encrypts_all or bool(record["scope"].get("user"))
+        )
         compliance.check_write(presets, rules_of_record(record), is_encrypted=is_encrypted)
     # What a peer says does not become part of what the owner said.
     is_own = "id" in checked or "integrity" in checked or access.is_peer
@@ -135,11 +151,15 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
     tenant = accepted.projection.scope.tenant
     if accepted.is_own and access.tenant is None:
         _refuse_name_of_another(context, accepted.record["id"], tenant)
-    remembered = context.engine.write(tenant, lambda unit: _write_if_new(context, access, unit, accepted, now))
+    remembered = context.engine.write(
+        tenant, lambda unit: _write_if_new(context, access, unit, accepted, now)
+    )
     if isinstance(remembered, Version):
         # Joined and signed outside the writer's turn; few facts are told twice.
         foreseen = Merged(remembered, _joined(context, remembered, accepted, now))
-        remembered = context.engine.write(tenant, lambda unit: write(context, access, unit, accepted, now, foreseen))
+        remembered = context.engine.write(
+            tenant, lambda unit: write(context, access, unit, accepted, now, foreseen)
+        )
     if accepted.projection.withdraws:
         cascade.finish(context, tenant)
     return remembered
@@ -173,9 +193,15 @@ def write(
 
     `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
     """
-    remembered = put(context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free)
+    remembered = put(
+        context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free
+    )
     scope, targets = scope_of(accepted.record), (remembered.id,)
-    unit.record(audit_entry(access, "remember", now=now, targets=targets, scope=scope, result=remembered.result))
+    unit.record(
+        audit_entry(
+            access, "remember", now=now, targets=targets, scope=scope, result=remembered.result
+        )
+    )
     return remembered
 
 
@@ -201,7 +227,11 @@ def put(
     else:
         remembered = None if is_new else _merge(context, unit, accepted, now, foreseen)
     if remembered is None:
-        fresh = accepted if accepted.is_own or is_free else _with_free_name(context, unit, accepted, now)
+        fresh = (
+            accepted
+            if accepted.is_own or is_free
+            else _with_free_name(context, unit, accepted, now)
+        )
         version = _append(context, unit, fresh, now, prior)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
@@ -216,7 +246,9 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
         return None
     if not _is_same(context, known, record, now):
         if not _is_later_edition(known, accepted):
-            raise Conflict(f"id: {record['id']} already names another record; revise it, or leave the id out")
+            raise Conflict(
+                f"id: {record['id']} already names another record; revise it, or leave the id out"
+            )
         version = append_next(context, unit, known, accepted.new, now=now)
         unit.retire(known, now=now)
         unit.announce("merged", version, now=now)
@@ -226,7 +258,10 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
 def _is_same(context: Context, known: Version, record: Record, now: Instant) -> bool:
     """Whether a record is the version that is here; also as this store gave it away, closed since or redacted."""
     stated, document = record["integrity"]["content_hash"], known.document
-    if mapping.owns(document) and load_record(document.native)["integrity"]["content_hash"] == stated:
+    if (
+        mapping.owns(document)
+        and load_record(document.native)["integrity"]["content_hash"] == stated
+    ):
         return True
     shown = view(context, known, now)
     return stated in (
@@ -235,17 +270,25 @@ def _is_same(context: Context, known: Version, record: Record, now: Instant) -> 
     )
 
 
-def is_repeated(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> Version | None:
+def is_repeated(
+    context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
+) -> Version | None:
     """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
     known = snapshot.named(mapping.STANDARD, accepted.record["id"])
-    if known is None or known.state.is_forgotten or not _is_same(context, known, accepted.record, now):
+    if (
+        known is None
+        or known.state.is_forgotten
+        or not _is_same(context, known, accepted.record, now)
+    ):
         return None
     return known
 
 
-def foresee(context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant) -> Merged | None:
+def foresee(
+    context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
+) -> Merged | None:
     """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
     known = None if accepted.is_own else snapshot.same(accepted.projection.sameness, now)
     return None if known is None else Merged(known, _joined(context, known, accepted, now))
@@ -285,7 +328,9 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
     return replace(accepted, record=record, new=new_record(context, record, accepted.new.indexed))
 
 
-def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None) -> Version:
+def _append(
+    context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None
+) -> Version:
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
@@ -294,7 +339,11 @@ def _append(context: Context, unit: Unit, accepted: Accepted, now: Instant, foll
             version = append_next(context, unit, prior, new, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
-    return new.append(unit, now=now) if follows is None else append_next(context, unit, follows, new, now=now)
+    return (
+        new.append(unit, now=now)
+        if follows is None
+        else append_next(context, unit, follows, new, now=now)
+    )
 
 
 def names_successor(prior: Version, successor_id: str) -> bool:
@@ -312,7 +361,9 @@ class Merged(msgspec.Struct, frozen=True):
     new: NewVersion | None
 
 
-def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) -> NewVersion | None:
+def _joined(
+    context: Context, known: Version, accepted: Accepted, now: Instant
+) -> NewVersion | None:
     if not mapping.owns(known.document):
         return None
     record = load_record(known.document.native)
@@ -325,7 +376,9 @@ def _joined(context: Context, known: Version, accepted: Accepted, now: Instant) 
     # The same fact in other capitals may have other words: `parseInstant` has parts, `PARSEINSTANT` has none.
     is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
     indexed = accepted.new.indexed if is_same_text else None
-    return following(context, known, new_record(context, signature.sign(merged, context.operator), indexed))
+    return following(
+        context, known, new_record(context, signature.sign(merged, context.operator), indexed)
+    )
 
 
 def _merge(
@@ -337,7 +390,11 @@ def _merge(
         return None
     # Made before the writer's turn, unless it changed since or was written in this very unit.
     is_foreseen = foreseen is not None and foreseen.known == known
-    new = foreseen.new if foreseen is not None and is_foreseen else _joined(context, known, accepted, now)
+    new = (
+        foreseen.new
+        if foreseen is not None and is_foreseen
+        else _joined(context, known, accepted, now)
+    )
     if new is None:
         return None
     version = append_next(context, unit, known, new, now=now, cause=dump(accepted.draft))
@@ -348,11 +405,16 @@ def _merge(
 
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
     # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
-    if any(other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)):
+    if any(
+        other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)
+    ):
         raise Conflict(f"id: {name} already names a record of another owner")
 
 
 def _check_consent(record: Record) -> None:
     # What may not leave cannot be for everyone.
-    if record["scope"].get("visibility") == "public" and record.get("consent", {}).get("exportable") is False:
+    if (
+        record["scope"].get("visibility") == "public"
+        and record.get("consent", {}).get("exportable") is False
+    ):
         raise ConsentViolation("consent: a public memory cannot be exportable: false")

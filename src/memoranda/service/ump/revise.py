@@ -23,7 +23,12 @@ from memoranda.service.core.views import holds, outline, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Actor
-from memoranda.standards.ump.requests import ActRequest, FeedbackRequest, ForgetRequest, ReviseRequest
+from memoranda.standards.ump.requests import (
+    ActRequest,
+    FeedbackRequest,
+    ForgetRequest,
+    ReviseRequest,
+)
 from memoranda.standards.ump.shapes import Patch, Record
 from memoranda.storage.engine import Unit
 
@@ -66,9 +71,14 @@ def change(
     """
     now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
     if text is not None or structured is not None:
-        body = dict(rules.drop_original(view(context, find_own(context, access, name, now), now))["body"])
+        body = dict(
+            rules.drop_original(view(context, find_own(context, access, name, now), now))["body"]
+        )
         said = {"text": text, "structured": None if structured is None else dict(structured)}
-        changes["body"] = {**body, **{part: value for part, value in said.items() if value is not None}}
+        changes["body"] = {
+            **body,
+            **{part: value for part, value in said.items() if value is not None},
+        }
     return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
 
 
@@ -112,7 +122,10 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
         version = append_next(context, unit, prior, new, now=now)
         unit.close(
-            prior, successor=version, valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])), now=now
+            prior,
+            successor=version,
+            valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])),
+            now=now,
         )
         unit.announce("revised", version, now=now)
         entry = audit_entry(
@@ -138,7 +151,9 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
     if record.get("lifecycle", {}).get("status") == "tombstoned":
         raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
     if not holds(prior):
-        raise SignatureInvalid("the stored record does not match its signature; run 'memoranda verify'")
+        raise SignatureInvalid(
+            "the stored record does not match its signature; run 'memoranda verify'"
+        )
     # What another standard protects, this one may not change (OMS §23).
     check_supersession(unit, prior, {}, now=now)
 
@@ -212,7 +227,9 @@ def _named(context: Context, access: Access, request: Act) -> Act:
     return request if name == request.id else request.replace_fields(id=name)
 
 
-def _current(context: Context, access: Access, unit: Unit, name: str, now: Instant) -> tuple[Version, Record]:
+def _current(
+    context: Context, access: Access, unit: Unit, name: str, now: Instant
+) -> tuple[Version, Record]:
     """Look again inside the transaction: what was found before may have changed."""
     version = unit.named(mapping.STANDARD, name)
     if version is None:
@@ -228,7 +245,9 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
     `whole`: everything that its memory ever said.
     """
     for each in unit.history(version.memory_id):
-        is_meant = each.document.name == version.document.name and each.version_id <= version.version_id
+        is_meant = (
+            each.document.name == version.document.name and each.version_id <= version.version_id
+        )
         is_ended = each.state.expires is not None and each.state.expires <= now
         if (whole or is_meant) and each.state.tombstoned is None and not is_ended:
             tombstone_version(unit, each, valid_to=_ended(each, now), now=now)
@@ -266,5 +285,7 @@ def _ended(version: Version, now: Instant) -> Instant:
 
 def _check_times(record: Record) -> None:
     time = record["time"]
-    if time["valid_to"] is not None and parse_instant(time["valid_to"]) < parse_instant(time["valid_from"]):
+    if time["valid_to"] is not None and parse_instant(time["valid_to"]) < parse_instant(
+        time["valid_from"]
+    ):
         raise InvalidInput("patch.time: valid_to is before valid_from")

@@ -18,7 +18,9 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         others = _others(context, access, snapshot, version)
-    entry = audit_entry(access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok")
+    entry = audit_entry(
+        access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
+    )
     context.audit_read(version.tenant, entry)
     return {
         "UMP": show(context, access, record),
@@ -26,7 +28,9 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     }
 
 
-def _others(context: Context, access: Access, snapshot: Snapshot, version: Version) -> dict[str, Any]:
+def _others(
+    context: Context, access: Access, snapshot: Snapshot, version: Version
+) -> dict[str, Any]:
     # Loaded for whoever asks for all of them.
     from memoranda.service.oams import views as oams_views
     from memoranda.service.oms import views as oms_views
@@ -34,7 +38,9 @@ def _others(context: Context, access: Access, snapshot: Snapshot, version: Versi
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    place = oams_views.Place(namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space)
+    place = oams_views.Place(
+        namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
+    )
     memory = oams_views.seen(context, access, snapshot, version, place)
     return {
         "OMS": oms_views.shown(context, version).document()

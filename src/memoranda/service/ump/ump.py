@@ -21,12 +21,16 @@ from memoranda.standards.ump import capability
 
 def capabilities(context: Context) -> dict[str, Any]:
     """Return what this server speaks (UMP §3.1)."""
-    return capability.describe_server(server_name="memoranda", server_version=__version__, version=context.ump_version)
+    return capability.describe_server(
+        server_name="memoranda", server_version=__version__, version=context.ump_version
+    )
 
 
 def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
     """Return `/.well-known/ump.json` (UMP §4.3)."""
-    return capability.build_manifest(version=context.ump_version, conformance="L3", endpoint=endpoint)
+    return capability.build_manifest(
+        version=context.ump_version, conformance="L3", endpoint=endpoint
+    )
 
 
 class Ump(Verbs[Caller]):

@@ -39,7 +39,9 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
     if change.type == "tombstoned":
         _bring_back(context, access, change.version)
         return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} restored")
-    raise Conflict(f"the last change merged something into {short}, which says the same; there is nothing to undo")
+    raise Conflict(
+        f"the last change merged something into {short}, which says the same; there is nothing to undo"
+    )
 
 
 def take_back(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
@@ -51,7 +53,10 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
         chain = snapshot.history(version.memory_id, newest_first=True)
-        earlier = next((each for each in chain if each.version_id <= start and not has_ended(each.state, now)), None)
+        earlier = next(
+            (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
+            None,
+        )
     if version.memory_id > start:
         revise.forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
         return name, 0
@@ -76,7 +81,9 @@ def _bring_back(context: Context, access: Access, version: Version) -> None:
         raise Conflict("the last change erased a memory for good; nothing can bring it back")
     port = port_of(version.document.standard)
     if not port.has_file_form:
-        raise Conflict("the last change forgot an entry of openwop, which cannot be brought back; write it anew")
+        raise Conflict(
+            "the last change forgot an entry of openwop, which cannot be brought back; write it anew"
+        )
     from memoranda.service.exchange import numbered
 
     document = version.document

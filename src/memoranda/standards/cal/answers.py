@@ -34,11 +34,19 @@ _META: Final = closed_object(
     },
     duration_ms=COUNT,
     budget=closed_object(
-        "tokens_used grains_returned grains_scanned", tokens_used=COUNT, grains_returned=COUNT, grains_scanned=COUNT
+        "tokens_used grains_returned grains_scanned",
+        tokens_used=COUNT,
+        grains_returned=COUNT,
+        grains_scanned=COUNT,
     ),
 )
 _CHECKED: Final = closed_object(
-    "code line column suggestion message", code=_CODE, line=COUNT, column=COUNT, suggestion=nullable(TEXT), message=TEXT
+    "code line column suggestion message",
+    code=_CODE,
+    line=COUNT,
+    column=COUNT,
+    suggestion=nullable(TEXT),
+    message=TEXT,
 )
 # Further members of an error, next to its code and message.
 PROBLEM: Final[dict[str, Schema]] = {
@@ -71,7 +79,8 @@ ANSWERS: Final[dict[str, Schema]] = {
             format=described(NAME, "The format of the formatted text."),
             formatted=described(TEXT, "The results in the format of AS."),
             formatted_context=described(
-                closed_object("format text", format=NAME, text=TEXT), "The text that ASSEMBLE returns."
+                closed_object("format text", format=NAME, text=TEXT),
+                "The text that ASSEMBLE returns.",
             ),
             warnings=described(
                 array_of(closed_object("code message", code=NAME, message=TEXT)),
@@ -85,17 +94,31 @@ ANSWERS: Final[dict[str, Schema]] = {
         valid=described(FLAG, "True if the query can be run."),
         error={"anyOf": [_CHECKED, {"type": "null"}]},
     ),
-    "CalTokenAnswer": closed_object("token", token={**TEXT, "minLength": 1, "maxLength": MAX_TOKEN_CHARS}),
+    "CalTokenAnswer": closed_object(
+        "token", token={**TEXT, "minLength": 1, "maxLength": MAX_TOKEN_CHARS}
+    ),
     "CalPrepareAnswer": closed_object(
         "token plan tier side_effects",
         token={**NAME, "maxLength": MAX_TOKEN_CHARS},
         plan=described(OBJECT, "The steps, and the bounds of their cost."),
-        tier={"enum": [0, 1], "description": "0 reads, 1 appends: show side_effects to the user first."},
-        side_effects=described(array_of(OBJECT), "The grains that would be written; nothing is ever deleted."),
+        tier={
+            "enum": [0, 1],
+            "description": "0 reads, 1 appends: show side_effects to the user first.",
+        },
+        side_effects=described(
+            array_of(OBJECT), "The grains that would be written; nothing is ever deleted."
+        ),
     ),
-    "CalCapabilities": open_object("cal_conformance cal_version features limits", features=array_of(NAME)),
-    "CalCancelAnswer": closed_object("assembly_id result", assembly_id=NAME, result={"const": "cancelled"}),
+    "CalCapabilities": open_object(
+        "cal_conformance cal_version features limits", features=array_of(NAME)
+    ),
+    "CalCancelAnswer": closed_object(
+        "assembly_id result", assembly_id=NAME, result={"const": "cancelled"}
+    ),
     "CalError": closed_object(
-        "error", error=closed_object("code message position suggestion", code=_CODE, message=TEXT, **PROBLEM)
+        "error",
+        error=closed_object(
+            "code message position suggestion", code=_CODE, message=TEXT, **PROBLEM
+        ),
     ),
 }

@@ -62,7 +62,9 @@ def build_index_query(condition: Condition, grain_type: str | None, now: int) ->
     if field.kind is FieldKind.INSTANT:
         return IndexQuery(tuple(_range_tests(name, _instant_span(operator, value, now))))
     if field.kind in (FieldKind.FRACTION, FieldKind.NUMBER):
-        return IndexQuery((Compares(name=name, operator=cast(Any, operator), number=float(cast(Any, value))),))
+        return IndexQuery(
+            (Compares(name=name, operator=cast(Any, operator), number=float(cast(Any, value))),)
+        )
     if operator in ("INCLUDE", "EXCLUDE"):
         index_name = "tag" if name == "tags" else name
         return IndexQuery(_membership_tests(index_name, operator, value))
@@ -76,7 +78,9 @@ def _equality_test(field: Field, operator: str, value: Value) -> Test:
     default = DEFAULTS.get(field.name)
     index_name = INDEX_NAMES.get(field.name, field.name)
     if operator == "!=":
-        return IsNoneOf(name=index_name, texts=texts, or_missing=default is not None and default not in texts)
+        return IsNoneOf(
+            name=index_name, texts=texts, or_missing=default is not None and default not in texts
+        )
     return IsOneOf(name=index_name, texts=texts, or_missing=default in texts)
 
 
@@ -87,7 +91,9 @@ def _membership_tests(name: str, operator: str, value: Value) -> tuple[Test, ...
         # A missing list has no members, so it passes.
         texts = tuple(text for item in values for text in non_empty_texts(_plain_value(item)))
         return (IsNoneOf(name=name, texts=texts, or_missing=True),)
-    return tuple(IsOneOf(name=name, texts=tuple(non_empty_texts(_plain_value(item)))) for item in values)
+    return tuple(
+        IsOneOf(name=name, texts=tuple(non_empty_texts(_plain_value(item)))) for item in values
+    )
 
 
 def _plain_value(value: Value) -> Any:
@@ -148,7 +154,9 @@ def _domain_query(name: str, operator: str, value: Value) -> IndexQuery:
     if operator == "BETWEEN" and all(map(is_number, values)):
         return IndexQuery(tuple(_range_tests(name, (float(values[0]), float(values[1])))))
     if operator in (">=", "<=", ">", "<") and is_number(values[0]):
-        return IndexQuery((Compares(name=name, operator=cast(Any, operator), number=float(values[0])),))
+        return IndexQuery(
+            (Compares(name=name, operator=cast(Any, operator), number=float(values[0])),)
+        )
     return IndexQuery((present,), needs_check=True)
 
 
@@ -176,14 +184,22 @@ def matches(condition: Condition, item: Item) -> bool:
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     expected_values = [_plain_value(expected) for expected in values]
     if condition.operator == "INCLUDE":
-        return isinstance(actual, list) and all(_contains(actual, expected) for expected in expected_values)
+        return isinstance(actual, list) and all(
+            _contains(actual, expected) for expected in expected_values
+        )
     if condition.operator == "EXCLUDE":
-        return isinstance(actual, list) and not any(_contains(actual, expected) for expected in expected_values)
+        return isinstance(actual, list) and not any(
+            _contains(actual, expected) for expected in expected_values
+        )
     if condition.operator == "IN":
         return any(_compare("=", actual, expected) for expected in expected_values)
     if condition.operator == "BETWEEN":
-        return _compare(">=", actual, expected_values[0]) and _compare("<=", actual, expected_values[1])
-    return not isinstance(condition.value, tuple) and _compare(condition.operator, actual, expected_values[0])
+        return _compare(">=", actual, expected_values[0]) and _compare(
+            "<=", actual, expected_values[1]
+        )
+    return not isinstance(condition.value, tuple) and _compare(
+        condition.operator, actual, expected_values[0]
+    )
 
 
 def _contains(members: list[Any], expected: Any) -> bool:
@@ -196,7 +212,9 @@ def _compare(operator: str, actual: Any, expected: Any) -> bool:
     are_texts = isinstance(actual, str) and isinstance(expected, str)
     if not are_texts and not (is_number(actual) and is_number(expected)):
         are_booleans = isinstance(actual, bool) and isinstance(expected, bool)
-        return are_booleans and operator in ("=", "!=") and (actual == expected) == (operator == "=")
+        return (
+            are_booleans and operator in ("=", "!=") and (actual == expected) == (operator == "=")
+        )
     return bool(_COMPARISONS[operator](actual, expected))
 
 

@@ -95,7 +95,9 @@ def _field_row(field: Field, grain_type: str | None) -> dict[str, Any]:
 
 def _template_row(template: DefineTemplate) -> dict[str, Any]:
     """Return one template as a row of DESCRIBE templates."""
-    names = [name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None]
+    names = [
+        name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None
+    ]
     return {
         "name": template.name,
         "extends": template.extends or DEFAULT_PARENT,
@@ -141,7 +143,11 @@ def capabilities(
     return {
         "cal_conformance": "core",
         "cal_version": CAL_VERSION,
-        "features": [*EXTENDED_FEATURES, *FULL_FEATURES, *(name for name, is_on in optional_features.items() if is_on)],
+        "features": [
+            *EXTENDED_FEATURES,
+            *FULL_FEATURES,
+            *(name for name, is_on in optional_features.items() if is_on),
+        ],
         "cross_lingual_search": False,
         "embedding_model": embedding_model,
         "supported_languages": list(languages),

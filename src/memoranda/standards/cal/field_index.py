@@ -23,7 +23,12 @@ from memoranda.standards.oms.registry import BY_BYTE
 # Fields that are searched as text, so they are not in the index.
 SEMANTIC: Final = frozenset(("content", "plan", "steps", "premises"))
 # Field → its name in the index, where they differ.
-INDEX_NAMES: Final = {"user_id": "user", "session_id": "session", "verification_status": "verification", "type": "form"}
+INDEX_NAMES: Final = {
+    "user_id": "user",
+    "session_id": "session",
+    "verification_status": "verification",
+    "type": "form",
+}
 _COMMON_TEXT_FIELDS: Final = ("source_type", "recall_priority", "epistemic_status")
 _TEXT_KINDS: Final = frozenset(
     (FieldKind.STRING, FieldKind.ADDRESS, FieldKind.WORD, FieldKind.BOOLEAN, FieldKind.ARRAY)
@@ -38,10 +43,14 @@ def field_index_of(grain: Grain) -> FieldIndex:
     subject, relation, object_ = triple_of(grain)
     if kind is None:
         # Grains of an application's own type are indexed only by subject, relation and object.
-        return FieldIndex(address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_)
+        return FieldIndex(
+            address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_
+        )
     texts = [("tag", tag) for tag in non_empty_texts(fields.get("structural_tags"))]
     texts += [("link", link["relation_type"]) for link in _typed_links(fields)]
-    texts += [(name, text) for name in _COMMON_TEXT_FIELDS for text in non_empty_texts(fields.get(name))]
+    texts += [
+        (name, text) for name in _COMMON_TEXT_FIELDS for text in non_empty_texts(fields.get(name))
+    ]
     numbers: list[tuple[str, float]] = []
     for field in _own_fields(kind.name):
         value = field_of(kind.name, fields, field.name)
@@ -68,7 +77,9 @@ def field_index_of(grain: Grain) -> FieldIndex:
 def _own_fields(grain_type: str) -> tuple[Field, ...]:
     """Return the fields of a type that are indexed by their own name."""
     elsewhere = {*table.COMMON_FIELDS, *INDEX_NAMES, *SEMANTIC}
-    return tuple(field for name, field in table.fields_of(grain_type).items() if name not in elsewhere)
+    return tuple(
+        field for name, field in table.fields_of(grain_type).items() if name not in elsewhere
+    )
 
 
 def _typed_links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -50,15 +50,27 @@ class Field(msgspec.Struct, frozen=True):
 
 SINGULARS: Final = tuple(grain_type.name for grain_type in registry.TYPES)
 PLURALS: Final = MappingProxyType(
-    {{"consensus": "consensuses"}.get(name, f"{name}s"): name for name in SINGULARS}  # plural → singular
+    {
+        {"consensus": "consensuses"}.get(name, f"{name}s"): name for name in SINGULARS
+    }  # plural → singular
 )
 PLURAL_OF: Final = MappingProxyType({singular: plural for plural, singular in PLURALS.items()})
 
 # OMS and CAL have different names for the states of a goal; both are accepted.
-GOAL_STATES: Final = ("active", "completed", "abandoned", "blocked", "satisfied", "failed", "suspended")
+GOAL_STATES: Final = (
+    "active",
+    "completed",
+    "abandoned",
+    "blocked",
+    "satisfied",
+    "failed",
+    "suspended",
+)
 
 
-def _common_field(name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = "") -> Field:
+def _common_field(
+    name: str, kind: FieldKind, operators: str, uses: str, words: str = "", code: str = ""
+) -> Field:
     """Build a row; in `uses`, S stands for sortable, P for projectable and G for groupable."""
     return Field(
         name=name,
@@ -95,7 +107,12 @@ COMMON_FIELDS: Final = MappingProxyType(
             _common_field("source_type", FieldKind.STRING, "=", "SPG"),
             _common_field("recall_priority", FieldKind.WORD, "=", "", "hot warm cold", "CAL-E065"),
             _common_field(
-                "epistemic_status", FieldKind.WORD, "=", "", "certain probable uncertain estimated derived", "CAL-E066"
+                "epistemic_status",
+                FieldKind.WORD,
+                "=",
+                "",
+                "certain probable uncertain estimated derived",
+                "CAL-E066",
             ),
         )
     }
@@ -103,7 +120,11 @@ COMMON_FIELDS: Final = MappingProxyType(
 
 
 def _type_field(
-    name: str, operators: str = "=", kind: FieldKind = FieldKind.STRING, words: str = "", code: str = ""
+    name: str,
+    operators: str = "=",
+    kind: FieldKind = FieldKind.STRING,
+    words: str = "",
+    code: str = "",
 ) -> Field:
     """Build a row of a field that only some types have."""
     # Scalars can be sorted and projected, strings also grouped; arrays can only be projected.
@@ -129,10 +150,16 @@ _TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
         _type_field("content"),
     ),
     "state": (_type_field("context", "= !="), _type_field("plan")),
-    "workflow": (_type_field("trigger", "= !="), _type_field("steps"), _type_field("goal_state", "= !=")),
+    "workflow": (
+        _type_field("trigger", "= !="),
+        _type_field("steps"),
+        _type_field("goal_state", "= !="),
+    ),
     "action": (
         _type_field("tool_name", "= != IN"),
-        _type_field("action_phase", "=", FieldKind.WORD, "definition call result complete", "CAL-E062"),
+        _type_field(
+            "action_phase", "=", FieldKind.WORD, "definition call result complete", "CAL-E062"
+        ),
         _type_field("is_error", "=", FieldKind.BOOLEAN),
         _type_field("tool_call_id"),
         _type_field("session_id"),
@@ -144,7 +171,11 @@ _TYPE_FIELDS: Final[Mapping[str, tuple[Field, ...]]] = {
         _type_field("deadline", "= BETWEEN", FieldKind.INSTANT),
         _type_field("depends_on", "= IN", FieldKind.ADDRESS),
     ),
-    "reasoning": (_type_field("reasoning_type"), _type_field("premises"), _type_field("conclusion", "= !=")),
+    "reasoning": (
+        _type_field("reasoning_type"),
+        _type_field("premises"),
+        _type_field("conclusion", "= !="),
+    ),
     "consensus": (
         _type_field("threshold", "= >= <= > <", FieldKind.NUMBER),
         _type_field("agreement_count", "= >= <= > <", FieldKind.NUMBER),
@@ -166,12 +197,18 @@ _LENIENT_FIELDS: Final = frozenset((("action", "session_id"), ("workflow", "goal
 def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
     """Return the fields of a grain type, or the common ones for None, by name."""
     own = _TYPE_FIELDS[grain_type] if grain_type else ()
-    extra = {field.name: field for field in own if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)}
+    extra = {
+        field.name: field
+        for field in own
+        if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)
+    }
     return MappingProxyType({**COMMON_FIELDS, **extra})
 
 
 _TABLES: Final = {
-    (name, strict): _build_table(name, strict=strict) for name in (None, *SINGULARS) for strict in (False, True)
+    (name, strict): _build_table(name, strict=strict)
+    for name in (None, *SINGULARS)
+    for strict in (False, True)
 }
 
 
@@ -250,7 +287,9 @@ ADDABLE: Final = MappingProxyType(
     {
         "belief": frozenset(_TRIPLE_FIELDS),
         "observation": frozenset((*_TRIPLE_FIELDS, "observer_id", "observer_type")),
-        "goal": frozenset((*_TRIPLE_FIELDS, "goal_state", "assigned_agent", "deadline", "depends_on")),
+        "goal": frozenset(
+            (*_TRIPLE_FIELDS, "goal_state", "assigned_agent", "deadline", "depends_on")
+        ),
         # C13: the README of the specification adds one.
         "reasoning": frozenset((*_TRIPLE_FIELDS, "content")),
     }

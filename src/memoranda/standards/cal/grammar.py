@@ -212,7 +212,11 @@ def prompt_card() -> str:
 
 def _type_fields(grain_type: str) -> dict[str, fields.Field]:
     """Return the fields that this type has and not every type."""
-    return {name: field for name, field in fields.fields_of(grain_type).items() if name not in fields.COMMON_FIELDS}
+    return {
+        name: field
+        for name, field in fields.fields_of(grain_type).items()
+        if name not in fields.COMMON_FIELDS
+    }
 
 
 def _closed_values() -> dict[str, tuple[str, ...]]:

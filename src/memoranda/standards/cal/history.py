@@ -10,7 +10,9 @@ from typing import Any, Final, TypedDict
 from memoranda.encoding.bases import base64_encode
 
 # Fields that differ between any two versions and are no part of their content.
-BOOKKEEPING: Final = frozenset(("created_at", "timestamp_ms", "derived_from", "supersession_justification"))
+BOOKKEEPING: Final = frozenset(
+    ("created_at", "timestamp_ms", "derived_from", "supersession_justification")
+)
 
 # `from` is a keyword of Python, so this cannot be written as a class.
 Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})

@@ -13,7 +13,11 @@ import msgspec
 # States of a goal in CAL → their names in OMS, where they differ.
 GOAL_STATES: Final = {"completed": "satisfied", "abandoned": "failed", "blocked": "suspended"}
 # Values that OMS assumes for missing fields.
-DEFAULTS: Final = {"recall_priority": "warm", "action_phase": "complete", "verification_status": "unverified"}
+DEFAULTS: Final = {
+    "recall_priority": "warm",
+    "action_phase": "complete",
+    "verification_status": "unverified",
+}
 _ADDRESS_PREFIX: Final = "sha256:"
 
 
@@ -118,7 +122,11 @@ def event_text(fields: Mapping[str, Any]) -> str | None:
     blocks = fields.get("content_blocks")
     if not isinstance(blocks, Sequence) or isinstance(blocks, str):
         return None
-    texts = [block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
+    texts = [
+        block["text"]
+        for block in blocks
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str)
+    ]
     return " ".join(texts) or None
 
 
@@ -146,10 +154,14 @@ _FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]]
     ("event", "content"): lambda _, fields: event_text(fields),
     ("state", "context"): lambda _, fields: context_label(fields.get("context")),
     ("reasoning", "reasoning_type"): _field_reader("inference_method"),
-    ("goal", "object"): lambda _, fields: fields.get("description" if fields.get("object") in (None, "") else "object"),
+    ("goal", "object"): lambda _, fields: fields.get(
+        "description" if fields.get("object") in (None, "") else "object"
+    ),
     # A consent is read as a triple: the grantor permits, or revokes, the grantee.
     ("consent", "subject"): _field_reader("subject_did"),
-    ("consent", "relation"): lambda _, fields: "mg:revokes" if fields.get("is_withdrawal") else "mg:permits",
+    ("consent", "relation"): lambda _, fields: (
+        "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
+    ),
     ("consent", "object"): _field_reader("grantee_did"),
     ("consent", "consent_action"): _consent_action,
     ("consent", "grantor_did"): _field_reader("subject_did"),

@@ -150,7 +150,9 @@ def _join_workloads(preparations: list[_Workload], last: _Workload) -> _Workload
 
 def _combine_workloads(workloads: list[_Workload]) -> _Workload:
     """Combine workloads whose results are all returned."""
-    return _join_workloads(workloads, _NO_WORK)._replace(grains=sum(workload.grains for workload in workloads))
+    return _join_workloads(workloads, _NO_WORK)._replace(
+        grains=sum(workload.grains for workload in workloads)
+    )
 
 
 _NO_WORK: Final = _Workload((), 0, 0, 0)
@@ -159,7 +161,9 @@ _NO_WORK: Final = _Workload((), 0, 0, 0)
 # --- RECALL ----------------------------------------------------------------------------------------------
 
 
-def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = False, **extra_members: Any) -> _Workload:
+def _recall_workload(
+    recall: Recall, context: _Context, *, is_inner: bool = False, **extra_members: Any
+) -> _Workload:
     """Return the workload of one RECALL; each of its steps gets the `extra_members`."""
     desugared = desugar_recall(recall)
     preparations = [
@@ -186,7 +190,9 @@ def _recall_workload(recall: Recall, context: _Context, *, is_inner: bool = Fals
         step["superseded"] = True
     step |= extra_members
     steps = (step, *(_fallback_step(step, fallback) for fallback in _find_fallbacks(recall)))
-    return _join_workloads(preparations, _Workload(steps, 1, len(steps), _max_grains(desugared, limit)))
+    return _join_workloads(
+        preparations, _Workload(steps, 1, len(steps), _max_grains(desugared, limit))
+    )
 
 
 class _Fallback(NamedTuple):
@@ -208,8 +214,12 @@ def _find_fallbacks(recall: Recall) -> list[_Fallback]:
     ):
         fallbacks.append(_Fallback("subject", "query", "no grain has this subject"))
     # Section 6.3: "semantic or exact".
-    if any(condition.field == "conclusion" and condition.operator == "=" for condition in recall.where):
-        fallbacks.append(_Fallback("conclusion", "conclusion", "no grain has exactly this conclusion"))
+    if any(
+        condition.field == "conclusion" and condition.operator == "=" for condition in recall.where
+    ):
+        fallbacks.append(
+            _Fallback("conclusion", "conclusion", "no grain has exactly this conclusion")
+        )
     return fallbacks
 
 
@@ -224,7 +234,11 @@ def _fallback_step(step: Json, fallback: _Fallback) -> Json:
 
 def _build_filters(recall: Recall, now: int) -> list[Json]:
     """Return the filters of a RECALL: its type, its thread, then its conditions."""
-    filters = [] if recall.grain_type is None else [{"field": "type", "op": "=", "value": recall.grain_type}]
+    filters = (
+        []
+        if recall.grain_type is None
+        else [{"field": "type", "op": "=", "value": recall.grain_type}]
+    )
     if recall.thread is not None and recall.thread.message is not None:
         filters.append({"field": "thread", "op": "=", "value": _value_json(recall.thread.message)})
     return filters + [_build_filter(condition, now) for condition in recall.where]
@@ -237,7 +251,9 @@ def _build_filter(condition: Condition, now: int) -> Json:
         operand: Any = {"subquery": statement_text(value.query)}
     else:
         operand = _value_json(value)
-    return {"field": condition.field, "op": condition.operator, "value": operand} | _time_span(condition, now)
+    return {"field": condition.field, "op": condition.operator, "value": operand} | _time_span(
+        condition, now
+    )
 
 
 def _time_span(condition: Condition, now: int) -> Json:
@@ -246,15 +262,24 @@ def _time_span(condition: Condition, now: int) -> Json:
     if condition.field != "time" or isinstance(value, Subquery):
         return {}
     low, high = value if isinstance(value, tuple) else (value, None)
-    ends = {"from": _instant_of(low, now, times.first_ms), "to": _instant_of(high, now, times.last_ms)}
+    ends = {
+        "from": _instant_of(low, now, times.first_ms),
+        "to": _instant_of(high, now, times.last_ms),
+    }
     return {name: end for name, end in ends.items() if end is not None}
 
 
-def _instant_of(value: Value | None, now: int, parse_time: Callable[[str, int], int | None]) -> int | None:
+def _instant_of(
+    value: Value | None, now: int, parse_time: Callable[[str, int], int | None]
+) -> int | None:
     """Return the instant of a time expression or an epoch in milliseconds; None for other values."""
     if isinstance(value, str):
         return parse_time(value, now)
-    return times.epoch_ms(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return (
+        times.epoch_ms(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else None
+    )
 
 
 def _sort_order(recall: Recall) -> list[Json]:
@@ -330,21 +355,28 @@ def _plan_assemble(statement: Assemble, context: _Context) -> _Workload:
             # The LET runs once, before the statement, and its steps are already in the plan.
             workloads.append(_NO_WORK._replace(grains=context.lets[source.query.name]))
         else:
-            workloads.append(_recall_workload(source.query, context, source=label_of(source, index), **extra_members))
+            workloads.append(
+                _recall_workload(
+                    source.query, context, source=label_of(source, index), **extra_members
+                )
+            )
     return _combine_workloads(workloads)
 
 
 def _plan_set(statement: SetOp, context: _Context) -> _Workload:
     """Return the workload of a set operation: that of both operands."""
     left_workload, right_workload = (
-        _plan_statement(operand, context) for operand in (statement.left_operand, statement.right_operand)
+        _plan_statement(operand, context)
+        for operand in (statement.left_operand, statement.right_operand)
     )
     grains = {
         "union": left_workload.grains + right_workload.grains,
         "intersect": min(left_workload.grains, right_workload.grains),
         "except": left_workload.grains,
     }
-    return _combine_workloads([left_workload, right_workload])._replace(grains=grains[statement.operator])
+    return _combine_workloads([left_workload, right_workload])._replace(
+        grains=grains[statement.operator]
+    )
 
 
 def _plan_coalesce(statement: Coalesce, context: _Context, **extra_members: Any) -> _Workload:
@@ -368,7 +400,9 @@ def _plan_batch(statement: Batch, context: _Context) -> _Workload:
 
 def _plan_exists(statement: Exists, _: _Context, **extra_members: Any) -> _Workload:
     """Return the workload of an EXISTS."""
-    return _Workload(({"op": "exists", "hash": _value_json(statement.hash), **extra_members},), 1, 1, 0)
+    return _Workload(
+        ({"op": "exists", "hash": _value_json(statement.hash), **extra_members},), 1, 1, 0
+    )
 
 
 def _plan_history(statement: History, context: _Context, **extra_members: Any) -> _Workload:
@@ -376,15 +410,26 @@ def _plan_history(statement: History, context: _Context, **extra_members: Any) -
     if statement.hash is not None:
         get_grain = {"op": "get", "hash": _value_json(statement.hash), **extra_members}
         if statement.diff is not None:
-            return _Workload((get_grain, {**get_grain, "hash": _value_json(statement.diff)}), 2, 2, 0)
-        get_versions = {"op": "get", "chain": "versions before and after", "limit": HISTORY_VERSIONS, **extra_members}
+            return _Workload(
+                (get_grain, {**get_grain, "hash": _value_json(statement.diff)}), 2, 2, 0
+            )
+        get_versions = {
+            "op": "get",
+            "chain": "versions before and after",
+            "limit": HISTORY_VERSIONS,
+            **extra_members,
+        }
         return _Workload((get_grain, get_versions), 1, 1 + HISTORY_VERSIONS, HISTORY_VERSIONS)
     assert statement.subject is not None
     assert statement.relation is not None
     pairs = (("subject", statement.subject), ("relation", statement.relation))
     filters = [{"field": name, "op": "=", "value": _value_json(value)} for name, value in pairs]
     if statement.as_of is not None:
-        instant = _instant_of(statement.as_of if isinstance(statement.as_of, str) else None, context.now, times.last_ms)
+        instant = _instant_of(
+            statement.as_of if isinstance(statement.as_of, str) else None,
+            context.now,
+            times.last_ms,
+        )
         as_of = {"field": "as_of", "op": "=", "value": _value_json(statement.as_of)}
         filters.append(as_of if instant is None else as_of | {"to": instant})
     step = {
@@ -406,7 +451,9 @@ def _plan_add(_: Add, __: _Context) -> _Workload:
 def _plan_supersede(statement: Supersede, _: _Context) -> _Workload:
     """Return the workload of a SUPERSEDE."""
     target = _value_json(statement.hash)
-    return _Workload(({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0)
+    return _Workload(
+        ({"op": "get", "hash": target}, {"op": "supersede", "hash": target}), *_SUPERSEDE_OPS, 0
+    )
 
 
 def _plan_revert(statement: Revert, _: _Context) -> _Workload:
@@ -470,5 +517,7 @@ def _describe_budget(statement: Assemble) -> Json:
     return {
         "amount": budget.DEFAULT_TOKENS if budget_clause is None else budget_clause.amount,
         "unit": "tokens" if budget_clause is None else budget_clause.unit,
-        "weights": {label: round(float(share), 4) for label, share in zip(ranked, shares, strict=True)},
+        "weights": {
+            label: round(float(share), 4) for label, share in zip(ranked, shares, strict=True)
+        },
     }

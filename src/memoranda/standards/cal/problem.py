@@ -53,7 +53,12 @@ def error_envelope(error: QueryError) -> dict[str, Any]:
     document: dict[str, Any] = {
         "code": error.cal_code,
         "message": error.message,
-        "position": {"start": error.start, "end": error.end, "line": error.line, "col": error.column},
+        "position": {
+            "start": error.start,
+            "end": error.end,
+            "line": error.line,
+            "col": error.column,
+        },
         "suggestion": error.suggestion or _default_suggestion(error.cal_code, example),
     }
     expected = expected_of(error)
@@ -123,7 +128,9 @@ def _valid_values(code: str, expected: tuple[str, ...]) -> Sequence[str]:
     if code in _VALID_VALUES:
         return _VALID_VALUES[code]
     # A description such as "a string in quotes" is no closed list.
-    is_closed = bool(expected) and all(" " not in word and word.strip("()[]{},:;|/=<>!") for word in expected)
+    is_closed = bool(expected) and all(
+        " " not in word and word.strip("()[]{},:;|/=<>!") for word in expected
+    )
     return expected if is_closed else ()
 
 
@@ -138,7 +145,9 @@ _COMPLETE_EXAMPLES: Final = {
     "LET": f"{suggest.EXAMPLES['LET']} RECALL events WHERE subject IN ($people)",
 }
 _EXAMPLES_BY_HINT: Final[Mapping[str, str]] = {
-    f"{_EXAMPLE_PREFIX}{shape}": _COMPLETE_EXAMPLES.get(word, shape.replace("sha256:…", _EXAMPLE_HASH))
+    f"{_EXAMPLE_PREFIX}{shape}": _COMPLETE_EXAMPLES.get(
+        word, shape.replace("sha256:…", _EXAMPLE_HASH)
+    )
     for word, shape in suggest.EXAMPLES.items()
 }
 _TEMPLATE_EXAMPLE: Final = suggest.EXAMPLES["DEFINE"]
@@ -171,8 +180,12 @@ _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "CAL-E064": 'RECALL consents WHERE consent_action = "grant"',
         "CAL-E065": 'RECALL WHERE recall_priority = "hot"',
         "CAL-E066": 'RECALL WHERE epistemic_status = "certain"',
-        **dict.fromkeys(_full_codes("077 078"), f"{_ASSEMBLE_EXAMPLE} STREAM {{ progress, chunk_size = 100 }}"),
-        **dict.fromkeys(_full_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE_EXAMPLE),
+        **dict.fromkeys(
+            _full_codes("077 078"), f"{_ASSEMBLE_EXAMPLE} STREAM {{ progress, chunk_size = 100 }}"
+        ),
+        **dict.fromkeys(
+            _full_codes("085 086 087 088 090 091 092 093 094 095 096"), _TEMPLATE_EXAMPLE
+        ),
         "CAL-E100": "CAL/1 RECALL beliefs",
     }
 )

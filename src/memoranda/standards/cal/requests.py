@@ -32,16 +32,25 @@ Cursor = Annotated[
         extra={"expected": "the next_cursor of the page before"},
     ),
 ]
-Namespace = Annotated[Name, Meta(description="The namespace; by default the project of the credential, else `shared`.")]
+Namespace = Annotated[
+    Name,
+    Meta(description="The namespace; by default the project of the credential, else `shared`."),
+]
 User = Annotated[
     Name,
-    Meta(description="The user on whose behalf the query runs, for MY and $current_user_id; by default the owner."),
+    Meta(
+        description="The user on whose behalf the query runs, for MY and $current_user_id; by default the owner."
+    ),
 ]
 Owner = Annotated[
     Name,
-    Meta(description="The owner of the memory, for a credential with access to several; by default its own."),
+    Meta(
+        description="The owner of the memory, for a credential with access to several; by default its own."
+    ),
 ]
-Agent = Annotated[Name, Meta(description="The agent that sends the query; recorded in the audit log.")]
+Agent = Annotated[
+    Name, Meta(description="The agent that sends the query; recorded in the audit log.")
+]
 
 
 class TextQuery(Shape):
@@ -89,9 +98,16 @@ class TokenRequest(Shape):
     """The rights of a new capability token: namespace, operations, lifetime and uses (section 18)."""
 
     namespace: Namespace | None = None
-    user: Annotated[Name, Meta(description="The user on whose behalf queries run; by default the owner.")] | None = None
+    user: (
+        Annotated[
+            Name, Meta(description="The user on whose behalf queries run; by default the owner.")
+        ]
+        | None
+    ) = None
     tier1: Annotated[bool, Meta(description="True if the token may append.")] = False
-    operations: Annotated[tuple[Name, ...], Meta(max_length=32, description="Allowed operations; by default all.")] = ()
+    operations: Annotated[
+        tuple[Name, ...], Meta(max_length=32, description="Allowed operations; by default all.")
+    ] = ()
     grain_types: Annotated[
         tuple[Name, ...], Meta(max_length=32, description="Allowed grain types; by default all.")
     ] = ()

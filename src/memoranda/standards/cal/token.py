@@ -37,7 +37,17 @@ from memoranda.standards.cal.language.syntax import (
     Supersede,
 )
 
-READ_OPS: Final = ("Recall", "Assemble", "Count", "Exists", "Explain", "History", "Describe", "Batch", "Coalesce")
+READ_OPS: Final = (
+    "Recall",
+    "Assemble",
+    "Count",
+    "Exists",
+    "Explain",
+    "History",
+    "Describe",
+    "Batch",
+    "Coalesce",
+)
 WRITE_OPS: Final = ("Add", "Supersede", "Revert")
 # Milliseconds that a token is valid by default.
 LIFETIME_MS: Final = 300_000
@@ -92,7 +102,10 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("allowed_grain_types must be grain types")
         if not 0 < self.expires_at - self.issued_at <= LIFETIME_MAX_MS:
             raise ValueError("a token lives for at most a day")
-        if not 1 <= self.max_uses <= _MAX_COUNT or not 0 <= self.write_quota_remaining <= _MAX_COUNT:
+        if (
+            not 1 <= self.max_uses <= _MAX_COUNT
+            or not 0 <= self.write_quota_remaining <= _MAX_COUNT
+        ):
             raise ValueError("max_uses and write_quota_remaining are out of range")
 
 
@@ -129,7 +142,9 @@ def token_from_text(text: str) -> dict[str, Any]:
     if not text.startswith(PREFIX) or len(text) > MAX_TOKEN_CHARS:
         refuse(BAD_SIGNATURE)
     try:
-        document = json_text.parse(base64url_decode(text[len(PREFIX) :]), max_bytes=MAX_TOKEN_CHARS, max_depth=2)
+        document = json_text.parse(
+            base64url_decode(text[len(PREFIX) :]), max_bytes=MAX_TOKEN_CHARS, max_depth=2
+        )
     except (ValueError, MemorandaError):
         refuse(BAD_SIGNATURE)
     if not isinstance(document, dict):
@@ -158,7 +173,10 @@ def refuse(reason: str) -> NoReturn:
 
 
 _REFUSALS: Final = {
-    BAD_SIGNATURE: ("The token is not valid here.", "Request a token from this server, and send it unchanged."),
+    BAD_SIGNATURE: (
+        "The token is not valid here.",
+        "Request a token from this server, and send it unchanged.",
+    ),
     EXPIRED: ("The token has expired.", "Ask for a new one."),
     REPLAYED: ("The token was used already.", "Ask for a new one: a token runs one query, once."),
 }
@@ -182,7 +200,9 @@ def _operations(statement: Statement) -> tuple[str, ...]:
     if isinstance(statement, Batch):
         return ("Batch", *(op for entry in statement.entries for op in _operations(entry.query)))
     if isinstance(statement, Recall):
-        counts = any(isinstance(stage, Reduce) and stage.to == "count" for stage in statement.stages)
+        counts = any(
+            isinstance(stage, Reduce) and stage.to == "count" for stage in statement.stages
+        )
         return ("Count",) if counts else ("Recall",)
     return (_OPERATIONS[type(statement)],)
 
@@ -215,12 +235,16 @@ def _signature(document: Mapping[str, Any], key: bytes) -> str:
 
 def _signed_bytes(document: Mapping[str, Any]) -> bytes:
     """Return the canonical bytes that are signed. Raise ValueError if a text is not valid Unicode."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8"
+    )
 
 
 def _are_all_in(names: object, allowed: tuple[str, ...]) -> bool:
     """Return True for a tuple whose members are all allowed names."""
-    return isinstance(names, tuple) and all(isinstance(name, str) and name in allowed for name in names)
+    return isinstance(names, tuple) and all(
+        isinstance(name, str) and name in allowed for name in names
+    )
 
 
 _MEMBER_NAMES: Final = frozenset(CapabilityToken.__struct_fields__)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from memoranda.encoding.shapes import TEXT, Schema, array_of, closed_object, described, nullable, one_of, ref, schema
+from memoranda.encoding.shapes import (
+    TEXT,
+    Schema,
+    array_of,
+    closed_object,
+    described,
+    nullable,
+    one_of,
+    ref,
+    schema,
+)
 from memoranda.standards.oams.codes import MEANINGS
 from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 from memoranda.standards.oams.requests import AddressedMemory, BatchRequest, MemoryBody, MemoryShape
@@ -26,9 +36,14 @@ DREAM_RESULTS: Final = ("created", "updated", "unchanged", "kept", "refused")
 _WITH_MODEL: Final[Schema] = {
     # OAMS §2: required if `embedding` is present.
     "if": {"properties": {"embedding": {"type": "array"}}, "required": ["embedding"]},
-    "then": {"properties": {"embedding_model": {"type": "string"}}, "required": ["embedding_model"]},
+    "then": {
+        "properties": {"embedding_model": {"type": "string"}},
+        "required": ["embedding_model"],
+    },
 }
-_ERROR: Final = closed_object("code message", code={"enum": sorted(MEANINGS)}, message=TEXT, data={"type": "object"})
+_ERROR: Final = closed_object(
+    "code message", code={"enum": sorted(MEANINGS)}, message=TEXT, data={"type": "object"}
+)
 _VERSION: Final[Schema] = {"const": "2.0"}
 _ID: Final[Schema] = {"type": ["string", "number", "null"], "maxLength": MAX_ID_CHARS}
 _CALL: Final = closed_object(
@@ -56,7 +71,9 @@ def _batch_schema() -> Schema:
 _KEYS: Final = array_of(TEXT)
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 # The memory of a result, for a model.
-BRIEF_MEMORY: Final = described({"type": "object"}, "An OAMS memory: key, value, tags, metadata, parent_id, source_id.")
+BRIEF_MEMORY: Final = described(
+    {"type": "object"}, "An OAMS memory: key, value, tags, metadata, parent_id, source_id."
+)
 
 ANSWERS: Final[dict[str, Schema]] = {
     "OamsDream": closed_object(
@@ -66,15 +83,21 @@ ANSWERS: Final[dict[str, Schema]] = {
         strategy=one_of((*STRATEGIES, STATEMENTS)),
         dry_run={"type": "boolean"},
         inputs=described(_COUNT, "The number of memories read."),
-        stayed=described(_COUNT, "The number of memories skipped because their consent forbids it."),
+        stayed=described(
+            _COUNT, "The number of memories skipped because their consent forbids it."
+        ),
         written=described(_COUNT, "The number of new or changed results."),
         outputs=array_of(
             closed_object(
                 "result memory inputs",
-                result=described(one_of(DREAM_RESULTS), "`kept`: the memory with its key was edited or is on hold."),
+                result=described(
+                    one_of(DREAM_RESULTS),
+                    "`kept`: the memory with its key was edited or is on hold.",
+                ),
                 memory=ref("OamsMemory"),
                 inputs=described(
-                    array_of(closed_object("key text", key=TEXT, text=TEXT)), "The beginnings of its sources."
+                    array_of(closed_object("key text", key=TEXT, text=TEXT)),
+                    "The beginnings of its sources.",
                 ),
             )
         ),
@@ -89,8 +112,12 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OamsExport": closed_object(
         "lines report next_cursor",
         lines=described(array_of(TEXT), "Memories in file form, one JSON text each."),
-        report=described(ref("Report"), "The memories of this page that were not exported, with reasons."),
-        next_cursor=described(nullable(TEXT), "The cursor of the next page; null on the last page."),
+        report=described(
+            ref("Report"), "The memories of this page that were not exported, with reasons."
+        ),
+        next_cursor=described(
+            nullable(TEXT), "The cursor of the next page; null on the last page."
+        ),
     ),
     "OamsDreams": closed_object(
         "runs",
@@ -104,7 +131,9 @@ ANSWERS: Final[dict[str, Schema]] = {
                 created=_KEYS,
                 updated=_KEYS,
                 taken_back=_KEYS,
-                can_be_undone=described({"type": "boolean"}, "true for the last run of a strategy over a namespace."),
+                can_be_undone=described(
+                    {"type": "boolean"}, "true for the last run of a strategy over a namespace."
+                ),
             )
         ),
     ),
@@ -114,7 +143,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         taken_back=_KEYS,
         brought_again=_KEYS,
         left=described(
-            _KEYS, "Keys of memories that were edited or put on hold since, or whose sources were forgotten."
+            _KEYS,
+            "Keys of memories that were edited or put on hold since, or whose sources were forgotten.",
         ),
     ),
     "OamsMemory": schema(MemoryShape),
@@ -125,7 +155,9 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OamsPage": closed_object(
         "memories next_cursor",
         memories=array_of(ref("OamsMemory")),
-        next_cursor=described(nullable(TEXT), "The cursor of the next page; null on the last page."),
+        next_cursor=described(
+            nullable(TEXT), "The cursor of the next page; null on the last page."
+        ),
     ),
     "OamsCalls": {"anyOf": [_CALL, {**array_of(_CALL), "minItems": 1, "maxItems": MAX_BATCH}]},
     "OamsReplies": {"anyOf": [_REPLY, array_of(_REPLY)]},

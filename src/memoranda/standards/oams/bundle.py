@@ -45,7 +45,9 @@ CHUNK_BYTES: Final = 1_048_576
 # Namespaces listed in README.md.
 _README_NAMESPACES: Final = 100
 
-_SEMVER: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,9})?(?:[-+][0-9A-Za-z.+-]{1,64})?", re.ASCII)
+_SEMVER: Final = re.compile(
+    r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,9})?(?:[-+][0-9A-Za-z.+-]{1,64})?", re.ASCII
+)
 _SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})", re.ASCII)
 
 Progress = Callable[[int], None]
@@ -103,7 +105,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             extra_members={name: member for name, member in value.items() if name not in _MEMBERS},
         )
         if manifest.checksum_sha256 is None:
-            warnings.append("the manifest has no checksum; changes of the memories cannot be detected")
+            warnings.append(
+                "the manifest has no checksum; changes of the memories cannot be detected"
+            )
         if manifest.memory_count is None:
             warnings.append("the manifest has no memory_count; missing memories cannot be detected")
         return replace(manifest, warnings=tuple(warnings))
@@ -171,7 +175,9 @@ def _parse_checksum(value: object) -> str | None:
 class BundleWriter:
     """A writer that collects memories and writes them sorted. It holds one sorted run in memory at a time."""
 
-    def __init__(self, scratch: Scratch, *, inline_embeddings: bool = True, run_bytes: int = lines.RUN_BYTES) -> None:
+    def __init__(
+        self, scratch: Scratch, *, inline_embeddings: bool = True, run_bytes: int = lines.RUN_BYTES
+    ) -> None:
         self._sorter = Sorter(scratch, run_bytes=run_bytes)
         self._inline_embeddings = inline_embeddings
         self._namespaces: set[str] = set()
@@ -185,14 +191,20 @@ class BundleWriter:
         Section 5: source_id is not stripped; nothing is.
         """
         self._namespaces.add(memory["namespace"])
-        line = raw if raw is not None and b"\n" not in raw and b"\r" not in raw else json_text.dump(memory)
+        line = (
+            raw
+            if raw is not None and b"\n" not in raw and b"\r" not in raw
+            else json_text.dump(memory)
+        )
         vector = b""
         if (embedding := memories.embedding_of(memory)) is not None:
             self.vector_count += 1
             self._models.add(embedding.model)
             vector = embedding.packed
             if not self._inline_embeddings:
-                line = json_text.dump({name: member for name, member in memory.items() if name != "embedding"})
+                line = json_text.dump(
+                    {name: member for name, member in memory.items() if name != "embedding"}
+                )
         self._sorter.add(Packed(lines.sort_key_of(memory, self.count), line, vector))
         self.count += 1
 
@@ -213,7 +225,9 @@ class BundleWriter:
             lines_file.write(line)
             checksum.update(line)
             if packed.vector and vectors_file is not None:
-                vectors.write_vector(_ChecksummedFile(vectors_file, vectors_checksum), offset, packed.vector)
+                vectors.write_vector(
+                    _ChecksummedFile(vectors_file, vectors_checksum), offset, packed.vector
+                )
             offset += len(line)
             if progress is not None:
                 progress(count)
@@ -252,7 +266,9 @@ def render_readme(manifest: Manifest) -> str:
     namespaces = manifest.namespaces or ()
     namespace_lines = [f"- {code_span(namespace)}" for namespace in namespaces[:_README_NAMESPACES]]
     if len(namespaces) > _README_NAMESPACES:
-        namespace_lines.append(f"- and {len(namespaces) - _README_NAMESPACES} more, all of them in `{MANIFEST_NAME}`")
+        namespace_lines.append(
+            f"- and {len(namespaces) - _README_NAMESPACES} more, all of them in `{MANIFEST_NAME}`"
+        )
     summary = (
         f"{manifest.memory_count} memories, exported by {manifest.source_vendor} at {manifest.exported_at} as an "
         f"Open Agent Memory Standard {manifest.oams_version} bundle."
@@ -261,7 +277,11 @@ def render_readme(manifest: Manifest) -> str:
         f"`{LINES_NAME}` has one memory per line as JSON, oldest first. Its SHA-256 is `{manifest.checksum_sha256}`; "
         f"check it with `sha256sum {LINES_NAME}`. `{MANIFEST_NAME}` repeats this for programs."
     )
-    namespace_list = "Namespaces:\n\n" + "\n".join(namespace_lines) if namespace_lines else "There are no memories."
+    namespace_list = (
+        "Namespaces:\n\n" + "\n".join(namespace_lines)
+        if namespace_lines
+        else "There are no memories."
+    )
     parts = ["# Exported memories", summary, namespace_list, files]
     layout = manifest.extra_members.get(VECTORS_KEY)
     if layout:
@@ -282,7 +302,9 @@ class BundleReader:
     No memory is returned before checksum, count and the layout of embeddings.bin are verified.
     """
 
-    def __init__(self, manifest: bytes, lines_file: Readable, vectors_file: Readable | None = None) -> None:
+    def __init__(
+        self, manifest: bytes, lines_file: Readable, vectors_file: Readable | None = None
+    ) -> None:
         self.warnings: list[str] = []
         with _prefix_errors(MANIFEST_NAME):
             self.manifest = Manifest.parse(manifest)
@@ -309,9 +331,15 @@ class BundleReader:
         checksum, count = _checksum_file(self._lines, progress)
         manifest = self.manifest
         if manifest.memory_count is not None and manifest.memory_count != count:
-            raise InvalidInput(f"{LINES_NAME} has {count} memories; the manifest says {manifest.memory_count}")
-        if manifest.checksum_sha256 is not None and not hmac.compare_digest(manifest.checksum_sha256, checksum):
-            raise InvalidInput(f"{LINES_NAME} was changed after the export: its checksum differs from the manifest's")
+            raise InvalidInput(
+                f"{LINES_NAME} has {count} memories; the manifest says {manifest.memory_count}"
+            )
+        if manifest.checksum_sha256 is not None and not hmac.compare_digest(
+            manifest.checksum_sha256, checksum
+        ):
+            raise InvalidInput(
+                f"{LINES_NAME} was changed after the export: its checksum differs from the manifest's"
+            )
         self._check_vectors(progress)
         self._is_checked = True
 
@@ -330,10 +358,14 @@ class BundleReader:
             return
         checksum, _ = _checksum_file(self._vectors, progress)
         if description.get("checksum_sha256") != checksum:
-            raise InvalidInput(f"{VECTORS_NAME} was changed after the export: its checksum differs from the manifest's")
+            raise InvalidInput(
+                f"{VECTORS_NAME} was changed after the export: its checksum differs from the manifest's"
+            )
         count = sum(1 for _ in vectors.read_vectors(self._vectors))
         if count != description.get("count"):
-            raise InvalidInput(f"{VECTORS_NAME} has {count} vectors; the manifest says {description.get('count')!r}")
+            raise InvalidInput(
+                f"{VECTORS_NAME} has {count} vectors; the manifest says {description.get('count')!r}"
+            )
 
     def _join_vectors(self, all_lines: Iterator[Line]) -> Iterator[Line]:
         """Yield the lines; those without an embedding get theirs from embeddings.bin."""
@@ -344,14 +376,22 @@ class BundleReader:
             while 0 <= offset < line.offset:
                 offset, packed = next(vectors_left, (-1, b""))
             has_none = line.memory is not None and line.memory.get("embedding") is None
-            yield _with_vector(line, vectors.unpack_vector(packed)) if has_none and offset == line.offset else line
+            yield (
+                _with_vector(line, vectors.unpack_vector(packed))
+                if has_none and offset == line.offset
+                else line
+            )
 
     def _annotate(self, line: Line) -> Line:
         """Add the file's name to an error, and a warning for an unexpected namespace."""
         if line.error is not None:
             _name_file(line.error, LINES_NAME)
         namespaces = self._known_namespaces
-        if line.memory is not None and namespaces is not None and line.memory["namespace"] not in namespaces:
+        if (
+            line.memory is not None
+            and namespaces is not None
+            and line.memory["namespace"] not in namespaces
+        ):
             return replace(line, warnings=(*line.warnings, "its namespace is not in the manifest"))
         return line
 

@@ -97,7 +97,11 @@ def error_of(code: int, message: str, data: object) -> MemorandaError:
     kinds[CROSS_NAMESPACE] = errors.CrossNamespace
     kind = kinds.get(code, errors.StoreUnavailable)
     if reason in (errors.ConsentViolation.code, errors.SignatureInvalid.code):
-        kind = errors.ConsentViolation if reason == errors.ConsentViolation.code else errors.SignatureInvalid
+        kind = (
+            errors.ConsentViolation
+            if reason == errors.ConsentViolation.code
+            else errors.SignatureInvalid
+        )
     return kind(message.removeprefix(f"{MEANINGS.get(code, '')}: "))
 
 

@@ -25,12 +25,16 @@ def digest_of(result: Memory) -> str:
     """Return a digest of a result that does not depend on the run and its time. Raises InvalidInput for bad JSON."""
     metadata = metadata_of(result)
     mark = {name: member for name, member in metadata[DREAM_KEY].items() if name != "digest"}
-    content: dict[str, Any] = {name: member for name, member in result.items() if name not in _TIMES}
+    content: dict[str, Any] = {
+        name: member for name, member in result.items() if name not in _TIMES
+    }
     content["metadata"] = {
         **{name: member for name, member in metadata.items() if name != "dream_run_id"},
         DREAM_KEY: mark,
     }
-    if content.get("source_id") == synthetic_source(str(metadata["dream_strategy"]), str(metadata["dream_run_id"])):
+    if content.get("source_id") == synthetic_source(
+        str(metadata["dream_strategy"]), str(metadata["dream_run_id"])
+    ):
         del content["source_id"]
     return hashlib.sha256(json_text.canonical(content)).hexdigest()
 
@@ -39,7 +43,11 @@ def strategy_of(memory: Memory) -> str | None:
     """Return the strategy that made a memory; None if none did, or if somebody changed it since: then it is theirs."""
     metadata = metadata_of(memory)
     strategy, mark = metadata.get("dream_strategy"), metadata.get(DREAM_KEY)
-    if not isinstance(mark, dict) or not isinstance(strategy, str) or "dream_run_id" not in metadata:
+    if (
+        not isinstance(mark, dict)
+        or not isinstance(strategy, str)
+        or "dream_run_id" not in metadata
+    ):
         return None
     try:
         return strategy if mark.get("digest") == digest_of(memory) else None
@@ -50,4 +58,6 @@ def strategy_of(memory: Memory) -> str | None:
 def is_of_run(memory: Memory) -> bool:
     """Return True if a consolidation run of this or another implementation wrote a memory and nobody changed it."""
     metadata = metadata_of(memory)
-    return "dream_strategy" in metadata and (DREAM_KEY not in metadata or strategy_of(memory) is not None)
+    return "dream_strategy" in metadata and (
+        DREAM_KEY not in metadata or strategy_of(memory) is not None
+    )

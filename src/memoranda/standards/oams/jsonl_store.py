@@ -119,13 +119,17 @@ class JsonlStore:
         """Read a memory again. Raises StoreCorrupt if the file has changed."""
         self._file.seek(entry.offset)
         # The first reading removed a byte order mark and the line end, so read a few bytes more.
-        memory = lines.read_line(self._file.readline(entry.size_bytes + 8), number=entry.number).memory
+        memory = lines.read_line(
+            self._file.readline(entry.size_bytes + 8), number=entry.number
+        ).memory
         if memory is None:
             raise StoreCorrupt(f"line {entry.number} of the file has changed while it was in use")
         return memory
 
 
-def _matches(entry: _Entry, tags: tuple[str, ...], since: Instant | None, until: Instant | None) -> bool:
+def _matches(
+    entry: _Entry, tags: tuple[str, ...], since: Instant | None, until: Instant | None
+) -> bool:
     """Return True if the entry passes the filters."""
     return (
         entry.tags.issuperset(tags)

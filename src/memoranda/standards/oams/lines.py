@@ -85,7 +85,9 @@ def read_lines(file: Readable, *, complete: bool = True) -> Iterator[Line]:
         start, offset = offset, offset + len(data)
         if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
             offset += _skip_line(file)
-            yield Line(number=number, offset=start, error=_number_error(number, _line_length_error()))
+            yield Line(
+                number=number, offset=start, error=_number_error(number, _line_length_error())
+            )
         elif data.strip() not in (b"", _BOM):
             yield read_line(data, number=number, offset=start, complete=complete)
 
@@ -223,7 +225,11 @@ def _read_run(scratch: Scratch, start: int, end: int) -> Iterator[Packed]:
             size = _RECORD.size + line_bytes + vector_bytes
             if len(buffer) - position >= size:
                 line_end = position + _RECORD.size + line_bytes
-                yield Packed(order, buffer[position + _RECORD.size : line_end], buffer[line_end : position + size])
+                yield Packed(
+                    order,
+                    buffer[position + _RECORD.size : line_end],
+                    buffer[line_end : position + size],
+                )
                 position += size
                 continue
             read_bytes = max(_AHEAD_BYTES, size - (len(buffer) - position))

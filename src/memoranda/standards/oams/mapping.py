@@ -89,7 +89,10 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
     kind: Kind = next((known_kind for known_kind in KINDS if known_kind == kind_text), "semantic")
     actor = metadata.get(ACTOR_KEY)
     basis = metadata.get("processing_basis")
-    starts, ends = _read_time(metadata, VALID_FROM_KEY) or created, _read_time(metadata, VALID_TO_KEY)
+    starts, ends = (
+        _read_time(metadata, VALID_FROM_KEY) or created,
+        _read_time(metadata, VALID_TO_KEY),
+    )
     return Projection(
         kind=kind,
         # The text must not be empty in other standards.
@@ -111,7 +114,9 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         expires=_read_time(metadata, EXPIRES_KEY),
         confidence=metadata.get("confidence"),
         tags=tuple(tag for tag in tags_of(memory) if tag),
-        relations=tuple(Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)),
+        relations=tuple(
+            Relation(type=DERIVED_FROM, target=target) for target in derived_from(memory)
+        ),
         source=memory.get("source_id") or "",
         actor=actor if isinstance(actor, str) else "",
         subject=user or tenant,
@@ -188,7 +193,9 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
     if projection.valid_to is not None:
         metadata[VALID_TO_KEY] = format_instant(projection.valid_to)
     metadata[NATIVE_KEY] = native.wrap(original)
-    parents = [relation.target for relation in projection.relations if relation.type == DERIVED_FROM]
+    parents = [
+        relation.target for relation in projection.relations if relation.type == DERIVED_FROM
+    ]
     memory: Memory = {
         "key": key_of(original),
         "namespace": namespace,
@@ -201,7 +208,9 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         # Section 5: a memory SHOULD point to its source; the source of a view is its original.
         "source_id": _cut_reference(projection.source or original.name),
     }
-    return cast("Memory", {name: member for name, member in memory.items() if member not in (None, [])})
+    return cast(
+        "Memory", {name: member for name, member in memory.items() if member not in (None, [])}
+    )
 
 
 def with_projection(memory: Memory, projection: Projection) -> Memory:
@@ -209,7 +218,10 @@ def with_projection(memory: Memory, projection: Projection) -> Memory:
 
     For exports to systems that have fields for these.
     """
-    scope, times = projection.scope, {EXPIRES_KEY: projection.expires, VALID_TO_KEY: projection.valid_to}
+    scope, times = (
+        projection.scope,
+        {EXPIRES_KEY: projection.expires, VALID_TO_KEY: projection.valid_to},
+    )
     if projection.valid_from != projection.created:
         times[VALID_FROM_KEY] = projection.valid_from
     names = {USER_KEY: scope.user, AGENT_KEY: scope.agent, SESSION_KEY: scope.session}
@@ -220,7 +232,10 @@ def with_projection(memory: Memory, projection: Projection) -> Memory:
         **{name: format_instant(at) for name, at in times.items() if at is not None},
     }
     known_tags = {tag.casefold() for tag in memory.get("tags", ())}
-    tags = [*memory.get("tags", ()), *(tag for tag in projection.tags if tag.casefold() not in known_tags)]
+    tags = [
+        *memory.get("tags", ()),
+        *(tag for tag in projection.tags if tag.casefold() not in known_tags),
+    ]
     return cast("Memory", {**memory, "metadata": metadata, **({"tags": tags} if tags else {})})
 
 
@@ -239,7 +254,9 @@ def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
     view = from_projection(projection, original, namespace=memory["namespace"])
     view_metadata = metadata_of(view)
     comparable = {
-        name: value for name, value in metadata_of(memory).items() if name in view_metadata or _is_shared_metadata(name)
+        name: value
+        for name, value in metadata_of(memory).items()
+        if name in view_metadata or _is_shared_metadata(name)
     }
     return same_content({**memory, "metadata": comparable}, view, ignored_fields=_PER_MEMORY_FIELDS)
 
@@ -266,7 +283,9 @@ def require_complete(projection: Projection, shown: Memory, wanted: Memory) -> N
         raise _too_large("value", f"at most {MAX_VALUE_BYTES} bytes, and the original has {size}")
     if tags_of(wanted) == tags_of(shown):
         if len(projection.tags) > MAX_TAGS:
-            raise _too_large("tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}")
+            raise _too_large(
+                "tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}"
+            )
         if any(len(tag) > MAX_TAG_CHARS for tag in projection.tags):
             raise _too_large("tags", f"tags of at most {MAX_TAG_CHARS} characters")
 
@@ -283,7 +302,9 @@ def key_of(original: Document) -> str:
     try:
         return check_key(original.name)
     except InvalidInput:
-        return "sha256:" + hashlib.sha256(original.name.encode("utf-8", "surrogatepass")).hexdigest()
+        return (
+            "sha256:" + hashlib.sha256(original.name.encode("utf-8", "surrogatepass")).hexdigest()
+        )
 
 
 def _cut_reference(text: str) -> str:

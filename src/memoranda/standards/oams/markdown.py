@@ -53,7 +53,12 @@ _SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 _BREAKS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BOM: Final = b"\xef\xbb\xbf"
 
-_LINES: Final = {"namespace": "namespace", "created": "created_at", "updated": "updated_at", "source": "source_id"}
+_LINES: Final = {
+    "namespace": "namespace",
+    "created": "created_at",
+    "updated": "updated_at",
+    "source": "source_id",
+}
 
 
 # --- writing -----------------------------------------------------------------------------------------
@@ -142,7 +147,9 @@ def code_span(text: str) -> str:
     fence = "`"
     while fence in text:
         fence += "`"
-    is_padded = text.startswith("`") or text.endswith("`") or (text.startswith(" ") and text.endswith(" "))
+    is_padded = (
+        text.startswith("`") or text.endswith("`") or (text.startswith(" ") and text.endswith(" "))
+    )
     return f"{fence} {text} {fence}" if is_padded and text.strip(" ") else f"{fence}{text}{fence}"
 
 
@@ -195,7 +202,9 @@ def _split_sections(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str] | M
             start, size_bytes, section = number, 0, []
         size_bytes += len(data)
         if start and size_bytes <= MAX_SECTION_BYTES:
-            section.append(data.removesuffix(b"\n") if not data.endswith(ending) else data.removesuffix(ending))
+            section.append(
+                data.removesuffix(b"\n") if not data.endswith(ending) else data.removesuffix(ending)
+            )
     if start:
         yield start, _decode_section(section, size_bytes)
 

@@ -190,7 +190,9 @@ def _strip_response_members(value: Memory) -> Memory:
 
 def _as_strings(value: object) -> list[str] | None:
     """Return the value if it is a list of strings, else None."""
-    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+    return (
+        value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+    )
 
 
 def _check_key(value: object, _: list[str]) -> None:
@@ -220,7 +222,9 @@ def _check_tags(value: object, _: list[str]) -> None:
         raise InvalidInput(f"tags must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
         if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS:
-            raise InvalidInput(f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+            raise InvalidInput(
+                f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters"
+            )
 
 
 def _check_created(value: object, _: list[str]) -> None:
@@ -264,7 +268,9 @@ def _check_source(value: object, _: list[str]) -> None:
 def _check_reference(value: object, location: str) -> None:
     """Check a reference of limited length. Raises InvalidInput."""
     if not isinstance(value, str) or len(value) > MAX_REFERENCE_CHARS:
-        raise InvalidInput(f"{location} must be null or a string of at most {MAX_REFERENCE_CHARS} characters")
+        raise InvalidInput(
+            f"{location} must be null or a string of at most {MAX_REFERENCE_CHARS} characters"
+        )
 
 
 def _check_metadata(value: object, warnings: list[str]) -> None:
@@ -277,7 +283,9 @@ def _check_metadata(value: object, warnings: list[str]) -> None:
             raise InvalidInput(f"metadata.{name} must be {expected}")
         if member is None and name in value:
             warnings.append(f"metadata.{name} is null, which counts as missing")
-    unknown = next((name for name in value if name.startswith(_PREFIX) and name not in _OWN_KEYS), None)
+    unknown = next(
+        (name for name in value if name.startswith(_PREFIX) and name not in _OWN_KEYS), None
+    )
     if unknown:
         # A misspelt key would have no effect, so refuse it.
         known_names = ", ".join(sorted(_OWN_KEYS))
@@ -294,7 +302,9 @@ def _check_dream(metadata: Mapping[str, Any], warnings: list[str]) -> None:
     # Section 8: warn (not error) on unknown enum values.
     strategy = metadata.get("dream_strategy")
     if strategy is not None and not is_strategy(strategy):
-        warnings.append(f"metadata.dream_strategy {_quote(strategy)} is not in OAMS 0.1; it is stored unchanged")
+        warnings.append(
+            f"metadata.dream_strategy {_quote(strategy)} is not in OAMS 0.1; it is stored unchanged"
+        )
     inputs = metadata.get("dream_inputs")
     has_pairs = isinstance(inputs, list) and all(parse_pair(item) is not None for item in inputs)
     if inputs is not None and not has_pairs:
@@ -330,7 +340,16 @@ def _is_instant(value: object) -> bool:
 _PREFIX: Final = "memoranda:"
 _OWN_KEYS: Final = frozenset(
     (
-        *(TAGS_KEY, KIND_KEY, VISIBILITY_KEY, EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY, ACTOR_KEY, DREAM_KEY),
+        *(
+            TAGS_KEY,
+            KIND_KEY,
+            VISIBILITY_KEY,
+            EXPIRES_KEY,
+            VALID_FROM_KEY,
+            VALID_TO_KEY,
+            ACTOR_KEY,
+            DREAM_KEY,
+        ),
         *(SESSION_KEY, AGENT_KEY, NATIVE_KEY, CLAIMED_KEY),
     )
 )
@@ -372,7 +391,11 @@ _NULLABLE: Final = ("parent_id", "source_id")
 def _check_relations(memory: Memory, warnings: list[str]) -> None:
     """Warn about contradictions between fields."""
     created, updated = memory.get("created_at"), memory.get("updated_at")
-    if created is not None and updated is not None and parse_instant(updated) < parse_instant(created):
+    if (
+        created is not None
+        and updated is not None
+        and parse_instant(updated) < parse_instant(created)
+    ):
         warnings.append("updated_at is before created_at")
     metadata = memory.get("metadata")
     if metadata and metadata.get("dream_strategy") is not None and memory.get("parent_id") is None:
@@ -422,7 +445,9 @@ def is_strategy(value: object) -> bool:
     """Return True for the nine strategies and for a vendor's own (section 6)."""
     if not isinstance(value, str):
         return False
-    return value in STRATEGIES or (value.startswith(VENDOR_PREFIX) and len(value) > len(VENDOR_PREFIX))
+    return value in STRATEGIES or (
+        value.startswith(VENDOR_PREFIX) and len(value) > len(VENDOR_PREFIX)
+    )
 
 
 def parse_pair(value: object) -> tuple[str, str] | None:
@@ -487,7 +512,9 @@ def _first_times(memory: Memory, now: int) -> tuple[str, str]:
     created, updated = memory.get("created_at"), memory.get("updated_at")
     if created is None:
         # The creation cannot be later than the last update.
-        created = format_instant(now) if updated is None or parse_instant(updated) >= now else updated
+        created = (
+            format_instant(now) if updated is None or parse_instant(updated) >= now else updated
+        )
     # Section 2: updated_at is equal to created_at if never updated.
     return created, created if updated is None else updated
 
@@ -503,13 +530,19 @@ def _next_update(memory: Memory, now: int, last: Instant) -> str:
 
 def same_content(first: Memory, second: Memory, *, ignored_fields: Collection[str] = ()) -> bool:
     """Return True if two memories are equal except for times, response members and `ignored_fields`."""
-    return _same_json(_comparable_members(first, ignored_fields), _comparable_members(second, ignored_fields))
+    return _same_json(
+        _comparable_members(first, ignored_fields), _comparable_members(second, ignored_fields)
+    )
 
 
 def _comparable_members(memory: Memory, ignored_fields: Collection[str]) -> dict[str, Any]:
     """Return the members to compare."""
     excluded = {"created_at", "updated_at", *ignored_fields}
-    content = {name: member for name, member in _strip_response_members(memory).items() if name not in excluded}
+    content = {
+        name: member
+        for name, member in _strip_response_members(memory).items()
+        if name not in excluded
+    }
     if content.get("metadata") == {}:
         del content["metadata"]
     return content
@@ -521,10 +554,16 @@ def _same_json(first: Any, second: Any) -> bool:
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(_same_json(first[name], second[name]) for name in first)
+        return first.keys() == second.keys() and all(
+            _same_json(first[name], second[name]) for name in first
+        )
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(map(_same_json, first, second))
-    if isinstance(first, float) != isinstance(second, float) and _is_number(first) and _is_number(second):
+    if (
+        isinstance(first, float) != isinstance(second, float)
+        and _is_number(first)
+        and _is_number(second)
+    ):
         # Some readers turn an integer of more than 64 bits into a double; ours keeps its digits.
         try:
             return float(first) == float(second)

@@ -98,13 +98,17 @@ def owner_hash(tenant: str) -> str:
 
     Section 4: implementations SHOULD use a hash so namespaces don't leak identifiers in logs.
     """
-    digest = hashlib.sha256(b"memoranda owner\x00" + tenant.encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(
+        b"memoranda owner\x00" + tenant.encode("utf-8", "surrogatepass")
+    ).digest()
     return "o-" + base32_encode(digest)[:_HASH_CHARS]
 
 
 def is_foreign_namespace(namespace: Namespace, tenant: str) -> bool:
     """Return True if the owner is the hash of another tenant. This does not reveal if that tenant exists."""
-    return namespace.owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(namespace.owner) is not None
+    return (
+        namespace.owner != owner_hash(tenant) and _OWNER_HASH.fullmatch(namespace.owner) is not None
+    )
 
 
 def is_foreign_space(space: str, tenant: str) -> bool:
@@ -154,7 +158,9 @@ def _encode_scope(space: str) -> str:
         return DEFAULT_SCOPE
     if space == DEFAULT_SCOPE:
         return "%64efault"
-    return _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8")), space)
+    return _ESCAPED.sub(
+        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8")), space
+    )
 
 
 def _decode_scope(scope: str, own: str) -> str | None:

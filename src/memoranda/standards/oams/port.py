@@ -19,10 +19,31 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import is_of_run
-from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, embedding_of, metadata_of, tags_of
+from memoranda.standards.oams.memory import (
+    MAX_VALUE_BYTES,
+    Memory,
+    embedding_of,
+    metadata_of,
+    tags_of,
+)
 from memoranda.standards.oams.memory import check as check_memory
-from memoranda.standards.oams.namespace import Namespace, is_foreign_namespace, owner_hash, parse_namespace, space_of
-from memoranda.standards.port import Embedding, Fields, Original, Port, combined_rules, load, policy_inside, port_of
+from memoranda.standards.oams.namespace import (
+    Namespace,
+    is_foreign_namespace,
+    owner_hash,
+    parse_namespace,
+    space_of,
+)
+from memoranda.standards.port import (
+    Embedding,
+    Fields,
+    Original,
+    Port,
+    combined_rules,
+    load,
+    policy_inside,
+    port_of,
+)
 
 # Bytes of one memory: its value, each byte escaped at worst as six, and the fields beside it.
 MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
@@ -36,7 +57,9 @@ class OamsPort(Port):
     has_local_names: ClassVar[bool] = True
     names_line: ClassVar[bool] = True
 
-    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+    def project(
+        self, document: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection:
         return project_memory(load_memory(document.native), tenant, ump_version=ump_version)
 
     def check(self, document: Document) -> None:
@@ -81,7 +104,11 @@ class OamsPort(Port):
         return tuple(load(document.native).get("tags") or ())
 
     def source_names(self, native: bytes) -> list[str]:
-        return mapping.derived_from(cast("Memory", parse(native))) if b'"dream_inputs"' in native else []
+        return (
+            mapping.derived_from(cast("Memory", parse(native)))
+            if b'"dream_inputs"' in native
+            else []
+        )
 
     def rule_fields(self, document: Document, tenant: str) -> Fields:
         memory = load_memory(document.native)
@@ -92,7 +119,9 @@ class OamsPort(Port):
         return is_of_run(load_memory(document.native))
 
     def embedding(self, document: Document) -> Embedding | None:
-        return embedding_of(load(document.native)) if b'"embedding_model"' in document.native else None
+        return (
+            embedding_of(load(document.native)) if b'"embedding_model"' in document.native else None
+        )
 
 
 def _may_carry(native: bytes) -> bool:
@@ -115,7 +144,13 @@ def project_memory(memory: Memory, tenant: str, *, ump_version: str) -> Projecti
     original = original_of(memory, tenant, ump_version=ump_version)
     if original is None:
         return own
-    return replace(original.projection, created=own.created, observed=own.observed, sameness="", may_protect=True)
+    return replace(
+        original.projection,
+        created=own.created,
+        observed=own.observed,
+        sameness="",
+        may_protect=True,
+    )
 
 
 def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | None:
@@ -125,7 +160,9 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
         return None
     space, user = _locate(memory["namespace"], tenant)
     try:
-        projection = port_of(inner.standard).project_inside(inner, tenant, space, ump_version=ump_version)
+        projection = port_of(inner.standard).project_inside(
+            inner, tenant, space, ump_version=ump_version
+        )
     except MemorandaError:
         # Nobody knows a standard of that name: anybody may have put it there.
         projection = None

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.encoding import json_text
-from memoranda.encoding.shapes import Custom, Schema, Shape, check_field_names, fields_of, parse_value
+from memoranda.encoding.shapes import (
+    Custom,
+    Schema,
+    Shape,
+    check_field_names,
+    fields_of,
+    parse_value,
+)
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Moment
 from memoranda.standards.oams import memory as memories
@@ -108,7 +115,9 @@ else:
                 raise ValueError(f"must be {cls.EXPECTED}")
             for index, tag in enumerate(value):
                 if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS:
-                    raise InvalidInput(f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+                    raise InvalidInput(
+                        f"tags[{index}] must be a string of at most {MAX_TAG_CHARS} characters"
+                    )
             return tuple(lower_tags(value))
 
     Tags.register(tuple)
@@ -186,17 +195,21 @@ class RecallRequest(Shape):
         ),
     ]
     namespace: NamespaceName | None = None
-    namespace_list: Annotated[list[NamespaceName], Meta(min_length=1, max_length=MAX_NAMESPACES)] | None = field(
-        default=None, name="namespaces"
+    namespace_list: (
+        Annotated[list[NamespaceName], Meta(min_length=1, max_length=MAX_NAMESPACES)] | None
+    ) = field(default=None, name="namespaces")
+    requested_k: (
+        Annotated[Count, Meta(description=f"Maximum number of results, at most {MAX_K}.")] | None
+    ) = field(default=None, name="k")
+    tag_filter: (
+        Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None
+    ) = field(default=None, name="tags")
+    since: (
+        Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None
+    ) = None
+    until: Annotated[Moment, Meta(description="Only memories updated before this time.")] | None = (
+        None
     )
-    requested_k: Annotated[Count, Meta(description=f"Maximum number of results, at most {MAX_K}.")] | None = field(
-        default=None, name="k"
-    )
-    tag_filter: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None = field(
-        default=None, name="tags"
-    )
-    since: Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None = None
-    until: Annotated[Moment, Meta(description="Only memories updated before this time.")] | None = None
 
     def __post_init__(self) -> None:
         if self.namespace is not None and self.namespace_list is not None:
@@ -244,22 +257,31 @@ class ListRequest(Shape):
     namespace: NamespaceName
     cursor: (
         Annotated[
-            str, Meta(min_length=1, max_length=MAX_CURSOR_CHARS, description="`next_cursor` of the previous page.")
+            str,
+            Meta(
+                min_length=1,
+                max_length=MAX_CURSOR_CHARS,
+                description="`next_cursor` of the previous page.",
+            ),
         ]
         | None
     ) = None
-    requested_limit: Annotated[Count, Meta(description=f"Results per page, at most {MAX_LIMIT}.")] | None = field(
-        default=None, name="limit"
-    )
-    since: Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None = None
-    tag_filter: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None = field(
-        default=None, name="tags"
-    )
+    requested_limit: (
+        Annotated[Count, Meta(description=f"Results per page, at most {MAX_LIMIT}.")] | None
+    ) = field(default=None, name="limit")
+    since: (
+        Annotated[Moment, Meta(description="Only memories updated at this time or later.")] | None
+    ) = None
+    tag_filter: (
+        Annotated[Tags, Meta(description="Only memories with all of these tags.")] | None
+    ) = field(default=None, name="tags")
 
     @property
     def limit(self) -> int:
         """The number of results per page."""
-        return DEFAULT_LIMIT if self.requested_limit is None else min(self.requested_limit, MAX_LIMIT)
+        return (
+            DEFAULT_LIMIT if self.requested_limit is None else min(self.requested_limit, MAX_LIMIT)
+        )
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -298,7 +320,13 @@ class StoreRequest(Shape):
 
     @classmethod
     def parse_body(
-        cls, namespace: str, key: str, body: object, *, if_match: str | None = None, if_none_match: str | None = None
+        cls,
+        namespace: str,
+        key: str,
+        body: object,
+        *,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
     ) -> Self:
         """Parse a path and a body. The body may omit what is in the path, but must not contradict it."""
         if not isinstance(body, dict):
@@ -306,15 +334,22 @@ class StoreRequest(Shape):
         for name, path_value in (("namespace", namespace), ("key", key)):
             if body.get(name, path_value) != path_value:
                 raise InvalidInput(f"{name} in the body differs from the path")
-        addressed = body if "key" in body and "namespace" in body else {"key": key, "namespace": namespace, **body}
-        return cls.parse({"memory": addressed, "if_match": if_match, "if_none_match": if_none_match})
+        addressed = (
+            body
+            if "key" in body and "namespace" in body
+            else {"key": key, "namespace": namespace, **body}
+        )
+        return cls.parse(
+            {"memory": addressed, "if_match": if_match, "if_none_match": if_none_match}
+        )
 
 
 class BatchRequest(Shape):
     """BATCH_STORE: memories with different `(namespace, key)` pairs."""
 
     memories: Annotated[
-        list[Annotated[Any, Meta(extra={"shape": AddressedMemory})]], Meta(min_length=1, max_length=MAX_BATCH)
+        list[Annotated[Any, Meta(extra={"shape": AddressedMemory})]],
+        Meta(min_length=1, max_length=MAX_BATCH),
     ]
 
     @classmethod
@@ -330,7 +365,9 @@ class BatchRequest(Shape):
             # Section 2: the pair is unique, and choosing one of two would be a guess.
             first = seen.setdefault((memory["namespace"], memory["key"]), index)
             if first != index:
-                raise InvalidInput(f"memories[{index}] has the namespace and key of memories[{first}]")
+                raise InvalidInput(
+                    f"memories[{index}] has the namespace and key of memories[{first}]"
+                )
             checked.append(memory)
         return cls(memories=checked)
 
@@ -358,21 +395,32 @@ class DreamRequest(Shape):
     namespace: NamespaceName | None = None
     dry_run: Annotated[bool, Meta(description="Report the results without writing them.")] = False
     only: (
-        Annotated[list[DreamKey], Meta(min_length=1, description="Write only the results with these keys.")] | None
+        Annotated[
+            list[DreamKey],
+            Meta(min_length=1, description="Write only the results with these keys."),
+        ]
+        | None
     ) = None
     refuse: (
         Annotated[
             list[DreamKey],
-            Meta(min_length=1, description="Write nothing, and never suggest the results with these keys again."),
+            Meta(
+                min_length=1,
+                description="Write nothing, and never suggest the results with these keys again.",
+            ),
         ]
         | None
     ) = None
-    limit: Annotated[Count, Meta(description=f"Maximum number of results; default: {DEFAULT_DREAMS}.")] = DEFAULT_DREAMS
-    budget: Annotated[Count, Meta(description=f"Maximum tokens of a compressed text; default: {DEFAULT_BUDGET}.")] = (
-        DEFAULT_BUDGET
-    )
+    limit: Annotated[
+        Count, Meta(description=f"Maximum number of results; default: {DEFAULT_DREAMS}.")
+    ] = DEFAULT_DREAMS
+    budget: Annotated[
+        Count, Meta(description=f"Maximum tokens of a compressed text; default: {DEFAULT_BUDGET}.")
+    ] = DEFAULT_BUDGET
     least: Annotated[int, Meta(ge=2, description="Minimum number of occurrences of a pattern.")] = 3
-    likeness: Annotated[float, Meta(gt=0, le=1, description="Minimum similarity of two memories to link them.")] = 0.25
+    likeness: Annotated[
+        float, Meta(gt=0, le=1, description="Minimum similarity of two memories to link them.")
+    ] = 0.25
 
 
 class ExportRequest(Shape):
@@ -380,7 +428,11 @@ class ExportRequest(Shape):
 
     namespace: NamespaceName
     cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")] | None
+        Annotated[
+            str,
+            Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page."),
+        ]
+        | None
     ) = None
 
 
@@ -395,7 +447,9 @@ class DreamsRequest(Shape):
 class UndoRequest(Shape):
     """A request to undo a consolidation run."""
 
-    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_CHARS, description="The id of the run.")]
+    run_id: Annotated[
+        str, Meta(min_length=1, max_length=MAX_RUN_CHARS, description="The id of the run.")
+    ]
 
 
 def _parse_limit(text: str) -> int:

@@ -72,7 +72,11 @@ def parse_envelope(value: object) -> Envelope:
         return Envelope(calls=(_parse_call(value),))
     if not 0 < len(value) <= MAX_BATCH:
         # JSON-RPC 2.0, section 6: an empty batch is answered by one error, not by an array.
-        return Envelope(calls=(_problem_call(codes.INVALID_REQUEST, f"a batch must have 1 to {MAX_BATCH} calls"),))
+        return Envelope(
+            calls=(
+                _problem_call(codes.INVALID_REQUEST, f"a batch must have 1 to {MAX_BATCH} calls"),
+            )
+        )
     return Envelope(calls=tuple(map(_parse_call, value)), is_batch=True)
 
 
@@ -89,10 +93,17 @@ def _parse_call(value: object) -> Call:
     if problem is not None:
         # Section 5: the id is repeated if it could be detected; an invalid call is not a notification either.
         return Call(
-            id=call_id, problem=problem, is_notification=is_notification and problem.code == codes.INVALID_PARAMS
+            id=call_id,
+            problem=problem,
+            is_notification=is_notification and problem.code == codes.INVALID_PARAMS,
         )
     # An empty array is the same as no parameters.
-    return Call(method=value["method"], params=value.get("params") or {}, id=call_id, is_notification=is_notification)
+    return Call(
+        method=value["method"],
+        params=value.get("params") or {},
+        id=call_id,
+        is_notification=is_notification,
+    )
 
 
 def _find_problem(value: dict[str, Any]) -> Problem | None:
@@ -105,13 +116,17 @@ def _find_problem(value: dict[str, Any]) -> Problem | None:
         return Problem(code=codes.INVALID_REQUEST, message=message)
     unknown = [name for name in value if name not in _FIELDS]
     if unknown:
-        return Problem(code=codes.INVALID_REQUEST, message=f"a call has no member {unknown[0][:40]!a}")
+        return Problem(
+            code=codes.INVALID_REQUEST, message=f"a call has no member {unknown[0][:40]!a}"
+        )
     params = value.get("params")
     if "params" in value and not isinstance(params, dict | list):
         return Problem(code=codes.INVALID_REQUEST, message="params must be an object")
     if isinstance(params, list) and params:
         # OAMS writes all parameters by name.
-        return Problem(code=codes.INVALID_PARAMS, message="params must be an object, with parameters by name")
+        return Problem(
+            code=codes.INVALID_PARAMS, message="params must be an object, with parameters by name"
+        )
     return None
 
 

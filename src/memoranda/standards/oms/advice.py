@@ -27,7 +27,11 @@ def _check_common(fields: Fields) -> Iterator[str]:
         # Section 5.6: writers MUST NOT embed these; a reader can only ignore them.
         yield f"{name} belongs to the store's index and is ignored inside a grain"
     relation = fields.get("relation")
-    if isinstance(relation, str) and relation.startswith("mg:") and relation not in registry.MG_RELATIONS:
+    if (
+        isinstance(relation, str)
+        and relation.startswith("mg:")
+        and relation not in registry.MG_RELATIONS
+    ):
         yield "relation uses the reserved prefix mg: for a name that is not in the vocabulary"
     tags = fields.get("structural_tags")
     if isinstance(tags, list) and "mg:protected" in tags and "invalidation_policy" not in fields:
@@ -102,7 +106,11 @@ def _check_observation(fields: Fields) -> Iterator[str]:
     if observer in registry.MODEL_OBSERVERS and "observer_model" not in fields:
         # Section 17.2: SHOULD warn, MUST NOT reject.
         yield f"observer_model is recommended when the observer is a {observer}"
-    if observer in registry.COGNITIVE_OBSERVERS and mode == "reflective" and "observation_scope" not in fields:
+    if (
+        observer in registry.COGNITIVE_OBSERVERS
+        and mode == "reflective"
+        and "observation_scope" not in fields
+    ):
         # Section 26: a conformance warning at level 2.
         yield "observation_scope should be given on a reflective observation"
     if mode == "reflective" and "derived_from" not in fields:
@@ -113,7 +121,9 @@ def _check_observation(fields: Fields) -> Iterator[str]:
     source = _expected_source(observer)
     if source is not None and fields.get("source_type", source) != source:
         yield f"source_type should be {source} when the observer is {observer}"
-    is_registered = observer in registry.PHYSICAL_OBSERVERS or observer in registry.COGNITIVE_OBSERVERS
+    is_registered = (
+        observer in registry.PHYSICAL_OBSERVERS or observer in registry.COGNITIVE_OBSERVERS
+    )
     if observer and not is_registered and ":" not in observer:
         yield "a custom observer_type should have a prefix, as in acme:thermal"
 

@@ -22,7 +22,11 @@ from memoranda.encoding.shapes import (
 from memoranda.standards.oms.manifest import STATUSES
 from memoranda.standards.oms.requests import Grain
 
-ADDRESS: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of the grain."}
+ADDRESS: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[0-9a-f]{64}$",
+    "description": "SHA-256 of the grain.",
+}
 _WARNINGS: Final = described(array_of(TEXT), "Recommendations for the author.")
 _NEEDS_REVIEW: Final = described(FLAG, "true: a person should review it.")
 _GRAIN_PROPERTIES: Final[dict[str, Schema]] = {
@@ -38,8 +42,12 @@ _GRAIN_PROPERTIES: Final[dict[str, Schema]] = {
     ),
     "held": described(FLAG, "true: it is on legal hold and cannot be changed."),
     "needs_review": _NEEDS_REVIEW,
-    "native": described(FLAG, "false: it was written through another standard; this is a view of it."),
-    "written_by": described(NAME, "The writer, if the grain names another author and is not signed."),
+    "native": described(
+        FLAG, "false: it was written through another standard; this is a view of it."
+    ),
+    "written_by": described(
+        NAME, "The writer, if the grain names another author and is not signed."
+    ),
 }
 _RESULT: Final = closed_object(
     "content_address score matched_fields grain index held needs_review native",
@@ -60,32 +68,48 @@ ANSWERS: Final[dict[str, Schema]] = {
     "PutAnswer": closed_object(
         "address result warnings",
         address=ADDRESS,
-        result=described(one_of(("created", "exists")), "created, or exists: the store already had this grain."),
+        result=described(
+            one_of(("created", "exists")), "created, or exists: the store already had this grain."
+        ),
         warnings=_WARNINGS,
     ),
-    "GrainAnswer": closed_object("address grain index held needs_review native", address=ADDRESS, **_GRAIN_PROPERTIES),
+    "GrainAnswer": closed_object(
+        "address grain index held needs_review native", address=ADDRESS, **_GRAIN_PROPERTIES
+    ),
     "GrainExportAnswer": closed_object(
         "grains report next_cursor",
         grains=array_of(
             closed_object(
                 "grain index",
-                grain={**TEXT, "description": "The encoded grain, in its envelope if signed, in base64."},
+                grain={
+                    **TEXT,
+                    "description": "The encoded grain, in its envelope if signed, in base64.",
+                },
                 index={**OBJECT, "description": "The store's index fields of it (OMS §5.6)."},
             )
         ),
         report=ref("Report"),
-        next_cursor=described(nullable(NAME), "The cursor of the next page; null on the last page."),
+        next_cursor=described(
+            nullable(NAME), "The cursor of the next page; null on the last page."
+        ),
     ),
     "FindAnswer": closed_object(
         "results total next_cursor",
-        results=described(array_of(_RESULT), "Best first for a search by text, else in the order written."),
-        total=described(nullable({"type": "integer"}), "The number of all results; null if not counted."),
+        results=described(
+            array_of(_RESULT), "Best first for a search by text, else in the order written."
+        ),
+        total=described(
+            nullable({"type": "integer"}), "The number of all results; null if not counted."
+        ),
         next_cursor=described(nullable(TEXT), "The cursor of the next page."),
     ),
     "SupersedeAnswer": closed_object(
         "address result needs_review warnings",
         address=ADDRESS,
-        result={"const": "superseded", "description": "The old grain stays readable under its address."},
+        result={
+            "const": "superseded",
+            "description": "The old grain stays readable under its address.",
+        },
         needs_review=_NEEDS_REVIEW,
         warnings=_WARNINGS,
     ),
@@ -94,6 +118,10 @@ ANSWERS: Final[dict[str, Schema]] = {
     ),
     "HoldAnswer": closed_object("address held", address=ADDRESS, held=FLAG),
     "EraseAnswer": closed_object("result", result={"const": "erased"}),
-    "EraseUserAnswer": closed_object("erased held key_destroyed", erased=COUNT, held=COUNT, key_destroyed=FLAG),
-    "ConsentAnswer": closed_object("address", address={**nullable(ADDRESS), "description": "null: no such consent."}),
+    "EraseUserAnswer": closed_object(
+        "erased held key_destroyed", erased=COUNT, held=COUNT, key_destroyed=FLAG
+    ),
+    "ConsentAnswer": closed_object(
+        "address", address={**nullable(ADDRESS), "description": "null: no such consent."}
+    ),
 }

@@ -119,12 +119,18 @@ class _MsgpackReader(ValueReader):
         if lead in _BINARY:
             return self.take(self._read_unsigned(_BINARY[lead], _SMALLER_BINARY, "binary length"))
         if lead in _ARRAY:
-            return self.read_array(self._read_unsigned(_ARRAY[lead], _SMALLER_CONTAINER, "array length"), depth)
+            return self.read_array(
+                self._read_unsigned(_ARRAY[lead], _SMALLER_CONTAINER, "array length"), depth
+            )
         if lead in _MAP:
-            return self.read_map(self._read_unsigned(_MAP[lead], _SMALLER_CONTAINER, "map length"), depth)
+            return self.read_map(
+                self._read_unsigned(_MAP[lead], _SMALLER_CONTAINER, "map length"), depth
+            )
         # Section 4.3: single precision MUST NOT be used.
         return self.refuse(
-            "a float of 32 bits" if lead == _FLOAT32 else f"type 0x{lead:02x}, which a grain cannot contain"
+            "a float of 32 bits"
+            if lead == _FLOAT32
+            else f"type 0x{lead:02x}, which a grain cannot contain"
         )
 
     def _read_unsigned(self, size: int, smaller: dict[int, int], kind: str) -> int:

@@ -102,7 +102,9 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
     def parse(cls, data: bytes) -> FileHeader:
         """Parse a header. Raises GrainError for a malformed one, Unsupported for features that we cannot read."""
         if len(data) != HEADER_BYTES or not data.startswith(MAGIC):
-            raise GrainError("not an .mg file: it does not begin with MG and version 1", oms_code="ERR_CORRUPT")
+            raise GrainError(
+                "not an .mg file: it does not begin with MG and version 1", oms_code="ERR_CORRUPT"
+            )
         _, flags, count, _, codec = _HEADER.unpack(data)
         if flags & _RESERVED_FLAGS or codec > CODEC_LZ4:
             raise Unsupported("the .mg file uses flags or a codec of a later version")
@@ -112,7 +114,10 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
         if codec == CODEC_LZ4:
             raise Unsupported("the .mg file is compressed with lz4; only zstd is supported")
         if bool(flags & COMPRESSED) != (codec == CODEC_ZSTD):
-            raise GrainError("the flags and the codec of the .mg file contradict each other", oms_code="ERR_CORRUPT")
+            raise GrainError(
+                "the flags and the codec of the .mg file contradict each other",
+                oms_code="ERR_CORRUPT",
+            )
         return cls(flags=flags, count=count, codec=codec)
 
     def pack(self) -> bytes:
@@ -214,12 +219,16 @@ class ContainerWriter:
             delivery, inner = delivery_of(grain), _inner_grain(grain)
         self._add(delivery, inner.address, inner.fields["created_at"], inner.header.is_cbor, state)
 
-    def _add(self, delivery: bytes, address: str, created: int, is_cbor: bool, state: IndexState) -> None:
+    def _add(
+        self, delivery: bytes, address: str, created: int, is_cbor: bool, state: IndexState
+    ) -> None:
         """Write one delivery to the spool and remember its entry."""
         size = len(delivery)
         self._check_space(size)
         self._spool.write(delivery)
-        entry = _ENTRY.pack(bytes.fromhex(address), self._spool_size, size, created + _CREATED_SHIFT)
+        entry = _ENTRY.pack(
+            bytes.fromhex(address), self._spool_size, size, created + _CREATED_SHIFT
+        )
         self._entries.append(entry)
         self._spool_size += size
         self._grain_bytes += size
@@ -259,7 +268,10 @@ class ContainerWriter:
         checksum = self._out.digest()
         self._out.write(checksum)
         return ContainerSummary(
-            count=len(entries), duplicates=duplicates, size_bytes=self._out.size_bytes, checksum=checksum
+            count=len(entries),
+            duplicates=duplicates,
+            size_bytes=self._out.size_bytes,
+            checksum=checksum,
         )
 
     def _check_space(self, size: int) -> None:
@@ -342,7 +354,9 @@ def _open_unverified(delivery: bytes) -> Grain:
     """Decode the grain in a delivery without verifying its signature. Raises GrainError."""
     inner = grains.decode(blob_of(delivery))
     if inner.header.is_signed != is_envelope(delivery):
-        raise GrainError("a grain is in an envelope if and only if it is signed", oms_code="ERR_SIGNED_MISMATCH")
+        raise GrainError(
+            "a grain is in an envelope if and only if it is signed", oms_code="ERR_SIGNED_MISMATCH"
+        )
     return inner
 
 

@@ -107,7 +107,9 @@ class ContainerReader:
         """
         if self.header.has_manifest:
             self.check_footer()
-            yield from manifest.read_entries(Scanner(_read_chunks(self._file, self._find_manifest(), self._end)))
+            yield from manifest.read_entries(
+                Scanner(_read_chunks(self._file, self._find_manifest(), self._end))
+            )
 
     def check_footer(self) -> None:
         """Compare the checksum with the file, once. Raises GrainError with ERR_INTEGRITY."""
@@ -117,7 +119,9 @@ class ContainerReader:
         for chunk in _read_chunks(self._file, 0, self._end):
             digest.update(chunk)
         if not hmac.compare_digest(digest.digest(), read_at(self._file, self._end, FOOTER_BYTES)):
-            raise GrainError("the .mg file is damaged: its checksum does not match", oms_code="ERR_INTEGRITY")
+            raise GrainError(
+                "the .mg file is damaged: its checksum does not match", oms_code="ERR_INTEGRITY"
+            )
         self._is_checked = True
 
     def verify(self, progress: Callable[[int], None] | None = None) -> None:
@@ -133,7 +137,9 @@ class ContainerReader:
             grain = item.grain if isinstance(item, SignedGrain) else item
             addresses.append(bytes.fromhex(grain.address))
             if self.header.is_sorted and grain.fields["created_at"] < newest:
-                raise _corrupt_error("its header says that the grains are sorted by creation time, but they are not")
+                raise _corrupt_error(
+                    "its header says that the grains are sorted by creation time, but they are not"
+                )
             newest = grain.fields["created_at"]
         if self.header.is_deduplicated and len(set(addresses)) != len(addresses):
             raise _corrupt_error("its header says that no grain occurs twice, but one does")
@@ -150,7 +156,9 @@ class ContainerReader:
         key, low_key, high_key = _sort_key(target), 0, _KEY_COUNT
         while low < high:
             share = (key - low_key) * (high - low) // max(1, high_key - low_key)
-            middle = min(low + share, high - 1) if steps < _INTERPOLATION_STEPS else (low + high) // 2
+            middle = (
+                min(low + share, high - 1) if steps < _INTERPOLATION_STEPS else (low + high) // 2
+            )
             candidate = _hash_delivery(self._read_delivery(middle))
             if candidate == target:
                 return middle
@@ -196,7 +204,11 @@ class ContainerReader:
     def _read_range(self, offset: int, end: int) -> bytes:
         """Return the bytes between two offsets. Raises GrainError for offsets out of order or range."""
         region = self._region
-        if not self._first_offset <= offset < end or end - offset > MAX_ITEM_BYTES or not region.reaches(end):
+        if (
+            not self._first_offset <= offset < end
+            or end - offset > MAX_ITEM_BYTES
+            or not region.reaches(end)
+        ):
             raise _corrupt_error("its offsets do not follow one another")
         return read_at(region, offset, end - offset)
 
@@ -232,14 +244,20 @@ class ContainerReader:
     @cached_property
     def _region(self) -> _PlainGrains | _DecompressedGrains:
         """The bytes that the offsets point into: the file, or the decompressed grains of a compressed one."""
-        return self._decompressed if self.header.is_compressed else _PlainGrains(self._file, self._end)
+        return (
+            self._decompressed if self.header.is_compressed else _PlainGrains(self._file, self._end)
+        )
 
     @cached_property
     def _decompressed(self) -> _DecompressedGrains:
         """The decompressed grains; only valid for a compressed file."""
         start = self.header.grains_at
-        frame = Frame(_read_chunks(self._file, start, self._end), max_bytes=self._max_decompressed_bytes)
-        return _DecompressedGrains(frame, self._spool, None if self.header.has_manifest else self._end - start)
+        frame = Frame(
+            _read_chunks(self._file, start, self._end), max_bytes=self._max_decompressed_bytes
+        )
+        return _DecompressedGrains(
+            frame, self._spool, None if self.header.has_manifest else self._end - start
+        )
 
 
 def recover(file: Readable) -> Iterator[bytes]:

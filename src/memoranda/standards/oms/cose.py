@@ -50,7 +50,11 @@ def parse(data: bytes) -> Sign1:
     if not isinstance(parts, list) or len(parts) != 4:
         raise _corrupt_error("it is not an array of four")
     protected, unprotected, payload, signature = parts
-    if not isinstance(protected, bytes) or not isinstance(unprotected, dict) or not isinstance(signature, bytes):
+    if (
+        not isinstance(protected, bytes)
+        or not isinstance(unprotected, dict)
+        or not isinstance(signature, bytes)
+    ):
         raise _corrupt_error("a part has the wrong type")
     if payload is not None and not isinstance(payload, bytes):
         raise _corrupt_error("the payload is not a byte string")
@@ -61,10 +65,18 @@ def parse(data: bytes) -> Sign1:
     # RFC 9052 section 3: a label occurs in one of the two headers, once.
     if headers.keys() & unprotected.keys():
         raise _corrupt_error("a label occurs in both headers")
-    return Sign1(protected=protected, headers=headers, unprotected=unprotected, payload=payload, signature=signature)
+    return Sign1(
+        protected=protected,
+        headers=headers,
+        unprotected=unprotected,
+        payload=payload,
+        signature=signature,
+    )
 
 
-def build(*, protected: bytes, unprotected: Mapping[Label, Any], payload: bytes | None, signature: bytes) -> bytes:
+def build(
+    *, protected: bytes, unprotected: Mapping[Label, Any], payload: bytes | None, signature: bytes
+) -> bytes:
     """Encode the tagged envelope."""
     return bytes((_TAG_SIGN1,)) + encode([protected, dict(unprotected), payload, signature])
 
@@ -89,7 +101,9 @@ def encode(value: object) -> bytes:
         return _encode_head(_ARRAY, len(value)) + b"".join(map(encode, value))
     if isinstance(value, dict):
         entries = sorted((encode(label), encode(entry)) for label, entry in value.items())
-        return _encode_head(_MAP, len(entries)) + b"".join(label + entry for label, entry in entries)
+        return _encode_head(_MAP, len(entries)) + b"".join(
+            label + entry for label, entry in entries
+        )
     raise TypeError(f"a header cannot contain a {type(value).__name__}")
 
 

@@ -72,7 +72,9 @@ def public_key_of(did: str) -> PublicKey:
     try:
         return _decode_multikey(did[len(_KEY_PREFIX) :])
     except ValueError as error:
-        raise SignatureInvalid(f"the signer's did:key holds no Ed25519 or P-256 key: {error}") from None
+        raise SignatureInvalid(
+            f"the signer's did:key holds no Ed25519 or P-256 key: {error}"
+        ) from None
 
 
 def resolve(did: str, documents: Documents = NO_DOCUMENTS) -> tuple[PublicKey, ...]:
@@ -82,12 +84,16 @@ def resolve(did: str, documents: Documents = NO_DOCUMENTS) -> tuple[PublicKey, .
     url = document_url(did)
     document = documents.get(did)
     if document is None:
-        raise SignatureInvalid(f"the signer's DID document was not provided; it is published at {url}")
+        raise SignatureInvalid(
+            f"the signer's DID document was not provided; it is published at {url}"
+        )
     if not isinstance(document, Mapping) or document.get("id") != did:
         raise SignatureInvalid("the id of the DID document is not the signer's DID")
     keys = tuple(dict.fromkeys(_read_assertion_keys(did, document)))
     if not keys:
-        raise SignatureInvalid("the signer's DID document has no Ed25519 or P-256 key for assertions")
+        raise SignatureInvalid(
+            "the signer's DID document has no Ed25519 or P-256 key for assertions"
+        )
     return keys
 
 
@@ -161,7 +167,9 @@ def _absolute_id(did: str, name: object) -> str | None:
 
 def _read_method_key(method: Mapping[Any, Any]) -> PublicKey | None:
     """Return the key of a verification method, or None for an unknown kind."""
-    jwk, multibase, base58 = (method.get(f"publicKey{form}") for form in ("Jwk", "Multibase", "Base58"))
+    jwk, multibase, base58 = (
+        method.get(f"publicKey{form}") for form in ("Jwk", "Multibase", "Base58")
+    )
     try:
         if isinstance(jwk, Mapping):
             return _read_jwk(jwk)

@@ -50,10 +50,16 @@ NOT_ELIDABLE_EITHER: Final = frozenset(
 
 def is_elidable(field: str) -> bool:
     """Return True if a view may leave the field out."""
-    return field not in NOT_ELIDABLE and field not in NOT_ELIDABLE_EITHER and field not in (ELIDED, ORIGINAL)
+    return (
+        field not in NOT_ELIDABLE
+        and field not in NOT_ELIDABLE_EITHER
+        and field not in (ELIDED, ORIGINAL)
+    )
 
 
-def disclose(grain: Grain, elide: Collection[str], *, salts: Mapping[str, bytes] | None = None) -> Grain:
+def disclose(
+    grain: Grain, elide: Collection[str], *, salts: Mapping[str, bytes] | None = None
+) -> Grain:
     """Build the view of a grain without the fields in `elide`. Raises GrainError.
 
     `salts` has one salt of 32 bytes for each elided field and one for `_disclosure_of`, all different.
@@ -95,14 +101,19 @@ def verify_field(view: Grain, field: str, value: Any, salt: bytes | None = None)
             expected = _commit_to(_encode_field(field, value, view.type_byte), salt)
     except GrainError:
         return False
-    return isinstance(commitment, str) and hmac.compare_digest(commitment.encode("utf-8"), expected.encode("ascii"))
+    return isinstance(commitment, str) and hmac.compare_digest(
+        commitment.encode("utf-8"), expected.encode("ascii")
+    )
 
 
 def verify_view(view: Grain, original: Grain, *, salts: Mapping[str, bytes] | None = None) -> bool:
     """Return True if the view is the original minus the fields that it lists as elided, unchanged otherwise."""
     elided = _elided_hashes(view)
     salt_by_name = salts or {}
-    if view.type_byte != original.type_byte or view.header.sensitivity != original.header.sensitivity:
+    if (
+        view.type_byte != original.type_byte
+        or view.header.sensitivity != original.header.sensitivity
+    ):
         return False
     if not elided.keys() <= original.fields.keys() or not all(map(is_elidable, elided)):
         return False
@@ -112,31 +123,45 @@ def verify_view(view: Grain, original: Grain, *, salts: Mapping[str, bytes] | No
     return (
         canonical.encode_value(visible) == canonical.encode_value(expected)
         and verify_field(view, ORIGINAL, original.address, salt_by_name.get(ORIGINAL))
-        and all(verify_field(view, name, original.fields[name], salt_by_name.get(name)) for name in elided)
+        and all(
+            verify_field(view, name, original.fields[name], salt_by_name.get(name))
+            for name in elided
+        )
     )
 
 
 def _check_elision(grain: Grain, elide: Collection[str]) -> None:
     """Raise GrainError if these fields of the grain cannot be left out."""
     if ELIDED in grain.fields or ORIGINAL in grain.fields:
-        raise GrainError("this is already a view; make views from the original", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            "this is already a view; make views from the original", oms_code="ERR_SCHEMA"
+        )
     if not elide:
         raise GrainError("name at least one field to leave out", oms_code="ERR_SCHEMA")
     for name in sorted(elide):
         if not is_elidable(name):
-            raise GrainError(f"{quote_key(name)} must stay visible in every view", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                f"{quote_key(name)} must stay visible in every view", oms_code="ERR_SCHEMA"
+            )
         if name not in grain.fields:
             # Otherwise a misspelt name would leave its field visible.
-            raise GrainError(f"the grain has no field {quote_key(name)} to leave out", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                f"the grain has no field {quote_key(name)} to leave out", oms_code="ERR_SCHEMA"
+            )
 
 
 def _check_salts(salts: Mapping[str, bytes], needed: set[str]) -> None:
     """Raise GrainError unless there is one distinct salt of the right size for each name."""
     if salts.keys() != needed:
-        raise GrainError(f"salts are needed for exactly the elided fields and for {ORIGINAL}", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"salts are needed for exactly the elided fields and for {ORIGINAL}",
+            oms_code="ERR_SCHEMA",
+        )
     has_right_sizes = all(len(salt) == SALT_BYTES for salt in salts.values())
     if not has_right_sizes or len(set(salts.values())) != len(salts):
-        raise GrainError(f"salts have {SALT_BYTES} bytes and are all different", oms_code="ERR_SCHEMA")
+        raise GrainError(
+            f"salts have {SALT_BYTES} bytes and are all different", oms_code="ERR_SCHEMA"
+        )
 
 
 def _elided_hashes(view: Grain) -> dict[str, Any]:

@@ -270,7 +270,8 @@ class _Table:
             name = min(self.misspelt.intersection(payload))
             # Section 6.12: serializers MUST replace full field names; one grain has one spelling.
             raise GrainError(
-                f"{prefix}{quote_key(name)} is written in full instead of {self.short[name]}", oms_code="ERR_CORRUPT"
+                f"{prefix}{quote_key(name)} is written in full instead of {self.short[name]}",
+                oms_code="ERR_CORRUPT",
             )
         long = self.long
         return {long.get(key, key): value for key, value in payload.items()}

@@ -24,11 +24,23 @@ from memoranda.standards.oms import canonical, header, schema
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.cbor import decode_value as _decode_cbor
 from memoranda.standards.oms.cbor import pack as _pack_cbor
-from memoranda.standards.oms.fields import INDEX_FIELDS, REMOVED_FIELDS, compact, expand, expand_accepted
+from memoranda.standards.oms.fields import (
+    INDEX_FIELDS,
+    REMOVED_FIELDS,
+    compact,
+    expand,
+    expand_accepted,
+)
 from memoranda.standards.oms.header import HEADER_BYTES, VERSION, Header, namespace_hash
 from memoranda.standards.oms.normal import is_normal, normalise, quote_key, refuse_bytes
 from memoranda.standards.oms.profile import EXTENDED, SizeProfile, find_domain_problems
-from memoranda.standards.oms.registry import BY_BYTE, BY_NAME, DEFAULT_NAMESPACE, TAG_SENSITIVITY, is_domain_byte
+from memoranda.standards.oms.registry import (
+    BY_BYTE,
+    BY_NAME,
+    DEFAULT_NAMESPACE,
+    TAG_SENSITIVITY,
+    is_domain_byte,
+)
 from memoranda.standards.oms.schema import Problem
 
 __all__ = [
@@ -125,13 +137,17 @@ def encode(
 
 def encode_unchecked(fields: dict[str, Any], type_byte: int, profile: SizeProfile) -> Grain:
     """Build a grain from fields that the caller guarantees to be valid, ASCII and in normal form. Raises TooLarge."""
-    head = Header(VERSION, 0, type_byte, namespace_hash(fields["namespace"]), fields["created_at"] // 1000)
+    head = Header(
+        VERSION, 0, type_byte, namespace_hash(fields["namespace"]), fields["created_at"] // 1000
+    )
     blob = head.pack() + canonical.pack(compact(fields, type_byte))
     profile.check_size(blob)
     return Grain(fields, fields["type"], type_byte, address_of(blob), blob, head)
 
 
-def decode(blob: bytes, *, address: str | None = None, strict: bool = True, profile: SizeProfile = EXTENDED) -> Grain:
+def decode(
+    blob: bytes, *, address: str | None = None, strict: bool = True, profile: SizeProfile = EXTENDED
+) -> Grain:
     """Decode a grain and verify everything that needs no key. Raises GrainError or TooLarge.
 
     With `strict=False` a type byte reserved for later versions gives an opaque grain (section 19.4). MessagePack under
@@ -146,7 +162,8 @@ def decode(blob: bytes, *, address: str | None = None, strict: bool = True, prof
     if head.flags & _UNDEFINED_FLAGS:
         # Section 20.2: OMS defines neither flag and gives no layout for them.
         raise GrainError(
-            "the payload is marked encrypted or compressed, which has no defined layout", oms_code="ERR_CORRUPT"
+            "the payload is marked encrypted or compressed, which has no defined layout",
+            oms_code="ERR_CORRUPT",
         )
     payload, may_hold_bytes = _decode_payload(blob, head, profile.max_depth, strict=strict)
     if type(payload) is not dict:
@@ -183,7 +200,8 @@ def check_address(text: str) -> str:
     """Return the text if it has the form of a content address. Raises GrainError."""
     if len(text) != ADDRESS_CHARS:
         raise GrainError(
-            f"a content address has {ADDRESS_CHARS} characters, not {len(text)}", oms_code="ERR_HASH_LENGTH"
+            f"a content address has {ADDRESS_CHARS} characters, not {len(text)}",
+            oms_code="ERR_HASH_LENGTH",
         )
     if _ADDRESS.fullmatch(text) is None:
         # Section 5: upper case MUST be rejected.
@@ -194,7 +212,12 @@ def check_address(text: str) -> str:
 def required_sensitivity(fields: Fields) -> int:
     """Return the minimum sensitivity that the structural tags demand (section 13)."""
     sensitive = [tag for tag in fields.get("structural_tags") or () if tag.startswith(_SENSITIVE)]
-    levels = (level for tag in sensitive for prefix, level in TAG_SENSITIVITY.items() if tag.startswith(prefix))
+    levels = (
+        level
+        for tag in sensitive
+        for prefix, level in TAG_SENSITIVITY.items()
+        if tag.startswith(prefix)
+    )
     return max(levels, default=0)
 
 
@@ -244,7 +267,9 @@ def _as_milliseconds(name: str, text: str) -> int:
     try:
         return parse_instant(text)
     except ValueError:
-        raise GrainError(f"{name} is not an RFC 3339 date-time with an offset", oms_code="ERR_SCHEMA") from None
+        raise GrainError(
+            f"{name} is not an RFC 3339 date-time with an offset", oms_code="ERR_SCHEMA"
+        ) from None
 
 
 def _with_floats(value: Any, *names: str) -> Any:
@@ -268,7 +293,9 @@ def _type_to_write(fields: Fields, type_byte: int | None) -> tuple[str, int]:
     grain_type = BY_NAME.get(name)
     if grain_type is not None:
         if type_byte not in (None, grain_type.byte):
-            raise GrainError(f"a {name} has the type byte 0x{grain_type.byte:02x}", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                f"a {name} has the type byte 0x{grain_type.byte:02x}", oms_code="ERR_SCHEMA"
+            )
         return name, grain_type.byte
     if type_byte is None or not is_domain_byte(type_byte):
         raise GrainError(f"unknown memory type {quote_key(name)}", oms_code="ERR_UNKNOWN_TYPE")
@@ -281,10 +308,13 @@ def _read_type(fields: Fields, type_byte: int, *, strict: bool) -> str:
     grain_type = BY_BYTE.get(type_byte)
     if grain_type is None:
         if strict and not is_domain_byte(type_byte):
-            raise GrainError(f"the type byte 0x{type_byte:02x} is reserved", oms_code="ERR_UNKNOWN_TYPE")
+            raise GrainError(
+                f"the type byte 0x{type_byte:02x} is reserved", oms_code="ERR_UNKNOWN_TYPE"
+            )
         if name in BY_NAME:
             raise GrainError(
-                f"the type byte 0x{type_byte:02x} does not belong to the type {name}", oms_code="ERR_SCHEMA"
+                f"the type byte 0x{type_byte:02x} does not belong to the type {name}",
+                oms_code="ERR_SCHEMA",
             )
     elif name not in grain_type.names:
         code = "ERR_SCHEMA" if name in BY_NAME else "ERR_UNKNOWN_TYPE"
@@ -323,19 +353,25 @@ def _all_problems(fields: Fields, type_byte: int) -> list[Problem]:
             for name in sorted(_INDEX_ONLY.intersection(fields))
         )
     if not violations and "structural_tags" in fields:
-        violations.extend(Problem("ERR_SCHEMA", message) for message in find_domain_problems(fields))
+        violations.extend(
+            Problem("ERR_SCHEMA", message) for message in find_domain_problems(fields)
+        )
     return violations
 
 
 def _as_error(violations: list[Problem]) -> GrainError:
     """Return an error with the code of the first violation and the messages of all."""
-    return GrainError("; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code)
+    return GrainError(
+        "; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code
+    )
 
 
 def _build_flags(fields: Fields, *, cbor: bool, signed: bool, sensitivity: int | None) -> int:
     """Return the flag bits of the header."""
     if sensitivity is not None and not 0 <= sensitivity < len(header.SENSITIVITIES):
-        raise GrainError("sensitivity is 0 public, 1 internal, 2 pii or 3 phi", oms_code="ERR_RANGE")
+        raise GrainError(
+            "sensitivity is 0 public, 1 internal, 2 pii or 3 phi", oms_code="ERR_RANGE"
+        )
     flags = max(sensitivity or 0, required_sensitivity(fields)) << header.SENSITIVITY_SHIFT
     if signed:
         flags |= header.SIGNED
@@ -368,12 +404,17 @@ def _check_header(head: Header, fields: Fields) -> None:
     if head.sensitivity < required_sensitivity(fields):
         # Section 13: parsers MUST reject.
         raise GrainError(
-            "the sensitivity in the header is lower than the tags demand", oms_code="ERR_SENSITIVITY_MISMATCH"
+            "the sensitivity in the header is lower than the tags demand",
+            oms_code="ERR_SENSITIVITY_MISMATCH",
         )
     if head.created_at_sec != fields["created_at"] // 1000:
-        raise GrainError("the creation times of the header and the payload differ", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            "the creation times of the header and the payload differ", oms_code="ERR_CORRUPT"
+        )
     if head.flags & _REFERENCES != _reference_flags(fields):
-        raise GrainError("the header's reference flags contradict the payload", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            "the header's reference flags contradict the payload", oms_code="ERR_CORRUPT"
+        )
     if "namespace" in fields:
         matches = head.ns_hash == namespace_hash(fields["namespace"])
     else:
@@ -381,5 +422,6 @@ def _check_header(head: Header, fields: Fields) -> None:
         matches = head.ns_hash in _NO_NAMESPACE or "_elided" in fields
     if not matches:
         raise GrainError(
-            "the namespace hash in the header does not match the payload's namespace", oms_code="ERR_CORRUPT"
+            "the namespace hash in the header does not match the payload's namespace",
+            oms_code="ERR_CORRUPT",
         )

@@ -61,7 +61,9 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 
     def pack(self) -> bytes:
         """Encode the header as nine bytes."""
-        return _LAYOUT.pack(self.version, self.flags, self.type_byte, self.ns_hash, self.created_at_sec)
+        return _LAYOUT.pack(
+            self.version, self.flags, self.type_byte, self.ns_hash, self.created_at_sec
+        )
 
     @property
     def is_signed(self) -> bool:

@@ -51,29 +51,45 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     supersedes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.record is not None and not (type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS):
+        if self.record is not None and not (
+            type(self.record) is str and len(self.record) <= _MAX_RECORD_CHARS
+        ):
             raise GrainError(
-                f"memoranda:record must be text of at most {_MAX_RECORD_CHARS} characters", oms_code="ERR_SCHEMA"
+                f"memoranda:record must be text of at most {_MAX_RECORD_CHARS} characters",
+                oms_code="ERR_SCHEMA",
             )
         if self.successor_name is not None and not _RECORD_NAME.fullmatch(str(self.successor_name)):
             raise GrainError(
-                "memoranda:successor must be the name of a UMP record, such as urn:ump:…", oms_code="ERR_SCHEMA"
+                "memoranda:successor must be the name of a UMP record, such as urn:ump:…",
+                oms_code="ERR_SCHEMA",
             )
         if len(self.supersedes) > MAX_SUPERSEDED or not all(map(_is_version_name, self.supersedes)):
-            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                "memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA"
+            )
         if self.superseded_by is not None:
             if not isinstance(self.superseded_by, str):
                 raise GrainError("superseded_by is not an address", oms_code="ERR_SCHEMA")
             check_address(self.superseded_by)
         if self.verification_status not in STATUSES:
-            raise GrainError("verification_status is not one of " + "|".join(STATUSES), oms_code="ERR_SCHEMA")
+            raise GrainError(
+                "verification_status is not one of " + "|".join(STATUSES), oms_code="ERR_SCHEMA"
+            )
         for number in (self.system_valid_to, self.access_count, self.last_accessed_at):
             if number is not None and not (type(number) is int and 0 <= number <= MAX_INTEGER):
-                raise GrainError("an index field must be a non-negative integer", oms_code="ERR_RANGE")
+                raise GrainError(
+                    "an index field must be a non-negative integer", oms_code="ERR_RANGE"
+                )
 
     def portable_fields(self) -> dict[str, Any]:
         """Return the fields that are transferred to another store."""
-        portable = ("superseded_by", "system_valid_to", "verification_status", "successor_name", "record")
+        portable = (
+            "superseded_by",
+            "system_valid_to",
+            "verification_status",
+            "successor_name",
+            "record",
+        )
         values = {name: getattr(self, name) for name in portable}
         stated = {name: value for name, value in values.items() if value is not None}
         return {**stated, "supersedes": list(self.supersedes)} if self.supersedes else stated
@@ -83,7 +99,9 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state that another store knows of a grain, from JSON. Raises GrainError."""
         names = fields.get("supersedes", [])
         if not isinstance(names, list):
-            raise GrainError("memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                "memoranda:supersedes is not a list of addresses and names", oms_code="ERR_SCHEMA"
+            )
         return cls(**{**fields, "supersedes": tuple(names)})
 
 
@@ -112,7 +130,9 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
     The earlier supersession wins, because a closed grain cannot be superseded again; one with a time wins over one
     without. The more careful of two verification statuses wins.
     """
-    superseded_by, system_valid_to = min(_supersession_of(ours), _supersession_of(theirs), key=_supersession_order)
+    superseded_by, system_valid_to = min(
+        _supersession_of(ours), _supersession_of(theirs), key=_supersession_order
+    )
     successor_name = None
     if ours.superseded_by == superseded_by:
         successor_name = ours.successor_name
@@ -121,7 +141,9 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
     return IndexState(
         superseded_by=superseded_by,
         system_valid_to=system_valid_to,
-        verification_status=max(ours.verification_status, theirs.verification_status, key=STATUSES.index),
+        verification_status=max(
+            ours.verification_status, theirs.verification_status, key=STATUSES.index
+        ),
         access_count=ours.access_count,
         last_accessed_at=ours.last_accessed_at,
         successor_name=successor_name,
@@ -138,7 +160,12 @@ def _supersession_of(state: IndexState) -> tuple[str | None, int | None]:
 def _supersession_order(supersession: tuple[str | None, int | None]) -> tuple[bool, int, bool, str]:
     """Return the sort key of a supersession: earlier ones first, those without a time last."""
     superseded_by, system_valid_to = supersession
-    return (system_valid_to is None, system_valid_to or 0, superseded_by is None, superseded_by or "")
+    return (
+        system_valid_to is None,
+        system_valid_to or 0,
+        superseded_by is None,
+        superseded_by or "",
+    )
 
 
 def encode_head(count: int, *, is_cbor: bool) -> bytes:
@@ -217,7 +244,9 @@ def _parse_state(wire: Any) -> IndexState:
     """Build the state of one entry. Raises GrainError."""
     if not isinstance(wire, dict):
         raise _corrupt_error("an entry is not a map")
-    return IndexState.from_fields({_KEYS[key]: value for key, value in wire.items() if key in _KEYS})
+    return IndexState.from_fields(
+        {_KEYS[key]: value for key, value in wire.items() if key in _KEYS}
+    )
 
 
 def _corrupt_error(why: str) -> GrainError:

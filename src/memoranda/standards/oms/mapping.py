@@ -15,7 +15,16 @@ from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import GrainError, InvalidInput
 from memoranda.model import native
 from memoranda.model.instant import Instant, clamp
-from memoranda.model.memory import DERIVED_FROM, VISIBILITIES, Document, Kind, Projection, Relation, Scope, Visibility
+from memoranda.model.memory import (
+    DERIVED_FROM,
+    VISIBILITIES,
+    Document,
+    Kind,
+    Projection,
+    Relation,
+    Scope,
+    Visibility,
+)
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
@@ -100,7 +109,9 @@ def project(grain: Grain, tenant: str) -> Projection:
         actor=_as_text(fields.get("author_did")),
         subject=triple_of(grain)[0],
         basis=_strip_prefix(fields.get("processing_basis")),
-        withdraws=_strip_prefix(fields.get("prior_consent")) if fields.get("is_withdrawal") is True else "",
+        withdraws=_strip_prefix(fields.get("prior_consent"))
+        if fields.get("is_withdrawal") is True
+        else "",
         may_protect=protects_lineage(fields),
     )
 
@@ -114,7 +125,11 @@ def triple_of(grain: Grain) -> tuple[str, str, str]:
     object_ = fields.get("object")
     if object_ in (None, "") and grain.type_byte == GOAL_BYTE:
         object_ = fields.get("description")
-    object_text = _as_text(object_) if isinstance(object_, str) or object_ is None else NOT_TEXT + _as_text(object_)
+    object_text = (
+        _as_text(object_)
+        if isinstance(object_, str) or object_ is None
+        else NOT_TEXT + _as_text(object_)
+    )
     return _as_text(fields.get("subject")), _as_text(fields.get("relation")), object_text
 
 
@@ -141,7 +156,11 @@ def is_text(type_name: str, fields: Fields) -> bool:
 def _text_alone(fields: Fields) -> str:
     """Return the text of a grain without a triple, from the field where its type holds it (`_content_fields`)."""
     context = fields.get("context")
-    if isinstance(context, Mapping) and isinstance(context.get("text"), str) and fields.get("type") == "state":
+    if (
+        isinstance(context, Mapping)
+        and isinstance(context.get("text"), str)
+        and fields.get("type") == "state"
+    ):
         return cast("str", context["text"])
     steps = fields.get("steps")
     if isinstance(steps, list):
@@ -151,7 +170,9 @@ def _text_alone(fields: Fields) -> str:
 
 def _common_text(fields: Fields) -> str:
     """Return the text of common fields, for any type."""
-    return _join_texts(fields, "subject", "relation", "object", "content", "description", "conclusion")
+    return _join_texts(
+        fields, "subject", "relation", "object", "content", "description", "conclusion"
+    )
 
 
 def _triple_text(fields: Fields) -> str:
@@ -169,7 +190,9 @@ def _event_text(fields: Fields) -> str:
 def _state_text(fields: Fields) -> str:
     """Return the plan, the triple and the context."""
     plan = map(_as_text, fields.get("plan", ()))
-    return " ".join(filter(None, [*plan, _triple_text(fields), _as_text(fields.get("context", {}))]))
+    return " ".join(
+        filter(None, [*plan, _triple_text(fields), _as_text(fields.get("context", {}))])
+    )
 
 
 def _workflow_text(fields: Fields) -> str:
@@ -187,7 +210,16 @@ def _number_steps(steps: Sequence[Any]) -> str:
 
 def _action_text(fields: Fields) -> str:
     """Return the tool, its input and its outcome."""
-    names = ("tool_name", "tool_description", "input", "content", "code", "stdout", "error", "object")
+    names = (
+        "tool_name",
+        "tool_description",
+        "input",
+        "content",
+        "code",
+        "stdout",
+        "error",
+        "object",
+    )
     return _join_texts(fields, *names)
 
 
@@ -205,7 +237,16 @@ def _goal_text(fields: Fields) -> str:
 
 def _reasoning_text(fields: Fields) -> str:
     """Return the conclusion of a reasoning, its premises and thoughts."""
-    return _join_texts(fields, "conclusion", "content", "premises", "thinking_content", "subject", "relation", "object")
+    return _join_texts(
+        fields,
+        "conclusion",
+        "content",
+        "premises",
+        "thinking_content",
+        "subject",
+        "relation",
+        "object",
+    )
 
 
 def _consensus_text(fields: Fields) -> str:
@@ -283,7 +324,9 @@ def _is_plain(projection: Projection, original: Document, fields: Fields, tags: 
     scope = projection.scope
     if not "".join((projection.text, *names, *original_names, scope.user, scope.session)).isascii():
         return False
-    shares = [share for share in (fields.get("confidence"), projection.salience) if share is not None]
+    shares = [
+        share for share in (fields.get("confidence"), projection.salience) if share is not None
+    ]
     if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
         return False
     return not any(tag.startswith(SIGNIFICANT_PREFIXES) for tag in tags)
@@ -307,7 +350,11 @@ def _content_fields(projection: Projection) -> dict[str, Any]:
         return {"type": "workflow", "steps": [text], "trigger": projection.kind}
     if projection.kind == "working":
         return {"type": "state", "context": {"text": text}}
-    return {"type": "belief", "object": text, "confidence": 1.0 if confidence is None else float(confidence)}
+    return {
+        "type": "belief",
+        "object": text,
+        "confidence": 1.0 if confidence is None else float(confidence),
+    }
 
 
 def unwrap(grain: Grain) -> Document | None:
@@ -322,7 +369,10 @@ def _read_relations(fields: Fields) -> list[Relation]:
         for link in fields.get("related_to", ())
         if isinstance(link, dict)
     ]
-    relations += [Relation(type=DERIVED_FROM, target=_as_text(source)) for source in fields.get("derived_from", ())]
+    relations += [
+        Relation(type=DERIVED_FROM, target=_as_text(source))
+        for source in fields.get("derived_from", ())
+    ]
     return [relation for relation in relations if relation.type and relation.target]
 
 

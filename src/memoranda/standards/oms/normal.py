@@ -60,7 +60,9 @@ def is_normal(value: Any, max_depth: int = MAX_DEPTH) -> bool:
 
 def is_normal_text(text: str) -> bool:
     """Return True if the text is NFC, without byte order mark and without lone surrogate."""
-    return text.isascii() or (unicodedata.is_normalized("NFC", text) and BOM not in text and not _has_surrogate(text))
+    return text.isascii() or (
+        unicodedata.is_normalized("NFC", text) and BOM not in text and not _has_surrogate(text)
+    )
 
 
 def normalise(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
@@ -85,7 +87,8 @@ def normalise(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
         case list() | tuple():
             _check_depth(max_depth, path)
             return [
-                normalise(item, max_depth=max_depth - 1, path=f"{path}[{index}]") for index, item in enumerate(value)
+                normalise(item, max_depth=max_depth - 1, path=f"{path}[{index}]")
+                for index, item in enumerate(value)
             ]
     raise GrainError(
         f"{_describe_path(path)} has the type {type(value).__name__}, which a grain cannot contain",
@@ -112,7 +115,9 @@ def quote_key(key: str) -> str:
 def check_float(number: float, path: str) -> None:
     """Raise GrainError for NaN and infinity, which section 4.3 forbids."""
     if not math.isfinite(number):
-        raise GrainError(f"{_describe_path(path)} is not a finite number", oms_code="ERR_FLOAT_INVALID")
+        raise GrainError(
+            f"{_describe_path(path)} is not a finite number", oms_code="ERR_FLOAT_INVALID"
+        )
 
 
 def _normalise_text(text: str, path: str) -> str:
@@ -121,14 +126,18 @@ def _normalise_text(text: str, path: str) -> str:
         raise GrainError(f"{_describe_path(path)} has a lone surrogate", oms_code="ERR_CORRUPT")
     if BOM in text:
         # Sections 4.4 and 19.3: strings MUST NOT contain a byte order mark.
-        raise GrainError(f"{_describe_path(path)} contains a byte order mark", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            f"{_describe_path(path)} contains a byte order mark", oms_code="ERR_CORRUPT"
+        )
     return unicodedata.normalize("NFC", text)
 
 
 def _check_integer(number: int, path: str) -> int:
     """Return the integer if it fits in 64 bits. Raises GrainError."""
     if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise GrainError(f"{_describe_path(path)} is an integer beyond 64 bits", oms_code="ERR_RANGE")
+        raise GrainError(
+            f"{_describe_path(path)} is an integer beyond 64 bits", oms_code="ERR_RANGE"
+        )
     return number
 
 
@@ -143,14 +152,21 @@ def _normalise_map(value: Mapping[Any, Any], max_depth: int, path: str) -> dict[
     normal: dict[str, Any] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise GrainError(f"{_describe_path(path)} has a key that is not text", oms_code="ERR_CORRUPT")
+            raise GrainError(
+                f"{_describe_path(path)} has a key that is not text", oms_code="ERR_CORRUPT"
+            )
         name = _normalise_text(key, path)
         if name in normal:
             # Section 4.1: duplicate keys MUST be rejected; NFC can make two different keys equal.
-            raise GrainError(f"{_describe_path(path)} has the key {quote_key(name)} twice", oms_code="ERR_CORRUPT")
+            raise GrainError(
+                f"{_describe_path(path)} has the key {quote_key(name)} twice",
+                oms_code="ERR_CORRUPT",
+            )
         # Section 4.5: null entries MUST be omitted.
         if item is not None:
-            normal[name] = normalise(item, max_depth=max_depth, path=f"{path}.{name}" if path else name)
+            normal[name] = normalise(
+                item, max_depth=max_depth, path=f"{path}.{name}" if path else name
+            )
     return normal
 
 

@@ -21,7 +21,9 @@ Fields = Mapping[str, Any]
 
 DENIED: Final = "ERR_INVALIDATION_DENIED"
 EVIDENCE_REQUIRED: Final = "ERR_EVIDENCE_REQUIRED"
-MODES: Final = frozenset("open soft_locked locked quorum delegated timed hold consent_cascade".split())
+MODES: Final = frozenset(
+    "open soft_locked locked quorum delegated timed hold consent_cascade".split()
+)
 # Sections 23.6 and 23.7: derivation steps (hops) over which a policy protects.
 MAX_HOPS: Final = 16
 
@@ -86,7 +88,9 @@ def check(
         return _deny(reason)
     policy = _policy_of(old)
     if mode == "delegated":
-        return _allow("delegated") if signer in _authorized_dids(policy) else _deny("not_authorized")
+        return (
+            _allow("delegated") if signer in _authorized_dids(policy) else _deny("not_authorized")
+        )
     if mode == "quorum":
         return _decide_quorum(old, policy, signer, valid_signers)
     # Section 23.5: the successor of a protected goal inherits its policy unless explicitly authorized under it.
@@ -134,7 +138,9 @@ def effective_mode(fields: Fields, *, now_ms: int) -> tuple[str, str]:
     policy = _policy_of(fields)
     if policy is None:
         # Section 8.10 over 23.3: consent is soft-locked by default, all else open.
-        return ("soft_locked", "soft_locked") if _is_type(fields, _CONSENT_BYTE) else ("open", "open")
+        return (
+            ("soft_locked", "soft_locked") if _is_type(fields, _CONSENT_BYTE) else ("open", "open")
+        )
     mode = policy.get("mode")
     if mode == "timed":
         until = _as_count(policy.get("locked_until"))
@@ -160,7 +166,11 @@ def is_held(fields: Fields, *, now_ms: int | None = None) -> bool:
 
 def check_erasure(fields: Fields, *, now_ms: int | None = None) -> Decision:
     """Decide whether the grain may be erased: only a hold forbids it (section 23.2)."""
-    return _deny("hold") if is_held(fields, now_ms=now_ms) else Decision(allowed=True, reason="not_held")
+    return (
+        _deny("hold")
+        if is_held(fields, now_ms=now_ms)
+        else Decision(allowed=True, reason="not_held")
+    )
 
 
 def protects_lineage(fields: Fields) -> bool:
@@ -190,18 +200,25 @@ def _is_allowed_transition(old: Fields, new: Fields) -> bool:
 def _decide_transition(old: Fields, new: Fields) -> Decision:
     """Decide on an allowed transition of a goal: an end needs the required evidence."""
     entries = new.get("satisfaction_evidence")
-    evidence = {entry for entry in entries if _is_filled(entry)} if isinstance(entries, list) else set()
+    evidence = (
+        {entry for entry in entries if _is_filled(entry)} if isinstance(entries, list) else set()
+    )
     required = _as_count(old.get("evidence_required", 0))
     is_ending = new.get("goal_state") in _END_STATES
     if is_ending and (required is None or len(evidence) < required):
         return Decision(allowed=False, reason="no_evidence", oms_code=EVIDENCE_REQUIRED)
     # Section 23.5: an end SHOULD have evidence even if no number is required.
     return Decision(
-        allowed=True, reason="allowed_transition", needs_review=is_ending and not evidence, inherits_policy=True
+        allowed=True,
+        reason="allowed_transition",
+        needs_review=is_ending and not evidence,
+        inherits_policy=True,
     )
 
 
-def _decide_quorum(old: Fields, policy: Fields | None, signer: str | None, valid_signers: Collection[str]) -> Decision:
+def _decide_quorum(
+    old: Fields, policy: Fields | None, signer: str | None, valid_signers: Collection[str]
+) -> Decision:
     """Decide in mode quorum: enough authorized DIDs must have signed, and the author must not."""
     if signer is not None and signer == old.get("author_did"):
         # Section 23.8: a supersession proof must not come from the DID that wrote the grain.
@@ -242,7 +259,9 @@ def _policy_of(fields: Fields) -> Fields | None:
 def _authorized_dids(policy: Fields | None) -> frozenset[str]:
     """Return the DIDs that the policy authorizes."""
     dids = policy.get("authorized") if policy is not None else None
-    return frozenset(did for did in dids if _is_filled(did)) if isinstance(dids, list) else frozenset()
+    return (
+        frozenset(did for did in dids if _is_filled(did)) if isinstance(dids, list) else frozenset()
+    )
 
 
 def _is_type(fields: Fields, byte: int) -> bool:

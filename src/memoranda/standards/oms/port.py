@@ -25,11 +25,17 @@ class OmsPort(Port):
     has_own_fields: ClassVar[bool] = True
     rules_travel: ClassVar[bool] = True
 
-    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+    def project(
+        self, document: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection:
         return project_grain(grain_of(document), document.native, tenant, ump_version=ump_version)
 
     def check(self, document: Document) -> None:
-        media_type = mapping.SIGNED_MEDIA_TYPE if signature.is_envelope(document.native) else mapping.MEDIA_TYPE
+        media_type = (
+            mapping.SIGNED_MEDIA_TYPE
+            if signature.is_envelope(document.native)
+            else mapping.MEDIA_TYPE
+        )
         grain = decode(signature.blob_of(document.native), profile=mapping.VIEWS)
         if (grain.address, media_type) != (document.name, document.media_type):
             raise GrainError("not the grain that it is named after", oms_code="ERR_INTEGRITY")
@@ -37,7 +43,9 @@ class OmsPort(Port):
     def verifies(self, document: Document) -> bool:
         return _is_grain(document.name, document.native)
 
-    def project_inside(self, inner: Document, tenant: str, space: str, *, ump_version: str) -> Projection | None:
+    def project_inside(
+        self, inner: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection | None:
         try:
             return mapping.project(_decoded(inner.name, inner.native), tenant)
         except MemorandaError:
@@ -51,7 +59,11 @@ class OmsPort(Port):
             opened = signature.open_delivery(document.native, did_documents)
         except MemorandaError:
             return None
-        return (opened.grain, opened.envelope) if isinstance(opened, SignedGrain) else (opened, opened.blob)
+        return (
+            (opened.grain, opened.envelope)
+            if isinstance(opened, SignedGrain)
+            else (opened, opened.blob)
+        )
 
     def file_value(self, document: Document) -> bytes:
         return document.native
@@ -92,11 +104,19 @@ def project_grain(grain: Grain, delivery: bytes, tenant: str, *, ump_version: st
     if original is None:
         return projection
     scope = replace(original.projection.scope, tenant=tenant, space=projection.scope.space)
-    return replace(original.projection, scope=scope, actor=projection.actor, sameness="", may_protect=True)
+    return replace(
+        original.projection, scope=scope, actor=projection.actor, sameness="", may_protect=True
+    )
 
 
 def original_in(
-    grain: Grain, delivery: bytes, inner: Document, tenant: str, *, moved: Document | None = None, ump_version: str
+    grain: Grain,
+    delivery: bytes,
+    inner: Document,
+    tenant: str,
+    *,
+    moved: Document | None = None,
+    ump_version: str,
 ) -> Original | None:
     """Return the document inside a grain, if the grain is its view and nothing else.
 
@@ -105,9 +125,13 @@ def original_in(
     """
     shown = mapping.project(grain, tenant)
     document = inner if moved is None else moved
-    own = port_of(document.standard).project(document, tenant, shown.scope.space, ump_version=ump_version)
+    own = port_of(document.standard).project(
+        document, tenant, shown.scope.space, ump_version=ump_version
+    )
     if moved is not None:
-        own = replace(own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject)
+        own = replace(
+            own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject
+        )
     for bounds in (None, bounds_of_view(shown, own)):
         projection = own if bounds is None else bound(own, bounds)
         # A grain that says anything else, or is signed, is more than a view.
@@ -123,7 +147,9 @@ def grain_of(document: Document, *, is_sealed: bool = False) -> Grain:
             return read_accepted_grain(signature.blob_of(document.native), document.name)
         return _decoded(document.name, document.native)
     except MemorandaError as error:
-        raise StoreCorrupt("a stored grain does not match its address; run 'memoranda verify'") from error
+        raise StoreCorrupt(
+            "a stored grain does not match its address; run 'memoranda verify'"
+        ) from error
 
 
 # One request looks at a grain several times. The key is the bytes themselves, so a grain that changed on disk is read

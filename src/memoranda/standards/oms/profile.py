@@ -28,13 +28,17 @@ class SizeProfile(msgspec.Struct, frozen=True, kw_only=True):
     def check_size(self, blob: bytes) -> None:
         """Raise TooLarge if the blob is larger than the limit."""
         if len(blob) > self.max_bytes:
-            raise TooLarge(f"a grain of {len(blob)} bytes is over the limit of {self.max_bytes} ({self.name} profile)")
+            raise TooLarge(
+                f"a grain of {len(blob)} bytes is over the limit of {self.max_bytes} ({self.name} profile)"
+            )
 
     def check_fields(self, fields: Fields) -> None:
         """Raise GrainError if the profile does not permit one of the fields."""
         if self.only is not None and not self.only.issuperset(fields):
             extra = ", ".join(sorted(fields.keys() - self.only))
-            raise GrainError(f"the {self.name} profile does not permit the fields {extra}", oms_code="ERR_SCHEMA")
+            raise GrainError(
+                f"the {self.name} profile does not permit the fields {extra}", oms_code="ERR_SCHEMA"
+            )
 
 
 EXTENDED: Final = SizeProfile(name="extended", max_bytes=1_048_576, max_depth=32)
@@ -99,7 +103,10 @@ def _map_fields(test: _Test, names: str) -> dict[str, _Test]:
 
 
 _HEALTHCARE: Final[Mapping[str, _Test]] = {
-    **_map_fields(_is_text, "patient_id encounter_id practitioner_did loinc snomed fhir_resource fhir_id consent_ref"),
+    **_map_fields(
+        _is_text,
+        "patient_id encounter_id practitioner_did loinc snomed fhir_resource fhir_id consent_ref",
+    ),
     **_map_fields(_is_text_list, "icd10 cpt"),
     "deidentification": _among("safe_harbor expert_determination"),
 }
@@ -112,14 +119,18 @@ _LEGAL: Final[Mapping[str, _Test]] = {
     "redaction_level": _among("none partial full"),
 }
 _FINANCE: Final[Mapping[str, _Test]] = {
-    **_map_fields(_is_text, "account_id instrument_id ticker currency venue strategy_id sox_control_id"),
+    **_map_fields(
+        _is_text, "account_id instrument_id ticker currency venue strategy_id sox_control_id"
+    ),
     **_map_fields(_is_anything, "amount market_timestamp"),
     "transaction_type": _among("debit credit transfer fee trade settlement"),
     "risk_score": _is_number,
     "retention_years": _is_count,
 }
 _ROBOTICS: Final[Mapping[str, _Test]] = {
-    **_map_fields(_is_text, "robot_id map_id mission_id hardware_rev firmware_ver coordinate_frame"),
+    **_map_fields(
+        _is_text, "robot_id map_id mission_id hardware_rev firmware_ver coordinate_frame"
+    ),
     **_map_fields(_is_anything, "pose velocity contact_forces"),
     "battery_pct": _is_number,
     "safety_state": _among("normal warning emergency_stop recovery"),
@@ -155,7 +166,8 @@ _INTEGRATION: Final[Mapping[str, _Test]] = {
 }
 
 _OPEN_LICENSE = re.compile(
-    r"(CC0|CC-BY|CC-PDDC|MIT|Apache-|BSD-|ODbL-|ODC-|PDDL-|Unlicense|WTFPL|GPL-|LGPL-|MPL-)", re.ASCII
+    r"(CC0|CC-BY|CC-PDDC|MIT|Apache-|BSD-|ODbL-|ODC-|PDDL-|Unlicense|WTFPL|GPL-|LGPL-|MPL-)",
+    re.ASCII,
 )
 _PRIVILEGED: Final = ("attorney_client", "work_product")
 _PARAMETER = re.compile(r"\{([^{}]+)\}")
@@ -165,7 +177,9 @@ def find_domain_problems(fields: Fields) -> list[str]:
     """Return the violations of the domains that a grain declares, one sentence each."""
     violations: list[str] = []
     for tag in fields.get("structural_tags", ()):
-        domain = _DOMAINS.get(tag.removeprefix(_TAG_PREFIX)) if tag.startswith(_TAG_PREFIX) else None
+        domain = (
+            _DOMAINS.get(tag.removeprefix(_TAG_PREFIX)) if tag.startswith(_TAG_PREFIX) else None
+        )
         if domain is not None:
             prefix, tests, check_domain = domain
             violations.extend(_find_wrong_fields(fields, prefix, tests))
@@ -201,7 +215,11 @@ def _check_integration(fields: Fields) -> Iterator[str]:
     if not isinstance(context, Mapping):
         return
     path, parameters = context.get("int:http_path"), context.get("int:path_params", [])
-    if isinstance(path, str) and _is_text_list(parameters) and set(_PARAMETER.findall(path)) != set(parameters):
+    if (
+        isinstance(path, str)
+        and _is_text_list(parameters)
+        and set(_PARAMETER.findall(path)) != set(parameters)
+    ):
         yield "context.int:path_params must name the parameters of context.int:http_path"
     if context.get("int:response_mapping") == "":
         yield "context.int:response_mapping must be a jq expression"
@@ -212,7 +230,9 @@ def _check_nothing(_: Fields) -> Iterator[str]:
     return iter(())
 
 
-_DOMAINS: Final[Mapping[str, tuple[str, Mapping[str, _Test], Callable[[Fields], Iterator[str]]]]] = {
+_DOMAINS: Final[
+    Mapping[str, tuple[str, Mapping[str, _Test], Callable[[Fields], Iterator[str]]]]
+] = {
     "healthcare": ("hc:", _HEALTHCARE, _check_healthcare),
     "legal": ("legal:", _LEGAL, _check_nothing),
     "finance": ("fin:", _FINANCE, _check_nothing),

@@ -65,10 +65,15 @@ class ValueReader(ABC):
             key = self.read_value(0)
             if not isinstance(key, str):
                 self.refuse("a map key that is not a string", start)
-            sort_key = self._data[start : self._at] if self.sorts_by_encoding else key.encode("utf-8")
+            sort_key = (
+                self._data[start : self._at] if self.sorts_by_encoding else key.encode("utf-8")
+            )
             if previous is not None and sort_key <= previous:
                 # Section 4.1: keys are sorted, and duplicates MUST be rejected.
-                self.refuse(f"the map key {quote_key(key)} {'twice' if key in entries else 'out of order'}", start)
+                self.refuse(
+                    f"the map key {quote_key(key)} {'twice' if key in entries else 'out of order'}",
+                    start,
+                )
             previous = sort_key
             start = self._at
             entries[key] = self.read_value(depth - 1)
@@ -88,7 +93,10 @@ class ValueReader(ABC):
     def refuse(self, violation: str, at: int | None = None) -> NoReturn:
         """Raise GrainError for a violation at this byte of the payload, by default the current one."""
         position = self._at if at is None else at
-        raise GrainError(f"not {self.encoding}: {violation} at byte {position} of the payload", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            f"not {self.encoding}: {violation} at byte {position} of the payload",
+            oms_code="ERR_CORRUPT",
+        )
 
     @property
     def position(self) -> int:

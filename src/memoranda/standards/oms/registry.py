@@ -42,8 +42,12 @@ TYPES: Final = (
     _grain_type(0x06, "observation", "observer_id observer_type"),
     _grain_type(0x07, "goal", "description goal_state"),
     _grain_type(0x08, "reasoning"),
-    _grain_type(0x09, "consensus", "participating_observers threshold agreement_count dissent_count"),
-    _grain_type(0x0A, "consent", "subject_did grantee_did scope is_withdrawal", may_be_empty="scope"),
+    _grain_type(
+        0x09, "consensus", "participating_observers threshold agreement_count dissent_count"
+    ),
+    _grain_type(
+        0x0A, "consent", "subject_did grantee_did scope is_withdrawal", may_be_empty="scope"
+    ),
 )
 BY_BYTE: Final = {grain_type.byte: grain_type for grain_type in TYPES}
 BY_NAME: Final = {name: grain_type for grain_type in TYPES for name in grain_type.names}

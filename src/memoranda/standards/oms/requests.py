@@ -36,7 +36,9 @@ Name = Annotated[
         min_length=1,
         max_length=MAX_NAME_CHARS,
         pattern=_NO_CONTROL_CHARACTERS,
-        extra={"expected": f"a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"},
+        extra={
+            "expected": f"a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"
+        },
         extra_json_schema={"pattern": None},
     ),
 ]
@@ -98,36 +100,60 @@ class Grain(Shape, forbid_unknown_fields=False):
             examples=[kind.name for kind in TYPES],
         ),
     ]
-    subject: Annotated[str, Meta(description="The person or thing it is about.", examples=["user:ada"])] | UnsetType = (
-        UNSET
-    )
-    relation: (
-        Annotated[str, Meta(description="The relation between subject and object.", examples=["prefers"])] | UnsetType
+    subject: (
+        Annotated[str, Meta(description="The person or thing it is about.", examples=["user:ada"])]
+        | UnsetType
     ) = UNSET
-    object: Annotated[Any, Meta(description="The statement about the subject: a text or a JSON object.")] = UNSET
-    confidence: Annotated[float, Meta(ge=0, le=1, description="Certainty of a belief, from 0 to 1.")] | UnsetType = (
-        UNSET
-    )
+    relation: (
+        Annotated[
+            str, Meta(description="The relation between subject and object.", examples=["prefers"])
+        ]
+        | UnsetType
+    ) = UNSET
+    object: Annotated[
+        Any, Meta(description="The statement about the subject: a text or a JSON object.")
+    ] = UNSET
+    confidence: (
+        Annotated[float, Meta(ge=0, le=1, description="Certainty of a belief, from 0 to 1.")]
+        | UnsetType
+    ) = UNSET
     content: Annotated[str, Meta(description="The text of an event.")] | UnsetType = UNSET
     description: Annotated[str, Meta(description="The aim of a goal.")] | UnsetType = UNSET
     goal_state: Literal["active", "satisfied", "failed", "suspended"] | UnsetType = UNSET
     namespace: (
-        Annotated[str, Meta(description="The project; default: the connection's namespace, or shared.")] | UnsetType
+        Annotated[
+            str, Meta(description="The project; default: the connection's namespace, or shared.")
+        ]
+        | UnsetType
     ) = UNSET
     user_id: Annotated[str, Meta(description="The person it is about.")] | UnsetType = UNSET
-    session_id: Annotated[str, Meta(description="The conversation it belongs to.")] | UnsetType = UNSET
+    session_id: Annotated[str, Meta(description="The conversation it belongs to.")] | UnsetType = (
+        UNSET
+    )
     created_at: (
-        Annotated[Instant, Meta(description="Milliseconds since 1970, or RFC 3339; by default now.")] | UnsetType
+        Annotated[
+            Instant, Meta(description="Milliseconds since 1970, or RFC 3339; by default now.")
+        ]
+        | UnsetType
     ) = UNSET
     valid_from: Annotated[Instant, Meta(description="Start of validity.")] | UnsetType = UNSET
     valid_to: Annotated[Instant, Meta(description="End of validity.")] | UnsetType = UNSET
     importance: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
-    source_type: Annotated[str, Meta(description="The kind of source.", examples=["user_explicit"])] | UnsetType = UNSET
-    structural_tags: Annotated[list[str], Meta(description="Tags, such as pii:email.")] | UnsetType = UNSET
-    derived_from: Annotated[list[str], Meta(description="Addresses of the grains it was derived from.")] | UnsetType = (
-        UNSET
-    )
-    context: Annotated[dict[str, Any], Meta(description="Any JSON object; the content of a state.")] | UnsetType = UNSET
+    source_type: (
+        Annotated[str, Meta(description="The kind of source.", examples=["user_explicit"])]
+        | UnsetType
+    ) = UNSET
+    structural_tags: (
+        Annotated[list[str], Meta(description="Tags, such as pii:email.")] | UnsetType
+    ) = UNSET
+    derived_from: (
+        Annotated[list[str], Meta(description="Addresses of the grains it was derived from.")]
+        | UnsetType
+    ) = UNSET
+    context: (
+        Annotated[dict[str, Any], Meta(description="Any JSON object; the content of a state.")]
+        | UnsetType
+    ) = UNSET
 
 
 GrainFields = Annotated[dict[str, Any], Meta(extra={"shape": Grain})]
@@ -168,7 +194,9 @@ class GetRequest(Shape):
 class SupersedeRequest(PutRequest):
     """The complete grain that replaces another."""
 
-    justification: Annotated[Reason, Meta(description="The reason, in one line; required for a protected grain.")] = ""
+    justification: Annotated[
+        Reason, Meta(description="The reason, in one line; required for a protected grain.")
+    ] = ""
 
 
 class AddressedSupersedeRequest(SupersedeRequest):
@@ -193,21 +221,35 @@ class FindRequest(Shape):
         ]
         | None
     ) = None
-    subject: Annotated[Name, Meta(description="Only grains with exactly this subject.")] | None = None
-    relation: Annotated[Name, Meta(description="Only grains with exactly this relation.")] | None = None
-    object: Annotated[Name, Meta(description="Only grains with exactly this object.")] | None = None
-    namespace: Annotated[Name, Meta(description="Only this namespace; grains without one are in `shared`.")] | None = (
+    subject: Annotated[Name, Meta(description="Only grains with exactly this subject.")] | None = (
         None
     )
+    relation: (
+        Annotated[Name, Meta(description="Only grains with exactly this relation.")] | None
+    ) = None
+    object: Annotated[Name, Meta(description="Only grains with exactly this object.")] | None = None
+    namespace: (
+        Annotated[
+            Name, Meta(description="Only this namespace; grains without one are in `shared`.")
+        ]
+        | None
+    ) = None
     user_id: Annotated[Name, Meta(description="Only grains about this user.")] | None = None
     session_id: Annotated[Name, Meta(description="Only grains of this session.")] | None = None
     type_byte: Annotated[TypeByte, Meta(description="Only grains of this type.")] | None = field(
         default=None, name="type"
     )
     # Excludes superseded and forgotten grains.
-    current: Annotated[bool, Meta(description="false: include superseded and forgotten grains; not with text.")] = True
-    limit: Annotated[int, Meta(ge=1, description=f"Results per page, at most {MAX_LIMIT}.")] = DEFAULT_LIMIT
-    cursor: Annotated[Name, Meta(description="`next_cursor` of the previous page; not with text.")] | None = None
+    current: Annotated[
+        bool, Meta(description="false: include superseded and forgotten grains; not with text.")
+    ] = True
+    limit: Annotated[int, Meta(ge=1, description=f"Results per page, at most {MAX_LIMIT}.")] = (
+        DEFAULT_LIMIT
+    )
+    cursor: (
+        Annotated[Name, Meta(description="`next_cursor` of the previous page; not with text.")]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
         if self.text is None:
@@ -215,7 +257,9 @@ class FindRequest(Shape):
         if len(self.text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
             raise InvalidInput(f"text must be words, of at most {MAX_TEXT_BYTES} bytes")
         if self.cursor is not None or not self.current:
-            raise InvalidInput("a search by text returns one page of current grains; leave out cursor and current")
+            raise InvalidInput(
+                "a search by text returns one page of current grains; leave out cursor and current"
+            )
 
     @property
     def selection(self) -> Selection:
@@ -243,7 +287,12 @@ class OwnedFindRequest(FindRequest):
     """A search among the grains of one owner."""
 
     owner: (
-        Annotated[Name, Meta(description="The owner, for a credential with access to several; default: its own.")]
+        Annotated[
+            Name,
+            Meta(
+                description="The owner, for a credential with access to several; default: its own."
+            ),
+        ]
         | None
     ) = None
 
@@ -252,7 +301,12 @@ class OwnerRequest(Shape):
     """A request that names an owner."""
 
     owner: (
-        Annotated[Name, Meta(description="The owner, for a credential with access to several; default: its own.")]
+        Annotated[
+            Name,
+            Meta(
+                description="The owner, for a credential with access to several; default: its own."
+            ),
+        ]
         | None
     ) = None
 
@@ -263,7 +317,11 @@ class ExportRequest(OwnerRequest):
     namespace: Annotated[Name, Meta(description="Only grains in this namespace.")] | None = None
     history: Annotated[bool, Meta(description="false: only current grains.")] = True
     cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")] | None
+        Annotated[
+            str,
+            Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page."),
+        ]
+        | None
     ) = None
 
 

@@ -68,7 +68,9 @@ def _build_cbor_heads() -> tuple[_Head | None, ...]:
         # An array (4) has one value per unit of its length, a map (5) two.
         per = {4: 1, 5: 2}.get(major, 0)
         for low in range(24):
-            heads[major << 5 | low] = _Head(fixed=low if is_string else 0, children=low * per + is_tag)
+            heads[major << 5 | low] = _Head(
+                fixed=low if is_string else 0, children=low * per + is_tag
+            )
         for size_code in range(4):
             size = 1 << size_code
             head = _Head(length_bytes=size, unit=int(is_string), children=is_tag, per=per)

@@ -79,7 +79,11 @@ def _check_created_at(value: Any) -> _Fault:
     if type(value) is not int:
         return "ERR_SCHEMA", "must be milliseconds since 1970"
     # Section 3.1: the header holds it as 32 bits of seconds.
-    return None if 0 <= value // 1000 <= MAX_CREATED_AT_SEC else ("ERR_RANGE", "must be between 1970 and 2106")
+    return (
+        None
+        if 0 <= value // 1000 <= MAX_CREATED_AT_SEC
+        else ("ERR_RANGE", "must be between 1970 and 2106")
+    )
 
 
 def _check_map(value: Any) -> _Fault:
@@ -142,7 +146,11 @@ def _record_of(required: Mapping[str, _Check], optional: Mapping[str, _Check]) -
 def _check_reference(value: Any) -> _Fault:
     """Check a content reference, or a citation among them."""
     # Section 27.5: content_refs may also hold citations, which have neither uri nor modality.
-    return _CITATION(value) if isinstance(value, dict) and "citation_type" in value else _CONTENT_REF(value)
+    return (
+        _CITATION(value)
+        if isinstance(value, dict) and "citation_type" in value
+        else _CONTENT_REF(value)
+    )
 
 
 def _check_source(value: Any) -> _Fault:
@@ -152,14 +160,30 @@ def _check_source(value: Any) -> _Fault:
 
 
 _CITATION_TYPES: Final = ("doi", "arxiv", "pmid", "isbn", "rrid", "clinicaltrials", "url")
-_CITATION_ROLES: Final = ("supports", "refutes", "extends", "replicates", "uses_data", "uses_software")
+_CITATION_ROLES: Final = (
+    "supports",
+    "refutes",
+    "extends",
+    "replicates",
+    "uses_data",
+    "uses_software",
+)
 _CITATION = _record_of(
     {"citation_type": _one_of(_CITATION_TYPES), "identifier": _check_text},
-    {"retrieved_at": _check_integer, "content_hash": _check_text, "citation_role": _one_of(_CITATION_ROLES)},
+    {
+        "retrieved_at": _check_integer,
+        "content_hash": _check_text,
+        "citation_role": _one_of(_CITATION_ROLES),
+    },
 )
 _CONTENT_REF = _record_of(
     {"uri": _check_text, "modality": _check_text},
-    {"mime_type": _check_text, "size_bytes": _check_count, "checksum": _check_text, "metadata": _check_map},
+    {
+        "mime_type": _check_text,
+        "size_bytes": _check_count,
+        "checksum": _check_text,
+        "metadata": _check_map,
+    },
 )
 _EMBEDDING_REF = _record_of(
     {"vector_id": _check_text, "model": _check_text, "dimensions": _check_count},
@@ -198,7 +222,10 @@ _STATISTICS = _record_of(
 )
 _TOKENS = _record_of(
     {},
-    dict.fromkeys(("input_tokens", "output_tokens", "cache_creation_tokens", "cache_read_tokens"), _check_count),
+    dict.fromkeys(
+        ("input_tokens", "output_tokens", "cache_creation_tokens", "cache_read_tokens"),
+        _check_count,
+    ),
 )
 
 
@@ -235,7 +262,10 @@ _CHECKS: Final[Mapping[str, _Check]] = {
         """valid_from valid_to system_valid_from timestamp_ms exit_code priority deadline random_seed
         delegation_expiry""",
     ),
-    **_map_fields(_check_map, "context input input_schema output_schema software_environment parameter_set _elided"),
+    **_map_fields(
+        _check_map,
+        "context input input_schema output_schema software_environment parameter_set _elided",
+    ),
     **_map_fields(
         _array_of(_check_text),
         """structural_tags plan steps criteria parent_goals satisfaction_evidence rollback_on_failure
@@ -251,7 +281,9 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     "authorized_types": _array_of(_check_octet),
     "derived_from": _array_of(_check_source),
     "provenance_chain": _array_of(
-        _record_of({}, {"source_hash": _check_text, "method": _check_text, "weight": _check_fraction})
+        _record_of(
+            {}, {"source_hash": _check_text, "method": _check_text, "weight": _check_fraction}
+        )
     ),
     "content_refs": _array_of(_check_reference),
     "embedding_refs": _array_of(_EMBEDDING_REF),
@@ -260,20 +292,29 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     "supersession_auth": _array_of(_check_not_null),
     "owner": _record_of({"type": _one_of(("human", "org")), "name": _check_text}, {}),
     "retention_policy": _record_of(
-        {}, {"minimum_retention_years": _check_count, "regulation": _check_text, "deletion_requires": _check_text}
+        {},
+        {
+            "minimum_retention_years": _check_count,
+            "regulation": _check_text,
+            "deletion_requires": _check_text,
+        },
     ),
     "trusted_timestamp": _record_of({}, {"tsp_response": _check_bytes, "tsa_uri": _check_text}),
     "content_blocks": _array_of(_record_of({"type": _check_text}, {})),
     "token_usage": _TOKENS,
     "statistical_context": _STATISTICS,
-    "alternatives_considered": _array_of(_record_of({}, {"hypothesis": _check_text, "rejection_reason": _check_text})),
+    "alternatives_considered": _array_of(
+        _record_of({}, {"hypothesis": _check_text, "rejection_reason": _check_text})
+    ),
 }
 
 
 def check(fields: Fields, type_byte: int) -> None:
     """Raise GrainError with the first code and all messages if the fields violate a rule of the type."""
     if violations := find_problems(fields, type_byte):
-        raise GrainError("; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code)
+        raise GrainError(
+            "; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code
+        )
 
 
 def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
@@ -326,7 +367,11 @@ def _check_event(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
             yield Problem(fault[0], f"content {fault[1]}")
         elif not fields["content"]:
             yield _empty_field("content")
-    elif "content" not in elided and not fields.get("content_blocks") and not _has_triple(fields, elided):
+    elif (
+        "content" not in elided
+        and not fields.get("content_blocks")
+        and not _has_triple(fields, elided)
+    ):
         # Sections 6.2 and 8.2: content MAY be omitted if content blocks, or a complete triple, say what happened.
         yield _missing_field("content")
 
@@ -396,7 +441,11 @@ def _check_goal(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
 
 def _check_consent(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
     """Yield a violation if a withdrawal does not name the consent that it withdraws."""
-    if fields.get("is_withdrawal") is True and "prior_consent" not in fields and "prior_consent" not in elided:
+    if (
+        fields.get("is_withdrawal") is True
+        and "prior_consent" not in fields
+        and "prior_consent" not in elided
+    ):
         # Section 8.10: a withdrawal MUST name what it withdraws.
         yield Problem("ERR_SCHEMA", "prior_consent is required on a withdrawal")
 

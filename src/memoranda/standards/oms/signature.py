@@ -56,7 +56,9 @@ def sign(grain: Grain | Mapping[str, Any], key: SigningKey, *, issued_at: int) -
     signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
     if not signed.header.is_signed:
         # Section 9.2: if signed = 0, the grain MUST NOT be wrapped. The bit is part of the address.
-        raise _mismatch_error("the grain was encoded as unsigned; encode it with its signed bit to sign it")
+        raise _mismatch_error(
+            "the grain was encoded as unsigned; encode it with its signed bit to sign it"
+        )
     return _build_envelope(signed.blob, key, issued_at=issued_at, detached=False)
 
 
@@ -67,7 +69,9 @@ def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGra
     """
     message = cose.parse(data)
     if message.payload is None:
-        raise GrainError("the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            "the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT"
+        )
     _check_content_type(message)
     issued_at, issued_at_is_signed = _read_issued_at(message)
     signer = _verify_signer(message, message.payload, documents)
@@ -104,7 +108,9 @@ def delivery_of(grain: Grain | SignedGrain) -> bytes:
         return grain.envelope
     if grain.header.is_signed:
         # Section 9.2: if signed = 1, the grain MUST be delivered wrapped.
-        raise _mismatch_error("the grain's signed bit is set, so it can only be delivered in its envelope")
+        raise _mismatch_error(
+            "the grain's signed bit is set, so it can only be delivered in its envelope"
+        )
     return grain.blob
 
 
@@ -114,7 +120,9 @@ def blob_of(delivery: bytes) -> bytes:
         return delivery
     payload = cose.parse(delivery).payload
     if payload is None:
-        raise GrainError("the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT")
+        raise GrainError(
+            "the envelope contains no grain: its payload is detached", oms_code="ERR_CORRUPT"
+        )
     return payload
 
 
@@ -132,7 +140,9 @@ def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
     return True
 
 
-def endorsement_payload(fields: Mapping[str, Any], *, cbor: bool = False, type_byte: int | None = None) -> bytes:
+def endorsement_payload(
+    fields: Mapping[str, Any], *, cbor: bool = False, type_byte: int | None = None
+) -> bytes:
     """Return the bytes that endorsers of a superseding grain sign: the grain without `supersession_auth`.
 
     The payload has no `signed` bit, so that an endorsement cannot be mistaken for the delivery of a signed grain. It
@@ -196,7 +206,9 @@ def _build_envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: b
     )
     signature = key.sign(cose.to_be_signed(protected, blob))
     payload = None if detached else blob
-    return cose.build(protected=protected, unprotected={_IAT: issued_at}, payload=payload, signature=signature)
+    return cose.build(
+        protected=protected, unprotected={_IAT: issued_at}, payload=payload, signature=signature
+    )
 
 
 def _verify_signer(message: cose.Sign1, payload: bytes, documents: Documents) -> str:
@@ -207,7 +219,9 @@ def _verify_signer(message: cose.Sign1, payload: bytes, documents: Documents) ->
     algorithm = message.headers.get(cose.ALGORITHM)
     kind = KEY_KINDS.get(algorithm) if isinstance(algorithm, int) else None
     if kind is None:
-        raise SignatureInvalid("the signature algorithm is not one of EdDSA (-8), Ed25519 (-19) and ES256 (-7)")
+        raise SignatureInvalid(
+            "the signature algorithm is not one of EdDSA (-8), Ed25519 (-19) and ES256 (-7)"
+        )
     signer = _read_signer(message)
     signed = cose.to_be_signed(message.protected, payload)
     keys = did.resolve(signer, documents)
@@ -231,8 +245,13 @@ def _read_signer(message: cose.Sign1) -> str:
 def _check_content_type(message: cose.Sign1) -> None:
     """Raise GrainError if the envelope declares content other than a grain."""
     # A signature made for another purpose must not be valid for a grain.
-    if message.headers.get(cose.CONTENT_TYPE, CONTENT_TYPE) not in (CONTENT_TYPE, CONTENT_TYPE_CBOR):
-        raise GrainError("the content type of the envelope is not that of a grain", oms_code="ERR_CORRUPT")
+    if message.headers.get(cose.CONTENT_TYPE, CONTENT_TYPE) not in (
+        CONTENT_TYPE,
+        CONTENT_TYPE_CBOR,
+    ):
+        raise GrainError(
+            "the content type of the envelope is not that of a grain", oms_code="ERR_CORRUPT"
+        )
 
 
 def _read_issued_at(message: cose.Sign1) -> tuple[int | None, bool]:

@@ -19,7 +19,9 @@ def compress(chunks: Iterable[bytes], total_bytes: int) -> Iterator[bytes]:
     """Yield one frame that contains the chunks and states their size, `total_bytes`."""
     import zstandard
 
-    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj(size=total_bytes)
+    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj(
+        size=total_bytes
+    )
     for chunk in chunks:
         piece = compressor.compress(chunk)
         if piece:
@@ -47,7 +49,9 @@ class Frame:
             try:
                 piece = decompressor.decompress(part)
             except zstandard.ZstdError:
-                raise GrainError("the compressed grains are damaged", oms_code="ERR_CORRUPT") from None
+                raise GrainError(
+                    "the compressed grains are damaged", oms_code="ERR_CORRUPT"
+                ) from None
             self.size_bytes += len(part) - len(decompressor.unused_data)
             produced += len(piece)
             if produced > self._max_bytes:

@@ -28,7 +28,12 @@ _NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
 _REF: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_REF_CHARS}
 _TAGS: Final = array_of({"type": "string", "maxLength": MAX_TAG_CHARS})
 _ENTRY: Final = closed_object(
-    "id content tags createdAt", id=TEXT, content=TEXT, tags=_TAGS, createdAt=MOMENT, expiresAt=MOMENT
+    "id content tags createdAt",
+    id=TEXT,
+    content=TEXT,
+    tags=_TAGS,
+    createdAt=MOMENT,
+    expiresAt=MOMENT,
 )
 _AGENT: Final = open_object("agentId", agentId={"type": "string", "minLength": 3}, memoryRef=_REF)
 _RUN: Final[dict[str, Schema]] = {
@@ -79,7 +84,10 @@ _PROPOSAL: Final = closed_object(
 _SHAPE: Final = closed_object("", scratchpad=FLAG, conversation=FLAG, longTerm=FLAG)
 _INVENTORY_ENTRY: Final = closed_object(
     "agentId persona label modelClass packName packVersion toolAllowlist hasHandoffSchemas",
-    **dict.fromkeys(("agentId", "persona", "label", "modelClass", "packName", "packVersion", "description"), TEXT),
+    **dict.fromkeys(
+        ("agentId", "persona", "label", "modelClass", "packName", "packVersion", "description"),
+        TEXT,
+    ),
     toolAllowlist=array_of(TEXT),
     hasHandoffSchemas=FLAG,
     memoryShape=_SHAPE,
@@ -104,7 +112,11 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OpenwopEntries": closed_object("entries", entries=array_of(ref("OpenwopEntry"))),
     "OpenwopForgotten": closed_object("forgotten", forgotten=COUNT),
     "OpenwopStarted": closed_object(
-        "runId status eventsUrl statusUrl", runId=_NAME, status=one_of(STATUSES), eventsUrl=TEXT, statusUrl=TEXT
+        "runId status eventsUrl statusUrl",
+        runId=_NAME,
+        status=one_of(STATUSES),
+        eventsUrl=TEXT,
+        statusUrl=TEXT,
     ),
     "OpenwopRun": open_object("runId workflowId status variables", **_RUN, variables=OBJECT),
     "OpenwopRuns": closed_object(
@@ -113,7 +125,10 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OpenwopHostRun": open_object(
         "runId workflowId status variables metadata isReplay",
         **_RUN,
-        variables={**OBJECT, "description": "The variables as given; references in them are not resolved."},
+        variables={
+            **OBJECT,
+            "description": "The variables as given; references in them are not resolved.",
+        },
         metadata=OBJECT,
         isReplay=FLAG,
     ),
@@ -125,7 +140,12 @@ ANSWERS: Final[dict[str, Schema]] = {
         entryId={**_NAME, "description": "The id of the new entry."},
         checksum=TEXT,
         index=open_object("", path=TEXT, version=COUNT),
-        taken=array_of({**OBJECT, "description": "The removed entries with their replacements and the reasons."}),
+        taken=array_of(
+            {
+                **OBJECT,
+                "description": "The removed entries with their replacements and the reasons.",
+            }
+        ),
         contradictions=array_of(array_of(_NAME)),
         strengthened={"type": "object", "additionalProperties": COUNT},
     ),
@@ -151,11 +171,16 @@ ANSWERS: Final[dict[str, Schema]] = {
         nodeId=_NAME,
         causationId=_NAME,
     ),
-    "OpenwopEvents": closed_object("events isComplete", events=array_of(ref("OpenwopEvent")), isComplete=FLAG),
+    "OpenwopEvents": closed_object(
+        "events isComplete", events=array_of(ref("OpenwopEvent")), isComplete=FLAG
+    ),
     "OpenwopAllEvents": closed_object(
         "events places lastSequence end",
         events=array_of(ref("OpenwopEvent")),
-        places={**array_of(COUNT), "description": "The position of each event in all logs together."},
+        places={
+            **array_of(COUNT),
+            "description": "The position of each event in all logs together.",
+        },
         lastSequence=COUNT,
         end={**COUNT, "description": "The current end of the logs."},
     ),
@@ -183,28 +208,45 @@ ANSWERS: Final[dict[str, Schema]] = {
     ),
     "OpenwopRegistered": closed_object(
         "registered",
-        registered={**FLAG, "description": "false: shorter than eight characters, so it is never redacted."},
+        registered={
+            **FLAG,
+            "description": "false: shorter than eight characters, so it is never redacted.",
+        },
     ),
     "OpenwopRestored": closed_object("restored", restored=COUNT),
-    "OpenwopInventory": closed_object("agents total", agents=array_of(_INVENTORY_ENTRY), total=COUNT),
+    "OpenwopInventory": closed_object(
+        "agents total", agents=array_of(_INVENTORY_ENTRY), total=COUNT
+    ),
     "OpenwopFile": closed_object("path content version updatedAt", **_FILE),
-    "OpenwopFiles": closed_object("files", files=array_of(open_object("path version updatedAt", **_FILE))),
+    "OpenwopFiles": closed_object(
+        "files", files=array_of(open_object("path version updatedAt", **_FILE))
+    ),
     "OpenwopWatch": closed_object("memoryRef", memoryRef=_REF, watched={**FLAG, "default": True}),
     "OpenwopCommitment": _COMMITMENT,
     "OpenwopCommitments": closed_object("commitments", commitments=array_of(_COMMITMENT)),
     "OpenwopSchedule": closed_object(
-        "memoryRef cron timezone nextAt", memoryRef=_REF, cron=TEXT, timezone=TEXT, tokenBudget=COUNT, nextAt=MOMENT
+        "memoryRef cron timezone nextAt",
+        memoryRef=_REF,
+        cron=TEXT,
+        timezone=TEXT,
+        tokenBudget=COUNT,
+        nextAt=MOMENT,
     ),
     "OpenwopSchedules": closed_object("schedules", schedules=array_of(ref("OpenwopSchedule"))),
     "OpenwopProposal": _PROPOSAL,
     "OpenwopProposals": closed_object("proposals", proposals=array_of(ref("OpenwopProposal"))),
     "OpenwopApproved": closed_object("approvalId", approvalId=TEXT),
     "OpenwopInstalled": closed_object("installedArtifactRef", installedArtifactRef=TEXT),
-    "OpenwopArtifacts": closed_object("artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}),
+    "OpenwopArtifacts": closed_object(
+        "artifacts", artifacts={"type": "object", "additionalProperties": OBJECT}
+    ),
     "OpenwopOpen": OBJECT,
     "OpenwopError": {
         **closed_object(
-            "error message", error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}, message=TEXT, details=OBJECT
+            "error message",
+            error={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
+            message=TEXT,
+            details=OBJECT,
         ),
         "description": "openwop's error envelope: a code, a message, and details for programs.",
     },

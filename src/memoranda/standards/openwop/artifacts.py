@@ -72,7 +72,15 @@ _TEMPLATE_FIELDS: Final = (
     "tags",
     "meta",
 )
-_VARIABLE_FIELDS: Final = ("name", "type", "required", "source", "extractPath", "defaultValue", "description")
+_VARIABLE_FIELDS: Final = (
+    "name",
+    "type",
+    "required",
+    "source",
+    "extractPath",
+    "defaultValue",
+    "description",
+)
 _JOB_FIELDS: Final = ("workflowId", "schedule", "inputs", "name", "description")
 
 
@@ -107,7 +115,9 @@ def check_manifest(value: object, location: str) -> dict[str, Any]:
     """Check an AgentManifest and return it. Raises InvalidInput."""
     manifest = check_closed_object(value, _MANIFEST_FIELDS, location)
     require_fields(manifest, ("agentId", "persona", "modelClass"), location)
-    check_pattern(manifest["agentId"], _PACK, f"{location}.agentId", "vendor.acme.research-agents.summarizer")
+    check_pattern(
+        manifest["agentId"], _PACK, f"{location}.agentId", "vendor.acme.research-agents.summarizer"
+    )
     check_text(manifest["persona"], f"{location}.persona", MAX_NAME_CHARS)
     check_text(manifest["modelClass"], f"{location}.modelClass", MAX_NAME_CHARS)
     prompts = [name for name in ("systemPrompt", "systemPromptRef") if name in manifest]
@@ -123,7 +133,10 @@ def check_manifest(value: object, location: str) -> dict[str, Any]:
             _check_inside(reference, f"{location}.{name}")
     if "toolAllowlist" in manifest:
         check_texts(
-            manifest["toolAllowlist"], f"{location}.toolAllowlist", max_items=MAX_PARTS, max_chars=MAX_NAME_CHARS
+            manifest["toolAllowlist"],
+            f"{location}.toolAllowlist",
+            max_items=MAX_PARTS,
+            max_chars=MAX_NAME_CHARS,
         )
     check_shape(manifest.get("memoryShape", {}), f"{location}.memoryShape")
     return manifest
@@ -159,12 +172,19 @@ def _check_chain(value: object, location: str) -> None:
     check_pattern(chain["chainId"], _TYPE_ID, f"{location}.chainId", "vendor.acme.generateReport")
     check_pattern(chain["version"], SEMVER, f"{location}.version", "1.0.0")
     check_text(chain["label"], f"{location}.label", MAX_NAME_CHARS)
-    if not isinstance(chain["description"], str) or len(chain["description"]) > MAX_DESCRIPTION_CHARS:
-        raise InvalidInput(f"{location}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters")
+    if (
+        not isinstance(chain["description"], str)
+        or len(chain["description"]) > MAX_DESCRIPTION_CHARS
+    ):
+        raise InvalidInput(
+            f"{location}.description must be a string of at most {MAX_DESCRIPTION_CHARS} characters"
+        )
     check_object(chain["parameters"], f"{location}.parameters")
     dag = check_closed_object(chain["dag"], ("nodes", "edges"), f"{location}.dag")
     nodes = _check_parts(dag.get("nodes"), f"{location}.dag.nodes")
-    names = [_check_node(node, f"{location}.dag.nodes[{index}]") for index, node in enumerate(nodes)]
+    names = [
+        _check_node(node, f"{location}.dag.nodes[{index}]") for index, node in enumerate(nodes)
+    ]
     _check_unique(names, f"{location}.dag.nodes", "id")
     if len(names) > 1 and "edges" not in dag:
         raise InvalidInput(f"{location}.dag.edges is required when there are several nodes")
@@ -190,7 +210,9 @@ def _check_edges(value: object, names: frozenset[str], location: str) -> None:
     for index, edge in enumerate(value):
         for side in ("from", "to"):
             end = check_text(
-                check_object(edge, f"{location}[{index}]").get(side), f"{location}[{index}].{side}", MAX_NAME_CHARS
+                check_object(edge, f"{location}[{index}]").get(side),
+                f"{location}[{index}].{side}",
+                MAX_NAME_CHARS,
             )
             # An end may include a port of its node: `node.port`.
             if end not in names and end.rpartition(".")[0] not in names:
@@ -243,7 +265,9 @@ def _check_automation(job: Artifact) -> None:
     for name in ("name", "description"):
         if name in job:
             check_text(job[name], f"artifact.{name}", MAX_DESCRIPTION_CHARS)
-    schedule = check_closed_object(job["schedule"], ("cron", "delayMs", "timezone"), "artifact.schedule")
+    schedule = check_closed_object(
+        job["schedule"], ("cron", "delayMs", "timezone"), "artifact.schedule"
+    )
     if ("cron" in schedule) == ("delayMs" in schedule):
         raise InvalidInput("artifact.schedule must have exactly one of cron and delayMs")
     if "delayMs" in schedule:

@@ -57,7 +57,9 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError:
             is_duration = False
         if not is_duration or self.max_token_budget < 1:
-            raise InvalidInput("a distillation needs a budget of at least 1 and an archive retention such as P365D")
+            raise InvalidInput(
+                "a distillation needs a budget of at least 1 and an archive retention such as P365D"
+            )
         return {
             "supported": True,
             "maxTokenBudget": self.max_token_budget,
@@ -151,14 +153,20 @@ def build_discovery(offer: Offer) -> Discovery:
         "agents": _build_agents(offer),
         "multiAgent": _build_multi_agent(offer),
         "workspace": offer.workspace.to_block() if offer.workspace else None,
-        "replay": {"supported": True, "modes": list(offer.replay_modes)} if offer.replay_modes else None,
-        "webhooks": {"supported": True, "signatureAlgorithms": [SIGNATURE_ALGORITHM]} if offer.webhooks else None,
+        "replay": {"supported": True, "modes": list(offer.replay_modes)}
+        if offer.replay_modes
+        else None,
+        "webhooks": {"supported": True, "signatureAlgorithms": [SIGNATURE_ALGORITHM]}
+        if offer.webhooks
+        else None,
     }
     # A missing block means that the capability is not offered.
     document.update((name, block) for name, block in blocks.items() if block)
     for name, value in offer.extra.items():
         if name in document or name in blocks:
-            raise InvalidInput(f"{name} is a standard member of the document and cannot be set as an extra one")
+            raise InvalidInput(
+                f"{name} is a standard member of the document and cannot be set as an extra one"
+            )
         document[name] = value
     return document
 
@@ -170,7 +178,10 @@ def token_counter_name(name: str) -> TokenCounter:
 
 def find_dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
     """Return the dimensions of memory that a document claims (RFC 0080 §A)."""
-    memory, retention = _find_block(document, "memory"), _find_block(document, "memory", "retention")
+    memory, retention = (
+        _find_block(document, "memory"),
+        _find_block(document, "memory", "retention"),
+    )
     model = _find_block(document, "multiAgent", "executionModel")
     is_read = memory.get("supported") is True
     is_durable = _is_long_term(document)
@@ -181,7 +192,8 @@ def find_dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
         "write": is_read and memory.get("writable") is not False,
         "search": _supports(document, "memory", "search"),
         "long-term-durability": is_durable,
-        "compaction": _supports(document, "memory", "compaction") or _supports(document, "memory", "distillation"),
+        "compaction": _supports(document, "memory", "compaction")
+        or _supports(document, "memory", "distillation"),
         "attribution": _supports(document, "memory", "attribution"),
         "replay-snapshot": (
             is_durable
@@ -238,7 +250,10 @@ def _build_memory(offer: Offer) -> dict[str, Any] | None:
     if offer.attribution:
         block["attribution"] = {"supported": True, "emitsWriteEvents": True}
     if offer.injection_counter:
-        block["injectionBudget"] = {"supported": True, "tokenCounter": token_counter_name(offer.injection_counter)}
+        block["injectionBudget"] = {
+            "supported": True,
+            "tokenCounter": token_counter_name(offer.injection_counter),
+        }
     return block
 
 
@@ -251,7 +266,10 @@ def _build_agents(offer: Offer) -> dict[str, Any]:
     if offer.consolidation:
         block["memoryConsolidation"] = {"supported": True, "schedule": offer.consolidation}
     if offer.commitments:
-        block["commitments"] = {"supported": True, "fireConditions": list(dict.fromkeys(offer.commitments))}
+        block["commitments"] = {
+            "supported": True,
+            "fireConditions": list(dict.fromkeys(offer.commitments)),
+        }
     if offer.proposals:
         block["proposals"] = offer.proposals.to_block()
     if offer.manifest_runtime:

@@ -7,7 +7,17 @@ Times are compared in whole milliseconds; the strings are stored as received.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NotRequired, Self, TypedDict, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ClassVar,
+    Final,
+    Literal,
+    NotRequired,
+    Self,
+    TypedDict,
+    cast,
+)
 
 from msgspec import Meta, field
 
@@ -85,7 +95,12 @@ def build_entry(
     expires: Instant | None = None,
 ) -> Entry:
     """Build a checked entry. Empty tags are dropped."""
-    draft: Entry = {"id": id, "content": content, "tags": drop_empty_tags(tags), "createdAt": format_instant(created)}
+    draft: Entry = {
+        "id": id,
+        "content": content,
+        "tags": drop_empty_tags(tags),
+        "createdAt": format_instant(created),
+    }
     if expires is not None:
         draft["expiresAt"] = format_instant(expires)
     return check_entry(draft)
@@ -122,7 +137,10 @@ else:
         """The tags of an entry; empty ones are dropped."""
 
         EXPECTED: ClassVar[str] = f"an array of at most {MAX_TAGS} strings"
-        SCHEMA: ClassVar[Schema] = {"type": "array", "items": {"type": "string", "maxLength": MAX_TAG_CHARS}}
+        SCHEMA: ClassVar[Schema] = {
+            "type": "array",
+            "items": {"type": "string", "maxLength": MAX_TAG_CHARS},
+        }
 
         @classmethod
         def from_json(cls, value: object) -> tuple[str, ...]:
@@ -149,9 +167,10 @@ class Draft(OpenwopShape):
 
     content: Annotated[str, Meta(description="At most a mebibyte of UTF-8.")]
     tags: Tags = ()
-    expires: Annotated[Moment, Meta(description="The time from which the entry is no longer returned.")] | None = field(
-        default=None, name="expiresAt"
-    )
+    expires: (
+        Annotated[Moment, Meta(description="The time from which the entry is no longer returned.")]
+        | None
+    ) = field(default=None, name="expiresAt")
 
     def __post_init__(self) -> None:
         check_content(self.content, "content")
@@ -175,13 +194,22 @@ class ListOptions(OpenwopShape):
     """MemoryListOptions, with those of RFC 0113. `limit` includes our own maximum."""
 
     limit: Annotated[
-        PageLimit, Meta(description=f"Entries per page, at most {MAX_LIMIT}; default, also for 0: {DEFAULT_LIMIT}.")
+        PageLimit,
+        Meta(
+            description=f"Entries per page, at most {MAX_LIMIT}; default, also for 0: {DEFAULT_LIMIT}."
+        ),
     ] = DEFAULT_LIMIT
     tag: Annotated[str, text_limit(MAX_TAG_CHARS, "Only entries with this tag.")] | None = None
     token_budget: (
-        Annotated[int, Meta(ge=1, description="Maximum tokens; an entry that exceeds this alone is skipped.")] | None
+        Annotated[
+            int,
+            Meta(ge=1, description="Maximum tokens; an entry that exceeds this alone is skipped."),
+        ]
+        | None
     ) = None
-    rank: Annotated[Rank, Meta(description="The order: by time, or with `query` by relevance.")] = "recency"
+    rank: Annotated[Rank, Meta(description="The order: by time, or with `query` by relevance.")] = (
+        "recency"
+    )
     query: Annotated[str, text_limit(MAX_QUERY_CHARS, "The question or keywords.")] | None = None
 
     def __post_init__(self) -> None:
@@ -193,7 +221,11 @@ class ListOptions(OpenwopShape):
         """Parse options from untrusted JSON; null stands for no options. Raises InvalidInput."""
         fields = {} if value is None else value
         try:
-            null_names = [name for name in fields if fields[name] is None] if isinstance(fields, dict) else []
+            null_names = (
+                [name for name in fields if fields[name] is None]
+                if isinstance(fields, dict)
+                else []
+            )
             if null_names:
                 raise InvalidInput(f"{null_names[0][:40]!a} must not be null")
             return parse_value(fields, cls)
@@ -201,7 +233,9 @@ class ListOptions(OpenwopShape):
             raise InvalidInput(f"options: {error.message}") from None
 
 
-def fit_budget(entries: Iterable[Entry], token_budget: int, count: Callable[[str], int]) -> list[Entry]:
+def fit_budget(
+    entries: Iterable[Entry], token_budget: int, count: Callable[[str], int]
+) -> list[Entry]:
     """Return the longest prefix of the ranked entries that fits the budget (RFC 0113).
 
     An entry that exceeds the budget alone is skipped, never cut, and does not end the prefix.
@@ -250,5 +284,7 @@ def check_tags(value: object, location: str) -> list[str]:
         raise InvalidInput(f"{location} must be an array of at most {MAX_TAGS} strings")
     for index, tag in enumerate(value):
         if not isinstance(tag, str) or len(tag) > MAX_TAG_CHARS or not is_unicode(tag):
-            raise InvalidInput(f"{location}[{index}] must be a string of at most {MAX_TAG_CHARS} characters")
+            raise InvalidInput(
+                f"{location}[{index}] must be a string of at most {MAX_TAG_CHARS} characters"
+            )
     return value

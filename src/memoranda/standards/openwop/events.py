@@ -82,7 +82,9 @@ _DEBUG_TYPES: Final = frozenset(
 StreamMode = Literal["updates", "debug"]
 STREAM_MODES: Final[tuple[StreamMode, ...]] = get_args(StreamMode)
 # Keys that carry content elsewhere; our payloads never have them, at any depth.
-CONTENT_KEYS: Final = frozenset({"content", "text", "intention", "rationale", "artifact", "plaintext", "secret"})
+CONTENT_KEYS: Final = frozenset(
+    {"content", "text", "intention", "rationale", "artifact", "plaintext", "secret"}
+)
 
 # Characters; run-event.schema.json.
 MAX_EVENT_ID_CHARS: Final = 128
@@ -138,7 +140,9 @@ def _word_check(words: tuple[str, ...]) -> Check:
 
 def _texts_check(max_chars: int) -> Check:
     """Return a check for an array of texts."""
-    return lambda value, location: check_texts(value, location, max_items=MAX_IDS, max_chars=max_chars)
+    return lambda value, location: check_texts(
+        value, location, max_items=MAX_IDS, max_chars=max_chars
+    )
 
 
 def _check_distillation(value: object, location: str) -> None:
@@ -182,7 +186,11 @@ _RULES: Final[Mapping[str, _Rule]] = {
         optional={"sourceIds": _IDS, "distillation": _check_distillation},
     ),
     MEMORY_CONSOLIDATED: _Rule(
-        required={"memoryRef": _REF, "inputCount": _integer_check(0), "outputCount": _integer_check(0)},
+        required={
+            "memoryRef": _REF,
+            "inputCount": _integer_check(0),
+            "outputCount": _integer_check(0),
+        },
         optional={"mergedIds": _IDS, "trigger": _word_check(SCHEDULES)},
     ),
     COMMITMENT_FIRED: _Rule(
@@ -195,11 +203,17 @@ _RULES: Final[Mapping[str, _Rule]] = {
         closed=True,
     ),
     PROPOSAL_ACTIVATED: _Rule(
-        required={"proposalId": _ID, "kind": _word_check(PROPOSAL_KINDS), "installedArtifactRef": _ID},
+        required={
+            "proposalId": _ID,
+            "kind": _word_check(PROPOSAL_KINDS),
+            "installedArtifactRef": _ID,
+        },
         optional={"approvalId": _check_text_or_null},
         closed=True,
     ),
-    WORKSPACE_UPDATED: _Rule(required={"path": _REF, "version": _integer_check(1)}, optional={}, closed=True),
+    WORKSPACE_UPDATED: _Rule(
+        required={"path": _REF, "version": _integer_check(1)}, optional={}, closed=True
+    ),
 }
 MEMORY_TYPES: Final = frozenset(_RULES)
 _STANDARD_SEGMENTS: Final = frozenset(name.partition(".")[0] for name in RUN_TYPES | MEMORY_TYPES)
@@ -276,7 +290,12 @@ def copy_for_replay(source: Event, run_id: str, sequence: int) -> Event:
 
     Event ids are globally unique, so the copy has its own; its `causationId` is the id of the original.
     """
-    copy = {**source, "eventId": default_event_id(run_id, sequence), "runId": run_id, "sequence": sequence}
+    copy = {
+        **source,
+        "eventId": default_event_id(run_id, sequence),
+        "runId": run_id,
+        "sequence": sequence,
+    }
     copy["causationId"] = source["eventId"]
     return check_event(copy)
 
@@ -304,7 +323,11 @@ def check_event(value: object) -> Event:
         check_integer(value["schemaVersion"], "event.schemaVersion", least=0)
     check_time(value["timestamp"], "event.timestamp")
     type_name = value["type"]
-    if not isinstance(type_name, str) or len(type_name) > _MAX_TYPE_CHARS or not _TYPE.fullmatch(type_name):
+    if (
+        not isinstance(type_name, str)
+        or len(type_name) > _MAX_TYPE_CHARS
+        or not _TYPE.fullmatch(type_name)
+    ):
         raise InvalidInput("event.type must be dotted words such as memory.written")
     # Readers must accept unknown types, so only known types have rules.
     if type_name in _RULES:
@@ -315,7 +338,11 @@ def check_event(value: object) -> Event:
 def check_type(value: str) -> str:
     """Return a type that we may emit: one of the standard's, or a vendor's own. Raises InvalidInput."""
     segment = value.partition(".")[0]
-    if value not in _RULES and value not in RUN_TYPES and segment in RESERVED_SEGMENTS | _STANDARD_SEGMENTS:
+    if (
+        value not in _RULES
+        and value not in RUN_TYPES
+        and segment in RESERVED_SEGMENTS | _STANDARD_SEGMENTS
+    ):
         raise InvalidInput(
             f"event.type {quote_name(value)} is not a standard type, and vendors must not use the segment {segment}"
         )
@@ -355,7 +382,11 @@ def _check_fields(payload: Payload, rule: _Rule, location: str, *, closed: bool)
 
 def _check_counts(payload: Payload) -> None:
     """Check the counts in a payload. Raises InvalidInput."""
-    if "sourceIds" in payload and "sourceCount" in payload and len(payload["sourceIds"]) != payload["sourceCount"]:
+    if (
+        "sourceIds" in payload
+        and "sourceCount" in payload
+        and len(payload["sourceIds"]) != payload["sourceCount"]
+    ):
         # memoryCompacted: sourceIds, if present, is exhaustive.
         raise InvalidInput("event.payload.sourceIds must name all sources")
     if "inputCount" in payload and payload["outputCount"] > payload["inputCount"]:

@@ -51,7 +51,9 @@ def check_closed_object(value: object, fields: Sequence[str], location: str) -> 
         raise InvalidInput(f"{location} must be an object")
     for name in value:
         if name not in fields:
-            raise InvalidInput(f"{location} has the field {quote_name(name)}, which is not one of {', '.join(fields)}")
+            raise InvalidInput(
+                f"{location} has the field {quote_name(name)}, which is not one of {', '.join(fields)}"
+            )
     return value
 
 

@@ -54,7 +54,11 @@ _OPTIONAL: Final = (
 
 
 def build_agent_entry(
-    manifest: Mapping[str, Any], *, pack_name: str, pack_version: str, available: Collection[Dimension]
+    manifest: Mapping[str, Any],
+    *,
+    pack_name: str,
+    pack_version: str,
+    available: Collection[Dimension],
 ) -> Agent:
     """Build the inventory entry of an installed manifest, without its prompts and schemas."""
     shape = manifest.get("memoryShape")
@@ -85,7 +89,9 @@ def build_inventory(agents: Iterable[Agent]) -> dict[str, Any]:
     return {"agents": ordered, "total": len(ordered)}
 
 
-def find_missing_dimensions(shape: Mapping[str, Any], available: Collection[Dimension]) -> list[Dimension]:
+def find_missing_dimensions(
+    shape: Mapping[str, Any], available: Collection[Dimension]
+) -> list[Dimension]:
     """Return the dimensions that a memory shape requires and the host lacks, in the order of DIMENSIONS."""
     needed = {
         dimension
@@ -93,7 +99,9 @@ def find_missing_dimensions(shape: Mapping[str, Any], available: Collection[Dime
         if is_required is True
         for dimension in REQUIRED_DIMENSIONS.get(name, ())
     }
-    return [dimension for dimension in DIMENSIONS if dimension in needed and dimension not in available]
+    return [
+        dimension for dimension in DIMENSIONS if dimension in needed and dimension not in available
+    ]
 
 
 def check_agent_entry(value: object, *, available: Collection[Dimension] | None = None) -> Agent:

@@ -64,7 +64,9 @@ def project(entry: Entry, tenant: str, space: str) -> Projection:
             for tag in tags
             if _DERIVED.fullmatch(tag)
         ),
-        source=next((tag.removeprefix(SOURCE_PREFIX) for tag in tags if tag.startswith(SOURCE_PREFIX)), ""),
+        source=next(
+            (tag.removeprefix(SOURCE_PREFIX) for tag in tags if tag.startswith(SOURCE_PREFIX)), ""
+        ),
         subject=tenant,
     )
 
@@ -75,7 +77,11 @@ def from_projection(projection: Projection, name: str) -> Entry:
     if projection.source:
         # MemoryEntry.tags: a `source:` prefix SHOULD name provenance.
         tags.append(f"{SOURCE_PREFIX}{projection.source}"[:MAX_TAG_CHARS])
-    derived = (f"{DERIVED_PREFIX}{link.target}" for link in projection.relations if link.type == DERIVED_FROM)
+    derived = (
+        f"{DERIVED_PREFIX}{link.target}"
+        for link in projection.relations
+        if link.type == DERIVED_FROM
+    )
     tags.extend(tag for tag in derived if len(tag) <= MAX_TAG_CHARS and _DERIVED.fullmatch(tag))
     return build_entry(
         id=_entry_id(name),

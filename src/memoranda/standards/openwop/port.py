@@ -23,7 +23,9 @@ class OpenwopPort(Port):
     names_line: ClassVar[bool] = True
     replaces_others: ClassVar[bool] = True
 
-    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+    def project(
+        self, document: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection:
         return mapping.project(load_entry(document.native), tenant, space)
 
     def check(self, document: Document) -> None:
@@ -36,10 +38,16 @@ class OpenwopPort(Port):
         if mapping.DERIVED_PREFIX.encode() not in native:
             return []
         tags = cast("Entry", parse(native))["tags"]
-        return [tag.removeprefix(mapping.DERIVED_PREFIX) for tag in tags if tag.startswith(mapping.DERIVED_PREFIX)]
+        return [
+            tag.removeprefix(mapping.DERIVED_PREFIX)
+            for tag in tags
+            if tag.startswith(mapping.DERIVED_PREFIX)
+        ]
 
     def is_derived(self, document: Document) -> bool:
-        return any(tag.startswith(mapping.COMPACTED_PREFIX) for tag in load(document.native)["tags"])
+        return any(
+            tag.startswith(mapping.COMPACTED_PREFIX) for tag in load(document.native)["tags"]
+        )
 
     def is_quotation(self, document: Document) -> bool:
         tags = load(document.native)["tags"]

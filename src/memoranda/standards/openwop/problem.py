@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from memoranda import errors
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
-from memoranda.standards.openwop.fields import check_closed_object, check_object, check_text, require_fields
+from memoranda.standards.openwop.fields import (
+    check_closed_object,
+    check_object,
+    check_text,
+    require_fields,
+)
 
 Problem = dict[str, Any]
 
@@ -90,7 +95,9 @@ def build_problem(code: str, message: str, details: Mapping[str, object] | None 
     return check_problem(envelope)
 
 
-def problem_of(error: MemorandaError, *, details: Mapping[str, object] | None = None) -> tuple[int, Problem]:
+def problem_of(
+    error: MemorandaError, *, details: Mapping[str, object] | None = None
+) -> tuple[int, Problem]:
     """Return the HTTP status and the envelope of an error. `details` are added to the error's own."""
     code = code_of(error)
     own = error.details if isinstance(error, WorkflowError) else {}
@@ -113,7 +120,9 @@ def error_of(envelope: Mapping[str, Any], *, retry_after_seconds: float) -> Memo
     # Several classes can have the same code; take the widest.
     kind = next((kind for kind, kind_code in reversed(_CODES) if kind_code == code), None)
     if kind is None:
-        return WorkflowError(message, openwop_code=code, details=details if isinstance(details, Mapping) else None)
+        return WorkflowError(
+            message, openwop_code=code, details=details if isinstance(details, Mapping) else None
+        )
     return errors.ForbiddenScope(message) if code == FORBIDDEN else kind(message)
 
 

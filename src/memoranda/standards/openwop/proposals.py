@@ -137,12 +137,16 @@ def _check_size(artifact: Artifact) -> None:
     """Raise TooLarge if the artifact is too large."""
     size_bytes = len(json_text.dump(artifact))
     if size_bytes > MAX_ARTIFACT_BYTES:
-        raise TooLarge(f"proposal.artifact has {size_bytes} bytes; the limit is {MAX_ARTIFACT_BYTES}")
+        raise TooLarge(
+            f"proposal.artifact has {size_bytes} bytes; the limit is {MAX_ARTIFACT_BYTES}"
+        )
 
 
 def _check_provenance(value: object) -> None:
     """Check the provenance of a proposal. Raises InvalidInput."""
-    provenance = check_closed_object(value, ("sourceRunIds", "synthesizerModel"), "proposal.provenance")
+    provenance = check_closed_object(
+        value, ("sourceRunIds", "synthesizerModel"), "proposal.provenance"
+    )
     require_fields(provenance, ("sourceRunIds",), "proposal.provenance")
     check_texts(
         provenance["sourceRunIds"],
@@ -151,7 +155,9 @@ def _check_provenance(value: object) -> None:
         max_chars=MAX_RUN_ID_CHARS,
     )
     if "synthesizerModel" in provenance:
-        check_text(provenance["synthesizerModel"], "proposal.provenance.synthesizerModel", MAX_TITLE_CHARS)
+        check_text(
+            provenance["synthesizerModel"], "proposal.provenance.synthesizerModel", MAX_TITLE_CHARS
+        )
 
 
 def _check_activation(value: object, state: str) -> None:
@@ -160,7 +166,9 @@ def _check_activation(value: object, state: str) -> None:
         return
     if state != "applied":
         raise InvalidInput("proposal.activation is only valid for a proposal that was applied")
-    activation = check_closed_object(value, ("approvalId", "installedArtifactRef"), "proposal.activation")
+    activation = check_closed_object(
+        value, ("approvalId", "installedArtifactRef"), "proposal.activation"
+    )
     for name, text in activation.items():
         if text is not None or name != "approvalId":
             check_text(text, f"proposal.activation.{name}", MAX_ID_CHARS)
@@ -185,12 +193,18 @@ class Revision(OpenwopShape):
 
 def revise(current: Proposal, revision: Revision, at: Instant) -> Proposal:
     """Return the proposal with the changes of a revision. Raises Conflict."""
-    changes = {"title": revision.title, "rationale": revision.rationale, "artifact": revision.artifact}
+    changes = {
+        "title": revision.title,
+        "rationale": revision.rationale,
+        "artifact": revision.artifact,
+    }
     set_fields = {name: value for name, value in changes.items() if value is not None}
     return _move(current, "revised", at, **set_fields)
 
 
-def mark_applied(current: Proposal, at: Instant, *, installed_ref: str, approval_id: str | None = None) -> Proposal:
+def mark_applied(
+    current: Proposal, at: Instant, *, installed_ref: str, approval_id: str | None = None
+) -> Proposal:
     """Return the proposal after the installation of its artifact.
 
     The caller has checked authorization. Raises Conflict.
@@ -282,7 +296,9 @@ def check_safe(current: Proposal, secrets: Secrets | None = None) -> None:
     """Raise InvalidInput that names the fields with secrets, without their content."""
     unsafe = find_unsafe_fields(current, secrets)
     if unsafe:
-        raise InvalidInput(f"a proposal must not contain secrets; remove those in {', '.join(unsafe[:5])}")
+        raise InvalidInput(
+            f"a proposal must not contain secrets; remove those in {', '.join(unsafe[:5])}"
+        )
 
 
 def redact_text(text: str, secrets: Secrets | None = None) -> str:
@@ -293,7 +309,11 @@ def redact_text(text: str, secrets: Secrets | None = None) -> str:
 
 def _walk_texts(current: Proposal) -> Iterator[tuple[str, str]]:
     """Yield the location and text of every string that a person or a run contributed."""
-    parts = {name: current[name] for name in ("title", "rationale", "provenance", "artifact") if name in current}
+    parts = {
+        name: current[name]
+        for name in ("title", "rationale", "provenance", "artifact")
+        if name in current
+    }
     pending: list[tuple[str, object]] = list(reversed(parts.items()))
     while pending:
         location, value = pending.pop()
@@ -301,6 +321,10 @@ def _walk_texts(current: Proposal) -> Iterator[tuple[str, str]]:
             yield location, value
         elif isinstance(value, dict):
             yield from ((f"{location}'s names", str(name)) for name in value)
-            pending.extend((f"{location}.{name}", member) for name, member in reversed(value.items()))
+            pending.extend(
+                (f"{location}.{name}", member) for name, member in reversed(value.items())
+            )
         elif isinstance(value, list):
-            pending.extend((f"{location}[{index}]", item) for index, item in reversed(list(enumerate(value))))
+            pending.extend(
+                (f"{location}[{index}]", item) for index, item in reversed(list(enumerate(value)))
+            )

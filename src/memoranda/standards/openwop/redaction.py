@@ -129,7 +129,9 @@ class Secrets:
             raise InvalidInput(f"a run may resolve at most {MAX_SECRETS} secrets")
         shown_id = _marker_id(secret_id)
         if self.size_chars + sum(map(len, _spellings(plain))) > MAX_ALL_CHARS:
-            raise InvalidInput(f"the spellings of a run's secrets may have {MAX_ALL_CHARS} characters together")
+            raise InvalidInput(
+                f"the spellings of a run's secrets may have {MAX_ALL_CHARS} characters together"
+            )
         for spelling in _spellings(plain):
             forms.setdefault(spelling, shown_id)
         # An id that contains the value of any secret must not be written as a replacement.
@@ -139,7 +141,8 @@ class Secrets:
                 leaking_ids.add(known_id)
         by_length = sorted(forms.items(), key=lambda pair: (-len(pair[0]), pair[0]))
         self._spellings_by_length = tuple(
-            (spelling, NAMELESS if known_id in leaking_ids else known_id) for spelling, known_id in by_length
+            (spelling, NAMELESS if known_id in leaking_ids else known_id)
+            for spelling, known_id in by_length
         )
         self._ids = (*self._ids, shown_id)
         return True
@@ -147,7 +150,9 @@ class Secrets:
     @property
     def size_chars(self) -> int:
         """The number of characters in memory."""
-        return sum(len(spelling) + len(secret_id) for spelling, secret_id in self._spellings_by_length)
+        return sum(
+            len(spelling) + len(secret_id) for spelling, secret_id in self._spellings_by_length
+        )
 
     def redact(self, text: str) -> RedactedText:
         """Replace every value by its marker. Overlapping values are removed completely."""

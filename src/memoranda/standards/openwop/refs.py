@@ -73,7 +73,9 @@ def ref_of(space: str) -> str:
 
 def mark_of(tenant: str) -> str:
     """Return the mark of a tenant in a ref: `t-` and 20 base32 characters of SHA-256("memoranda tenant" NUL tenant)."""
-    digest = hashlib.sha256(b"memoranda tenant\x00" + tenant.encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(
+        b"memoranda tenant\x00" + tenant.encode("utf-8", "surrogatepass")
+    ).digest()
     return "t-" + base32_encode(digest)[:_MARK_CHARS]
 
 
@@ -116,4 +118,6 @@ def _percent_encode(match: re.Match[str]) -> str:
 def _digest_ref(space: str) -> str:
     """Return the digest that stands for a name too long for a ref."""
     # No encoding begins like this, so it cannot collide with another space.
-    return _DIGEST_PREFIX + base32_encode(hashlib.sha256(space.encode("utf-8", "surrogatepass")).digest())
+    return _DIGEST_PREFIX + base32_encode(
+        hashlib.sha256(space.encode("utf-8", "surrogatepass")).digest()
+    )

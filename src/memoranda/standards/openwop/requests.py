@@ -11,7 +11,12 @@ from memoranda.model.instant import Instant, Moment
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft
 from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS, PROPOSAL_KINDS
 from memoranda.standards.openwop.fields import OpenwopShape, text_limit, word_choice
-from memoranda.standards.openwop.proposals import MAX_RATIONALE_CHARS, MAX_SOURCE_RUNS, MAX_TITLE_CHARS, STATES
+from memoranda.standards.openwop.proposals import (
+    MAX_RATIONALE_CHARS,
+    MAX_SOURCE_RUNS,
+    MAX_TITLE_CHARS,
+    STATES,
+)
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 from memoranda.standards.openwop.runs import (
     MAX_AGENT_ID_CHARS,
@@ -69,18 +74,29 @@ class PutEntriesRequest(RefRequest):
 class ConsolidationRequest(RefRequest):
     """A request to compact, distill or consolidate the memory of a ref."""
 
-    act: Annotated[Literal["compaction", "distillation", "consolidation"], Meta(description="The kind of run.")]
+    act: Annotated[
+        Literal["compaction", "distillation", "consolidation"], Meta(description="The kind of run.")
+    ]
     token_budget: Annotated[Budget, Meta(description="The budget of a distillation.")] | None = None
-    is_indexed: Annotated[bool, Meta(description="Add the archive of a distillation to the index.")] = True
+    is_indexed: Annotated[
+        bool, Meta(description="Add the archive of a distillation to the index.")
+    ] = True
     texts: (
         Annotated[
             tuple[str, ...],
-            Meta(max_length=MAX_ENTRIES, description="Texts to distill instead of the memory of the ref."),
+            Meta(
+                max_length=MAX_ENTRIES,
+                description="Texts to distill instead of the memory of the ref.",
+            ),
         ]
         | None
     ) = None
-    run_id: Annotated[str, text_limit(MAX_RUN_ID_CHARS, "Redact the secrets of this run.")] | None = None
-    of_archives: Annotated[bool, Meta(description="Distill the archives of the ref into one.")] = False
+    run_id: (
+        Annotated[str, text_limit(MAX_RUN_ID_CHARS, "Redact the secrets of this run.")] | None
+    ) = None
+    of_archives: Annotated[bool, Meta(description="Distill the archives of the ref into one.")] = (
+        False
+    )
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -138,7 +154,9 @@ class FinishRunRequest(OpenwopShape):
     variables: (
         Annotated[
             Fields,
-            Meta(description="{$memory: {memoryRef, id}} or {$memory: {memoryRef, options}} is resolved on reading."),
+            Meta(
+                description="{$memory: {memoryRef, id}} or {$memory: {memoryRef, options}} is resolved on reading."
+            ),
         ]
         | None
     ) = None
@@ -169,9 +187,9 @@ class ListRunsRequest(OpenwopShape):
         | None
     ) = None
     limit: Annotated[int, Meta(ge=1, description="Runs per page, at most 100.")] | None = None
-    is_full: Annotated[bool, Meta(description="Include variables and metadata; then a page has fewer runs.")] = field(
-        default=False, name="whole"
-    )
+    is_full: Annotated[
+        bool, Meta(description="Include variables and metadata; then a page has fewer runs.")
+    ] = field(default=False, name="whole")
 
     def __post_init__(self) -> None:
         if self.before is not None and self.cursor is not None:
@@ -189,21 +207,28 @@ class ListRunsRequest(OpenwopShape):
 class EventsRequest(OpenwopShape):
     """A request for the events of a run."""
 
-    last_sequence: Annotated[int, Meta(ge=0, le=MAX_COUNT, description="Only later events.")] | None = None
+    last_sequence: (
+        Annotated[int, Meta(ge=0, le=MAX_COUNT, description="Only later events.")] | None
+    ) = None
 
 
 class FollowRequest(EventsRequest):
     """A request to stream the events of a run."""
 
     stream_mode: Annotated[
-        str, text_limit(MAX_EVENT_ID_CHARS, "`updates`: transitions and memory events; `debug`: everything.")
+        str,
+        text_limit(
+            MAX_EVENT_ID_CHARS, "`updates`: transitions and memory events; `debug`: everything."
+        ),
     ] = "updates"
 
 
 class PollRequest(EventsRequest):
     """A request to wait for events of a run."""
 
-    timeout: Annotated[Seconds, Meta(description="Seconds to wait, at most 15; default: 10.")] | None = None
+    timeout: (
+        Annotated[Seconds, Meta(description="Seconds to wait, at most 15; default: 10.")] | None
+    ) = None
 
 
 class RegisterWebhookRequest(OpenwopShape):
@@ -211,17 +236,24 @@ class RegisterWebhookRequest(OpenwopShape):
 
     url: Annotated[str, text_limit(2048, "The public https URL that receives the events.")]
     events: Annotated[
-        tuple[EventName, ...], Meta(min_length=1, max_length=64, description="The event types to deliver.")
+        tuple[EventName, ...],
+        Meta(min_length=1, max_length=64, description="The event types to deliver."),
     ]
     # The credential determines the tenant; the request's is ignored.
-    tenant_id: Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")] | None = None
+    tenant_id: (
+        Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")]
+        | None
+    ) = None
     tags: Annotated[RunTags, Meta(description="Only events of runs with one of these tags.")] = ()
 
 
 class UnregisterWebhookRequest(OpenwopShape):
     """A request to remove a webhook of the credential's tenant."""
 
-    tenant_id: Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")] | None = None
+    tenant_id: (
+        Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")]
+        | None
+    ) = None
 
 
 # --- workspace ---------------------------------------------------------------------------------------------
@@ -236,7 +268,9 @@ class ListFilesRequest(OpenwopShape):
 class GetFileRequest(OpenwopShape):
     """A request for a version of a file."""
 
-    version: Annotated[int, Meta(ge=1, le=MAX_COUNT, description="An earlier version.")] | None = None
+    version: Annotated[int, Meta(ge=1, le=MAX_COUNT, description="An earlier version.")] | None = (
+        None
+    )
 
 
 # --- commitments and schedules -----------------------------------------------------------------------------
@@ -264,7 +298,11 @@ class FireRequest(OpenwopShape):
     """A request to fire a commitment as if its condition held."""
 
     condition: (
-        Annotated[Literal["time", "predicate"], Meta(description="The condition that the commitment must have.")] | None
+        Annotated[
+            Literal["time", "predicate"],
+            Meta(description="The condition that the commitment must have."),
+        ]
+        | None
     ) = None
 
 
@@ -272,9 +310,9 @@ class ScheduleRequest(RefRequest):
     """A request to distill a ref regularly."""
 
     cron: Annotated[str, text_limit(MAX_CRON_CHARS, "A cron expression with five fields.")]
-    timezone: Annotated[str, text_limit(MAX_CRON_CHARS, "A time zone of the tz database, such as Europe/Berlin.")] = (
-        "UTC"
-    )
+    timezone: Annotated[
+        str, text_limit(MAX_CRON_CHARS, "A time zone of the tz database, such as Europe/Berlin.")
+    ] = "UTC"
     token_budget: Budget | None = None
 
 

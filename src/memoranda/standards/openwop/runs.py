@@ -58,7 +58,9 @@ MAX_WORKFLOW_ID_CHARS: Final = 256
 # Characters of an error message.
 MAX_MESSAGE_CHARS: Final = 2000
 
-RunTags = Annotated[tuple[Annotated[str, text_limit(MAX_TAG_CHARS)], ...], Meta(max_length=MAX_TAGS)]
+RunTags = Annotated[
+    tuple[Annotated[str, text_limit(MAX_TAG_CHARS)], ...], Meta(max_length=MAX_TAGS)
+]
 
 
 # --- snapshots ---------------------------------------------------------------------------------------
@@ -95,14 +97,19 @@ def check_agent(value: object, location: str) -> dict[str, Any]:
     """Check an AgentRef and return it unchanged, with unknown fields. Raises InvalidInput."""
     agent = check_object(value, location)
     require_fields(agent, ("agentId",), location)
-    if len(check_text(agent["agentId"], f"{location}.agentId", MAX_AGENT_ID_CHARS)) < MIN_AGENT_ID_CHARS:
+    if (
+        len(check_text(agent["agentId"], f"{location}.agentId", MAX_AGENT_ID_CHARS))
+        < MIN_AGENT_ID_CHARS
+    ):
         raise InvalidInput(f"{location}.agentId must have at least {MIN_AGENT_ID_CHARS} characters")
     if "memoryRef" in agent:
         check_text(agent["memoryRef"], f"{location}.memoryRef", MAX_REF_CHARS)
     return agent
 
 
-def check_owner(value: object, location: str, *, names: tuple[str, ...] = ("workspace", "principal")) -> dict[str, Any]:
+def check_owner(
+    value: object, location: str, *, names: tuple[str, ...] = ("workspace", "principal")
+) -> dict[str, Any]:
     """Check the identity triple of RFC 0048: tenant, optional workspace and principal. Raises InvalidInput."""
     owner = check_closed_object(value, ("tenant", *names, "principalKind"), location)
     require_fields(owner, ("tenant",), location)
@@ -131,21 +138,27 @@ class RunRequest(OpenwopShape, forbid_unknown_fields=False):
     """
 
     workflow_id: Annotated[str, text_limit(MAX_WORKFLOW_ID_CHARS)]
-    inputs: Annotated[dict[str, Any], Meta(description="`memoryRef`: the ref of the memory to work on.")] = field(
-        default_factory=dict
-    )
+    inputs: Annotated[
+        dict[str, Any], Meta(description="`memoryRef`: the ref of the memory to work on.")
+    ] = field(default_factory=dict)
     tenant_id: (
-        Annotated[str, text_limit(MAX_WORKFLOW_ID_CHARS, "Ignored; the credential determines the tenant.")] | None
+        Annotated[
+            str, text_limit(MAX_WORKFLOW_ID_CHARS, "Ignored; the credential determines the tenant.")
+        ]
+        | None
     ) = None
     configurable: Annotated[
-        dict[str, Any], Meta(description=f"`{TOKEN_BUDGET_KEY}`: the maximum of input plus output tokens.")
+        dict[str, Any],
+        Meta(description=f"`{TOKEN_BUDGET_KEY}`: the maximum of input plus output tokens."),
     ] = field(default_factory=dict)
     tags: RunTags = ()
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if TOKEN_BUDGET_KEY in self.configurable:
-            check_integer(self.configurable[TOKEN_BUDGET_KEY], f"configurable[{TOKEN_BUDGET_KEY!r}]", least=1)
+            check_integer(
+                self.configurable[TOKEN_BUDGET_KEY], f"configurable[{TOKEN_BUDGET_KEY!r}]", least=1
+            )
 
     @property
     def token_budget(self) -> int | None:
@@ -168,12 +181,19 @@ class ForkRequest(OpenwopShape, forbid_unknown_fields=False):
     mode: Mode
     requested_seq: (
         Annotated[
-            int, Meta(ge=0, description="The position in the log; required for a branch, default for a replay: 0.")
+            int,
+            Meta(
+                ge=0,
+                description="The position in the log; required for a branch, default for a replay: 0.",
+            ),
         ]
         | None
     ) = field(default=None, name="fromSeq")
     overlay: (
-        Annotated[dict[str, Any], Meta(description="Options of a branch, for the host that continues it.")] | None
+        Annotated[
+            dict[str, Any], Meta(description="Options of a branch, for the host that continues it.")
+        ]
+        | None
     ) = field(default=None, name="runOptionsOverlay")
 
     def __post_init__(self) -> None:

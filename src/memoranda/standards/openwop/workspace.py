@@ -37,7 +37,9 @@ MAX_VERSIONS: Final = 100
 MAX_PATH_CHARS: Final = 256
 
 _PATH: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}", re.ASCII)
-_TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:\s*;[\x20-\x7e]{0,128})?", re.ASCII)
+_TYPE: Final = re.compile(
+    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:\s*;[\x20-\x7e]{0,128})?", re.ASCII
+)
 _FIELDS: Final = ("path", "content", "version", "updatedAt", "contentType", "etag")
 _ETAG: Final = re.compile(r'(?:W/)?"v?(\d{1,15})"|v?(\d{1,15})', re.ASCII)
 # Characters of an If-Match header.

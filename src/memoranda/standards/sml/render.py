@@ -75,7 +75,10 @@ def render_element(tag: str, attributes: Iterable[tuple[str, str | int | float]]
 
 def render_context(intent: str | None, groups: Iterable[Sequence[str]]) -> str:
     """Return the elements in the envelope: groups separated by blank lines, no wrappers (rules 2 and 5)."""
-    lines = [f"<{ENVELOPE}>" if intent is None else f'<{ENVELOPE} intent="{_attribute_text(intent)}">', ""]
+    lines = [
+        f"<{ENVELOPE}>" if intent is None else f'<{ENVELOPE} intent="{_attribute_text(intent)}">',
+        "",
+    ]
     for group in groups:
         if group:
             lines += [_INDENT + element_text for element_text in group]

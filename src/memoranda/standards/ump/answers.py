@@ -24,9 +24,13 @@ from memoranda.standards.ump.record import KINDS
 from memoranda.standards.ump.shapes import Draft, Record
 
 # The counters of an import or export report.
-_COUNTED: Final = "created merged updated unchanged forgotten exported verified refused warned kept redacted"
+_COUNTED: Final = (
+    "created merged updated unchanged forgotten exported verified refused warned kept redacted"
+)
 _ID: Final = described(NAME, "The memory's id.")
-_NEXT_CURSOR: Final = described(nullable(NAME), "The cursor of the next page; null on the last page.")
+_NEXT_CURSOR: Final = described(
+    nullable(NAME), "The cursor of the next page; null on the last page."
+)
 
 # Shapes with a document of their own, by their name in the OpenAPI document.
 DOCUMENTS: Final[dict[str, type]] = {"Record": Record, "Draft": Draft}
@@ -49,7 +53,9 @@ ANSWERS: Final[dict[str, Schema]] = {
                     explanation=described(
                         {
                             "type": "object",
-                            "additionalProperties": closed_object("part rank", part=NUMBER, rank={"type": "integer"}),
+                            "additionalProperties": closed_object(
+                                "part rank", part=NUMBER, rank={"type": "integer"}
+                            ),
                         },
                         "The parts of its relevance, if requested.",
                     ),
@@ -67,7 +73,9 @@ ANSWERS: Final[dict[str, Schema]] = {
     "RememberAnswer": closed_object(
         "id result",
         id=_ID,
-        result=described(one_of(("created", "merged")), "created, or merged into a memory with the same content."),
+        result=described(
+            one_of(("created", "merged")), "created, or merged into a memory with the same content."
+        ),
     ),
     "GetAnswer": closed_object("record", record=ref("Record")),
     "HistoryAnswer": closed_object(
@@ -97,19 +105,30 @@ ANSWERS: Final[dict[str, Schema]] = {
             {"type": "object", "additionalProperties": COUNT},
             "The largest projects; an empty name stands for no project.",
         ),
-        bytes=described(nullable(COUNT), "The size of all documents; null if you may see only some."),
+        bytes=described(
+            nullable(COUNT), "The size of all documents; null if you may see only some."
+        ),
     ),
     "ExportAnswer": closed_object(
         "records report next_cursor",
         records=described(array_of({"type": "object"}), "In the order written."),
-        report=described(ref("Report"), "The memories of this page that were not exported, with reasons."),
+        report=described(
+            ref("Report"), "The memories of this page that were not exported, with reasons."
+        ),
         next_cursor=_NEXT_CURSOR,
     ),
     "Report": closed_object(
         f"{_COUNTED} refusals warnings forms",
         **dict.fromkeys(_COUNTED.split(), COUNT),
         refusals=array_of(
-            closed_object("where number id code message", where=TEXT, number=COUNT, id=TEXT, code=NAME, message=TEXT)
+            closed_object(
+                "where number id code message",
+                where=TEXT,
+                number=COUNT,
+                id=TEXT,
+                code=NAME,
+                message=TEXT,
+            )
         ),
         warnings=array_of(TEXT),
         forms=array_of(NAME),
@@ -119,7 +138,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         report=ref("Report"),
         **{
             "import": described(
-                nullable(NAME), "The id for continuing or undoing the import; null while nothing is written."
+                nullable(NAME),
+                "The id for continuing or undoing the import; null while nothing is written.",
             )
         },
         waiting=described(
@@ -130,7 +150,9 @@ ANSWERS: Final[dict[str, Schema]] = {
     "SuspectsAnswer": closed_object(
         "suspects next_cursor",
         suspects=array_of(
-            closed_object("id kinds text is_current", id=_ID, kinds=array_of(NAME), text=TEXT, is_current=FLAG)
+            closed_object(
+                "id kinds text is_current", id=_ID, kinds=array_of(NAME), text=TEXT, is_current=FLAG
+            )
         ),
         next_cursor=_NEXT_CURSOR,
     ),
@@ -140,7 +162,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         next_cursor=_NEXT_CURSOR,
     ),
     "AllowOrdersAnswer": closed_object(
-        "ok", ok={"const": True, "description": "It is not listed again while its content is the same."}
+        "ok",
+        ok={"const": True, "description": "It is not listed again while its content is the same."},
     ),
     "StandardsAnswer": closed_object(
         "standards",
@@ -157,7 +180,9 @@ ANSWERS: Final[dict[str, Schema]] = {
     ),
     "UndoAnswer": closed_object(
         "change id now said",
-        change=described(one_of(("created", "revised", "tombstoned")), "The change that was undone."),
+        change=described(
+            one_of(("created", "revised", "tombstoned")), "The change that was undone."
+        ),
         id=_ID,
         now=described(NAME, "The id of the current version."),
         said=TEXT,
@@ -171,14 +196,21 @@ ANSWERS: Final[dict[str, Schema]] = {
     "ElsewhereAnswer": closed_object(
         "projects",
         projects=described(
-            {"type": "object", "additionalProperties": COUNT}, "The number of results in each project, largest first."
+            {"type": "object", "additionalProperties": COUNT},
+            "The number of results in each project, largest first.",
         ),
     ),
-    "ShortIdsAnswer": closed_object("short", short={"type": "object", "additionalProperties": NAME}),
+    "ShortIdsAnswer": closed_object(
+        "short", short={"type": "object", "additionalProperties": NAME}
+    ),
     "ChangesAnswer": closed_object(
         "events next is_last",
-        events=array_of(closed_object("seq type id record", seq=COUNT, type=NAME, id=_ID, record=ref("Record"))),
-        next=described(COUNT, "The position to continue after; it counts events that you may not see, too."),
+        events=array_of(
+            closed_object("seq type id record", seq=COUNT, type=NAME, id=_ID, record=ref("Record"))
+        ),
+        next=described(
+            COUNT, "The position to continue after; it counts events that you may not see, too."
+        ),
         is_last=FLAG,
     ),
     "PlaceAnswer": closed_object("place", place=described(COUNT, "The number of the last change.")),
@@ -187,7 +219,9 @@ ANSWERS: Final[dict[str, Schema]] = {
     "ImportsAnswer": closed_object(
         "imports",
         imports=array_of(
-            closed_object("import what at written", **{"import": NAME}, what=TEXT, at=MOMENT, written=COUNT)
+            closed_object(
+                "import what at written", **{"import": NAME}, what=TEXT, at=MOMENT, written=COUNT
+            )
         ),
     ),
     "UndoImportAnswer": closed_object(
@@ -212,13 +246,21 @@ ANSWERS: Final[dict[str, Schema]] = {
     ),
     "ForgetAnswer": closed_object(
         "result",
-        result=described(one_of(("tombstoned", "erased")), "tombstoned: hidden; erased: its content is destroyed."),
+        result=described(
+            one_of(("tombstoned", "erased")),
+            "tombstoned: hidden; erased: its content is destroyed.",
+        ),
     ),
-    "FeedbackAnswer": closed_object("ok", ok={"const": True, "description": "The feedback is on record."}),
+    "FeedbackAnswer": closed_object(
+        "ok", ok={"const": True, "description": "The feedback is on record."}
+    ),
     "AuditAnswer": closed_object(
-        "events", events=array_of({"type": "object", "required": ["seq", "ts", "op", "prev", "hash"]})
+        "events",
+        events=array_of({"type": "object", "required": ["seq", "ts", "op", "prev", "hash"]}),
     ),
-    "AuditVerifyAnswer": closed_object("ok count", ok=FLAG, count=COUNT, pruned=COUNT, brokenAt=COUNT, reason=NAME),
+    "AuditVerifyAnswer": closed_object(
+        "ok count", ok=FLAG, count=COUNT, pruned=COUNT, brokenAt=COUNT, reason=NAME
+    ),
     "Capabilities": open_object(
         "server ump conformance kinds bindings",
         server=closed_object("name version", name=NAME, version=NAME),
@@ -231,5 +273,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         writable=described(FLAG, "true: it accepts new memories."),
         audit=described(FLAG, "true: it keeps an audit log."),
     ),
-    "Manifest": open_object("ump conformance bindings kinds", ump=NAME, conformance=NAME, endpoint=NAME),
+    "Manifest": open_object(
+        "ump conformance bindings kinds", ump=NAME, conformance=NAME, endpoint=NAME
+    ),
 }

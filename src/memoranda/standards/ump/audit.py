@@ -64,14 +64,18 @@ def verify_chain(
     return ChainReport(ok=True, count=count)
 
 
-def _find_flaw(event: Mapping[str, Any], seq: int, prev: str | None, signer: str | None) -> str | None:
+def _find_flaw(
+    event: Mapping[str, Any], seq: int, prev: str | None, signer: str | None
+) -> str | None:
     """Return the first flaw of an event, or None."""
     if event.get("seq") != seq:
         return "seq gap"
     if event.get("prev") != prev:
         return "broken chain"
     try:
-        recomputed = hash_text({key: value for key, value in event.items() if key not in _UNHASHED_FIELDS})
+        recomputed = hash_text(
+            {key: value for key, value in event.items() if key not in _UNHASHED_FIELDS}
+        )
     except InvalidInput:
         return "hash mismatch"
     if event.get("hash") != recomputed:
@@ -79,6 +83,10 @@ def _find_flaw(event: Mapping[str, Any], seq: int, prev: str | None, signer: str
     if "signature" not in event and "signer" not in event and signer is None:
         return None
     signature, claimed_signer = event.get("signature"), event.get("signer")
-    if not isinstance(signature, str) or not isinstance(claimed_signer, str) or signer not in (None, claimed_signer):
+    if (
+        not isinstance(signature, str)
+        or not isinstance(claimed_signer, str)
+        or signer not in (None, claimed_signer)
+    ):
         return "bad signature"
     return None if verify_hash(recomputed, signature, claimed_signer) else "bad signature"

@@ -18,7 +18,9 @@ MAX_LABEL_CHARS: Final = 200
 # The largest limit that an owner can set, in the unit of the rule.
 MAX_RULE: Final = 1 << 53
 
-PositionCursor = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")]
+PositionCursor = Annotated[
+    str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")
+]
 Limit = Annotated[int, Meta(ge=0, le=MAX_RULE, description="0: no limit.")]
 
 
@@ -42,7 +44,9 @@ class IdsRequest(Shape):
 class RulesRequest(Shape):
     """The rules of an owner, in addition to the server's."""
 
-    presets: Annotated[tuple[Literal["gdpr", "ccpa", "hipaa"], ...], Meta(description="Compliance presets.")] = ()
+    presets: Annotated[
+        tuple[Literal["gdpr", "ccpa", "hipaa"], ...], Meta(description="Compliance presets.")
+    ] = ()
     memories: Limit = 0
     bytes: Limit = 0
     writes_per_minute: Limit = 0
@@ -69,12 +73,19 @@ class ImportedItem(Shape):
     """A memory to import."""
 
     form: Annotated[Literal["ump", "oams", "oms"], Meta(description="The standard of its form.")]
-    value: Annotated[Any, Meta(description="A UMP record, an OAMS memory, or the bytes of a grain in base64.")] = None
-    line: Annotated[str, Meta(description="Instead of `value`: JSON of an OAMS memory, stored unchanged.")] | None = (
-        None
-    )
+    value: Annotated[
+        Any, Meta(description="A UMP record, an OAMS memory, or the bytes of a grain in base64.")
+    ] = None
+    line: (
+        Annotated[
+            str, Meta(description="Instead of `value`: JSON of an OAMS memory, stored unchanged.")
+        ]
+        | None
+    ) = None
     where: Annotated[str, Meta(max_length=4096, description="Its location, for the report.")] = ""
-    number: Annotated[int, Meta(ge=0, le=MAX_POSITION, description="Its number in the source, for the report.")] = 0
+    number: Annotated[
+        int, Meta(ge=0, le=MAX_POSITION, description="Its number in the source, for the report.")
+    ] = 0
     index: ImportedIndex | None = None
 
 
@@ -92,8 +103,17 @@ class ImportPartRequest(Shape):
         ]
         | None
     ) = field(default=None, name="what")
-    id: Annotated[Name, Meta(description="`import` of the previous part, to continue it.")] | None = None
+    id: (
+        Annotated[Name, Meta(description="`import` of the previous part, to continue it.")] | None
+    ) = None
     adopt: Annotated[bool, Meta(description="Make yourself the owner of all memories.")] = False
-    namespace: Annotated[Name, Meta(description="The namespace for OAMS memories, instead of their own.")] | None = None
-    restore: Annotated[bool, Meta(description="Import memories that were forgotten here, too.")] = False
-    dry_run: Annotated[bool, Meta(description="Report the effects without writing anything.")] = False
+    namespace: (
+        Annotated[Name, Meta(description="The namespace for OAMS memories, instead of their own.")]
+        | None
+    ) = None
+    restore: Annotated[bool, Meta(description="Import memories that were forgotten here, too.")] = (
+        False
+    )
+    dry_run: Annotated[bool, Meta(description="Report the effects without writing anything.")] = (
+        False
+    )

@@ -20,7 +20,14 @@ MAX_YAML_CHARS: Final = 65_536
 # YAML 1.2 core schema without the forms that JSON lacks: octal, hexadecimal, .inf, .nan, leading zeros.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
-_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_BOOLEANS: Final = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 # Fields of a record whose values are not text.
 _NUMBER_FIELDS: Final = frozenset(("confidence", "salience", "weight"))
 _BOOLEAN_FIELDS: Final = frozenset(("exportable",))
@@ -30,7 +37,9 @@ _FREE: Final = ("body", "structured")
 def parse_yaml(source: str) -> Any:
     """Parse one YAML document. Raises InvalidInput."""
     if len(source) > MAX_YAML_CHARS:
-        raise TooLarge(f"YAML front matter of {len(source)} characters is over the limit of {MAX_YAML_CHARS}")
+        raise TooLarge(
+            f"YAML front matter of {len(source)} characters is over the limit of {MAX_YAML_CHARS}"
+        )
     # Imported here, because YAML is rare and the parser loads slowly.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -91,7 +100,11 @@ class _FrontMatterReader:
         """Build an object up to the end of its events. Raises InvalidInput."""
         members: dict[str, Any] = {}
         while type(event := self._next_event()).__name__ != "MappingEndEvent":
-            if type(event).__name__ != "ScalarEvent" or event.anchor is not None or event.tag is not None:
+            if (
+                type(event).__name__ != "ScalarEvent"
+                or event.anchor is not None
+                or event.tag is not None
+            ):
                 raise _unaccepted_error(event, "a key that is not plain text")
             if event.value in members:
                 raise _unaccepted_error(event, "a duplicate key")

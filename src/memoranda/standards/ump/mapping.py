@@ -45,7 +45,9 @@ def project(record: Record) -> Projection:
     lifecycle = record.get("lifecycle", {})
     provenance = record.get("provenance", {})
     created = parse_instant(time["created"])
-    relations = tuple(Relation(type=r["type"], target=r["target"]) for r in record.get("relations", ()))
+    relations = tuple(
+        Relation(type=r["type"], target=r["target"]) for r in record.get("relations", ())
+    )
     expires = rules.retention_end(record)
     structured = record["body"].get("structured") or {}
     basis = structured.get("processing_basis")
@@ -71,7 +73,9 @@ def project(record: Record) -> Projection:
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
         redacted=rules.redact(record)[1],
-        tags=tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target)),
+        tags=tuple(
+            r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target)
+        ),
         relations=tuple(r for r in relations if not is_tag(r.type, r.target)),
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
@@ -95,7 +99,9 @@ def _find_subject(record: Record) -> str:
     return str(scope.get("user") or (about[0] if about else "") or scope["owner"])
 
 
-def from_projection(projection: Projection, original: Document, *, version: shapes.Version) -> Record:
+def from_projection(
+    projection: Projection, original: Document, *, version: shapes.Version
+) -> Record:
     """Return a memory of another standard as an unsigned record, with an id derived from the original's bytes."""
     scope = projection.scope
     context = {name: _to_name(value) for name, value in _optional_scope(scope) if value}
@@ -105,21 +111,29 @@ def from_projection(projection: Projection, original: Document, *, version: shap
     if projection.salience is not None:
         lifecycle["salience"] = projection.salience
     lifecycle["status"] = projection.status
-    about = [shapes.Relation(type="about", target=_to_name(TAG_PREFIX + tag)) for tag in projection.tags]
-    links = [shapes.Relation(type=_to_name(link.type), target=_to_name(link.target)) for link in projection.relations]
+    about = [
+        shapes.Relation(type="about", target=_to_name(TAG_PREFIX + tag)) for tag in projection.tags
+    ]
+    links = [
+        shapes.Relation(type=_to_name(link.type), target=_to_name(link.target))
+        for link in projection.relations
+    ]
     cut = _find_cut_parts(projection)
     carried = {NATIVE_KEY: native.wrap(original), **({CUT_KEY: cut} if cut else {})}
+    valid_to = None if projection.valid_to is None else format_instant(projection.valid_to)
     record: Record = {
         "ump": version,
         "id": derive_view_id(scope, original),
         "kind": projection.kind,
         "body": {"text": _cut_text(projection.text), "structured": carried},
-        "scope": cast("shapes.Scope", {"owner": scope.tenant, **context, "visibility": scope.visibility}),
+        "scope": cast(
+            "shapes.Scope", {"owner": scope.tenant, **context, "visibility": scope.visibility}
+        ),
         "time": {
             "created": format_instant(projection.created),
             "observed": format_instant(projection.observed),
             "valid_from": format_instant(projection.valid_from),
-            "valid_to": None if projection.valid_to is None else format_instant(projection.valid_to),
+            "valid_to": valid_to,
         },
         "lifecycle": lifecycle,
         "superseded_by": [],
@@ -127,22 +141,38 @@ def from_projection(projection: Projection, original: Document, *, version: shap
             "actor": _to_name(projection.actor or scope.tenant),
             "actor_kind": "import",
             "method": f"memoranda:{original.standard}",
-            "source": {"ref": _to_name(projection.source or original.name), "provider": original.standard},
+            "source": {
+                "ref": _to_name(projection.source or original.name),
+                "provider": original.standard,
+            },
         },
     }
     if about or links:
         record["relations"] = (links + about)[:MAX_RELATIONS]
+    consent = _consent_of(projection)
+    if consent:
+        record["consent"] = consent
+    return sort_record_fields(record)
+
+
+def _consent_of(projection: Projection) -> shapes.Consent:
+    """Return the consent that says how long a memory is kept and whether it may leave."""
     if projection.expires is not None:
         retention = format_duration(max(0, projection.expires - projection.created))
-        record["consent"] = {"retention": retention, "exportable": projection.exportable}
-    elif not projection.exportable:
-        record["consent"] = {"exportable": False}
-    return sort_record_fields(record)
+        return {"retention": retention, "exportable": projection.exportable}
+    if not projection.exportable:
+        return {"exportable": False}
+    return {}
 
 
 def _optional_scope(scope: Scope) -> tuple[tuple[str, str], ...]:
     """Return the optional fields of a scope under their names in UMP."""
-    return ("user", scope.user), ("project", scope.space), ("agent", scope.agent), ("session", scope.session)
+    return (
+        ("user", scope.user),
+        ("project", scope.space),
+        ("agent", scope.agent),
+        ("session", scope.session),
+    )
 
 
 def _find_cut_parts(projection: Projection) -> dict[str, str]:
@@ -150,7 +180,9 @@ def _find_cut_parts(projection: Projection) -> dict[str, str]:
     cut: dict[str, str] = {}
     text = projection.text
     if len(text) * 4 > MAX_TEXT_BYTES and (size := len(text.encode("utf-8"))) > MAX_TEXT_BYTES:
-        cut["body.text"] = f"a record holds at most {MAX_TEXT_BYTES} bytes, and the original has {size}"
+        cut["body.text"] = (
+            f"a record holds at most {MAX_TEXT_BYTES} bytes, and the original has {size}"
+        )
     count = len(projection.tags) + len(projection.relations)
     if count > MAX_RELATIONS:
         cut["relations"] = f"a record holds at most {MAX_RELATIONS}, and the original has {count}"
@@ -178,7 +210,9 @@ def _is_name(text: str) -> bool:
 
 def document_of(record: Record) -> Document:
     """Return a signed record as a native document."""
-    return Document(standard=STANDARD, media_type=MEDIA_TYPE, name=record["id"], native=dump(record))
+    return Document(
+        standard=STANDARD, media_type=MEDIA_TYPE, name=record["id"], native=dump(record)
+    )
 
 
 def derive_view_id(scope: Scope, original: Document) -> str:
@@ -186,7 +220,9 @@ def derive_view_id(scope: Scope, original: Document) -> str:
 
     It depends only on the owner, the project and the document, so it can be computed without building the record.
     """
-    identity = "\x00".join((scope.tenant, scope.space, original.standard, original.media_type, original.name, ""))
+    identity = "\x00".join(
+        (scope.tenant, scope.space, original.standard, original.media_type, original.name, "")
+    )
     return derive_id_from_bytes(identity.encode("utf-8", "surrogatepass") + original.native)
 
 
@@ -204,7 +240,9 @@ def with_bounds(record: Record, bounds: Bounds) -> Record:
         if (inherited := getattr(bounds, name)) and not scope.get(name):
             scope[name] = _to_name(inherited)
     if bounds.expires is not None:
-        consent["retention"] = format_duration(max(0, bounds.expires - parse_instant(record["time"]["created"])))
+        consent["retention"] = format_duration(
+            max(0, bounds.expires - parse_instant(record["time"]["created"]))
+        )
     if not bounds.exportable:
         consent["exportable"] = False
     if bounds.redact:

@@ -26,7 +26,12 @@ from typing import Any, Final
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MalformedJson, TooLarge
 from memoranda.standards.ump.front_matter import parse_yaml
-from memoranda.standards.ump.record import MAX_RECORD_BYTES, MAX_TEXT_BYTES, Record, sort_known_fields
+from memoranda.standards.ump.record import (
+    MAX_RECORD_BYTES,
+    MAX_TEXT_BYTES,
+    Record,
+    sort_known_fields,
+)
 from memoranda.standards.ump.shapes import Unchecked
 
 EDGES: Final = "memoranda:edges"
@@ -35,7 +40,9 @@ NEWLINES: Final = "memoranda:newlines"
 # Characters of front matter plus text, each at its own limit. UTF-8 may need more bytes; validation checks that later.
 _MAX_CHARS: Final = MAX_RECORD_BYTES + MAX_TEXT_BYTES
 # The characters that ECMAScript's trim removes; the reference implementation uses it.
-_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
 _WHITESPACE: Final = _SPACE + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 # Git turns \r\r\n into \r\n, so a run of \r that ends in \n counts as one break, before and after.
 _BREAK = re.compile(r"\r*\n|\r")
@@ -140,7 +147,9 @@ def _restore_newlines(core: str, hint: Any) -> str:
     """Write the line ends of the hint into the text, if they match its lines."""
     lines = _BREAK.split(core)
     breaks = [hint] * (len(lines) - 1) if isinstance(hint, str) else hint
-    is_valid = isinstance(breaks, list) and all(isinstance(item, str) and _BREAK.fullmatch(item) for item in breaks)
+    is_valid = isinstance(breaks, list) and all(
+        isinstance(item, str) and _BREAK.fullmatch(item) for item in breaks
+    )
     if not is_valid or len(breaks) != len(lines) - 1:
         # Lines were added or removed, so the line ends cannot be assigned any more.
         return "\n".join(lines)

@@ -85,7 +85,9 @@ def is_impossible_path(path: Path) -> bool:
         if step.descends:
             return False
         fields = CLOSED.get(location, ()) if location else _FIELDS
-        names = [name for name in step.selectors if isinstance(name, str) and not _INDEX.fullmatch(name)]
+        names = [
+            name for name in step.selectors if isinstance(name, str) and not _INDEX.fullmatch(name)
+        ]
         if names and fields and not set(names) <= set(fields):
             return True
         if len(step.selectors) != 1:
@@ -130,7 +132,11 @@ class _PathReader:
         if is_first:
             return self._parse_shorthand(descends=False)
         if self._take(".."):
-            return self._parse_bracket(descends=True) if self._take("[") else self._parse_shorthand(descends=True)
+            return (
+                self._parse_bracket(descends=True)
+                if self._take("[")
+                else self._parse_shorthand(descends=True)
+            )
         if self._take("."):
             return self._parse_shorthand(descends=False)
         return self._parse_bracket(descends=False) if self._take("[") else None

@@ -34,7 +34,9 @@ At = Annotated[Moment, Meta(description="Only what was true then; default: now."
 class PlainMemory(Shape):
     """A memory to store."""
 
-    text: Annotated[str, Meta(min_length=1, description="One thought, understandable without context.")]
+    text: Annotated[
+        str, Meta(min_length=1, description="One thought, understandable without context.")
+    ]
     kind: Annotated[
         Kind,
         Meta(
@@ -46,21 +48,39 @@ class PlainMemory(Shape):
     user: Person | None = None
     agent: Annotated[Name, Meta(description="The agent it belongs to.")] | None = None
     session: Annotated[Name, Meta(description="The conversation it comes from.")] | None = None
-    visibility: Annotated[Visibility, Meta(description="The readers who may see it; default: private.")] | None = None
+    visibility: (
+        Annotated[Visibility, Meta(description="The readers who may see it; default: private.")]
+        | None
+    ) = None
     tags: Annotated[list[Name], Meta(description="Tags.")] | None = None
     about: Annotated[list[Name], Meta(description="Things it is about.")] | None = None
-    relations: Annotated[list[Relation], Meta(description="Links to other memories or to things.")] | None = None
-    created: Annotated[Moment, Meta(description="The time it was first written; default: now.")] | None = None
-    observed: Annotated[Moment, Meta(description="The time it was last confirmed; default: now.")] | None = None
-    valid_from: Annotated[Moment, Meta(description="Start of validity; default: now.")] | None = None
+    relations: (
+        Annotated[list[Relation], Meta(description="Links to other memories or to things.")] | None
+    ) = None
+    created: (
+        Annotated[Moment, Meta(description="The time it was first written; default: now.")] | None
+    ) = None
+    observed: (
+        Annotated[Moment, Meta(description="The time it was last confirmed; default: now.")] | None
+    ) = None
+    valid_from: Annotated[Moment, Meta(description="Start of validity; default: now.")] | None = (
+        None
+    )
     valid_to: Annotated[Moment, Meta(description="End of validity.")] | None = None
-    retention: Annotated[str, Meta(description="Erase it after this ISO 8601 duration, such as P30D.")] | None = None
+    retention: (
+        Annotated[str, Meta(description="Erase it after this ISO 8601 duration, such as P30D.")]
+        | None
+    ) = None
     confidence: Annotated[Fraction, Meta(description="Certainty, from 0 to 1.")] | None = None
     salience: Annotated[Fraction, Meta(description="Importance, from 0 to 1.")] | None = None
     source: Annotated[Name, Meta(description="A reference to its source.")] | None = None
     provenance: Annotated[dict[str, Any], Meta(extra={"shape": Provenance})] | None = None
-    structured: Annotated[dict[str, Any], Meta(description="Additional data as a JSON object.")] | None = None
-    redact: Annotated[list[Name], Meta(description="Paths to remove before others see it.")] | None = None
+    structured: (
+        Annotated[dict[str, Any], Meta(description="Additional data as a JSON object.")] | None
+    ) = None
+    redact: (
+        Annotated[list[Name], Meta(description="Paths to remove before others see it.")] | None
+    ) = None
     exportable: Annotated[bool, Meta(description="false: it must not be exported.")] | None = None
 
     def to_draft(self) -> dict[str, Any]:
@@ -85,8 +105,12 @@ class PlainQuestion(Shape):
     """A search for memories."""
 
     query: Annotated[str, Meta(description="The question or keywords.")]
-    project: Annotated[Project, Meta(description="Memories of this project or of none.")] | None = None
-    user: Annotated[Person, Meta(description="Memories about this person or about nobody.")] | None = None
+    project: Annotated[Project, Meta(description="Memories of this project or of none.")] | None = (
+        None
+    )
+    user: (
+        Annotated[Person, Meta(description="Memories about this person or about nobody.")] | None
+    ) = None
     agent: Name | None = None
     session: Name | None = None
     visibility: Visibility | None = None
@@ -97,8 +121,12 @@ class PlainQuestion(Shape):
     known_at: Annotated[Moment, Meta(description="Only what this store knew then.")] | None = None
     tags: Tags | None = None
     standard: WrittenIn | None = None
-    strict: Annotated[bool, Meta(description="Match project, user, agent and session exactly.")] = False
-    limit: Annotated[int, Meta(ge=0, description="Maximum number of results; default: 8.")] | None = None
+    strict: Annotated[bool, Meta(description="Match project, user, agent and session exactly.")] = (
+        False
+    )
+    limit: (
+        Annotated[int, Meta(ge=0, description="Maximum number of results; default: 8.")] | None
+    ) = None
     prefer: list[Signal] | None = None
     asked_at: Moment | None = None
     zone: Name | None = None
@@ -111,13 +139,23 @@ class PlainQuestion(Shape):
     def to_recall(self) -> dict[str, Any]:
         """Return the question as a UMP recall request."""
         parts: dict[str, Any] = {
-            "scope": _set_fields(self, "owner", "project", "user", "agent", "session", "visibility"),
+            "scope": _set_fields(
+                self, "owner", "project", "user", "agent", "session", "visibility"
+            ),
             "filter": {
                 **_set_fields(self, "kind", "status", "valid_at", "known_at", "tags", "standard"),
                 **({"scope": "strict"} if self.strict else {}),
             },
             "ranking_hints": _set_fields(
-                self, "prefer", "asked_at", "zone", "weights", "words_only", "floor", "rerank", "explain"
+                self,
+                "prefer",
+                "asked_at",
+                "zone",
+                "weights",
+                "words_only",
+                "floor",
+                "rerank",
+                "explain",
             ),
         }
         request = {"query": self.query, **_set_fields(self, "limit")}

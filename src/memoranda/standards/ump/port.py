@@ -22,7 +22,9 @@ class UmpPort(Port):
     rules_travel: ClassVar[bool] = True
     states_consent: ClassVar[bool] = True
 
-    def project(self, document: Document, tenant: str, space: str, *, ump_version: str) -> Projection:
+    def project(
+        self, document: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection:
         return mapping.project(load_record(document.native))
 
     def check(self, document: Document) -> None:
@@ -33,7 +35,9 @@ class UmpPort(Port):
     def verifies(self, document: Document) -> bool:
         return _verifies(document.native)
 
-    def project_inside(self, inner: Document, tenant: str, space: str, *, ump_version: str) -> Projection | None:
+    def project_inside(
+        self, inner: Document, tenant: str, space: str, *, ump_version: str
+    ) -> Projection | None:
         if not is_valid_record(inner.native, cast("Version", ump_version)):
             return None
         record = load_record(inner.native)
@@ -88,7 +92,11 @@ def _verifies(native: bytes) -> bool:
 def rules_of_record(record: Record) -> Fields:
     """Return a record's user, the tags it is about, and what its structured body names, as rule fields."""
     about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
-    tags = [target.removeprefix(mapping.TAG_PREFIX) for target in about if target.startswith(mapping.TAG_PREFIX)]
+    tags = [
+        target.removeprefix(mapping.TAG_PREFIX)
+        for target in about
+        if target.startswith(mapping.TAG_PREFIX)
+    ]
     structured = record["body"].get("structured") or {}
     return combined_rules(structured, record["scope"].get("user"), tags, mapping.unwrap(record))
 

@@ -86,7 +86,9 @@ KEY_ORDER: Final = (
 
 def check(value: object, *, version: Version, require_provenance: bool = True) -> Draft:
     """Return the draft. Raises InvalidInput with all errors if it is not valid."""
-    _raise_errors(find_problems(value, version=version, require_provenance=require_provenance), value)
+    _raise_errors(
+        find_problems(value, version=version, require_provenance=require_provenance), value
+    )
     return cast("Draft", value)
 
 
@@ -124,7 +126,11 @@ def fill_defaults(draft: Draft, *, now: int, version: Version) -> Record:
     # The specification's own example omits visibility; the narrowest one is the safe default.
     scope.setdefault("visibility", DEFAULT_VISIBILITY)
     time: Time = draft.get("time", {})
-    lifecycle: Lifecycle = {"status": "active", "confidence": DEFAULT_CONFIDENCE, **draft.get("lifecycle", {})}
+    lifecycle: Lifecycle = {
+        "status": "active",
+        "confidence": DEFAULT_CONFIDENCE,
+        **draft.get("lifecycle", {}),
+    }
     record: Record = {
         **draft,
         # Section 8 (1.0): a server MUST emit the version it advertises.
@@ -203,12 +209,20 @@ def find_patch_problems(patch: Mapping[str, object]) -> list[str]:
 
 def is_id(value: object) -> bool:
     """Return True if the value is a record identifier (section 6.2)."""
-    return isinstance(value, str) and len(value) <= MAX_ID_CHARS and ID_PATTERN.fullmatch(value) is not None
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_ID_CHARS
+        and ID_PATTERN.fullmatch(value) is not None
+    )
 
 
 def is_name(value: object) -> bool:
     """Return True if the value is a non-empty string of one line and limited length."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and CONTROL_PATTERN.search(value) is None
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_NAME_CHARS
+        and CONTROL_PATTERN.search(value) is None
+    )
 
 
 def _check_field_names(value: Mapping[str, Any], path: str, errors: list[str]) -> None:
@@ -217,7 +231,9 @@ def _check_field_names(value: Mapping[str, Any], path: str, errors: list[str]) -
     for name, inner in value.items():
         location = f"{path}.{name}" if path else name
         if name not in permitted:
-            errors.append(f"{location[:60]!a} is not a field of a record; the fields are {', '.join(permitted)}")
+            errors.append(
+                f"{location[:60]!a} is not a field of a record; the fields are {', '.join(permitted)}"
+            )
         elif location in CLOSED:
             for item in inner if isinstance(inner, list) else (inner,):
                 if isinstance(item, dict):
@@ -258,7 +274,8 @@ def _check_scope(scope: object, errors: list[str]) -> None:
     errors.extend(
         f"scope.{field} {NAME_EXPECTED}"
         for field in SCOPE_FIELDS[:-1]
-        if field in fields and not (is_name(fields[field]) or (field == "owner" and not fields[field]))
+        if field in fields
+        and not (is_name(fields[field]) or (field == "owner" and not fields[field]))
     )
 
 
@@ -375,7 +392,11 @@ def _check_integrity(integrity: object, errors: list[str]) -> None:
     if not isinstance(integrity, dict):
         errors.append("integrity must be an object")
         return
-    for field, prefix in (("content_hash", "blake3:"), ("signature", "ed25519:"), ("signer", "did:")):
+    for field, prefix in (
+        ("content_hash", "blake3:"),
+        ("signature", "ed25519:"),
+        ("signer", "did:"),
+    ):
         text = integrity.get(field)
         if not is_name(text) or not str(text).startswith(prefix):
             errors.append(f"integrity.{field} must be a string that starts with {prefix}")
@@ -385,7 +406,11 @@ def _check_links(field: str) -> Callable[[object, list[str]], None]:
     """Return a check for a list of record ids."""
 
     def check_links(links: object, errors: list[str]) -> None:
-        if not isinstance(links, list) or len(links) > MAX_SUPERSEDES or not all(map(is_name, links)):
+        if (
+            not isinstance(links, list)
+            or len(links) > MAX_SUPERSEDES
+            or not all(map(is_name, links))
+        ):
             errors.append(f"{field} must be an array of at most {MAX_SUPERSEDES} record ids")
 
     return check_links
@@ -405,7 +430,11 @@ _CHECKS: Final[dict[str, Callable[[object, list[str]], None]]] = {
 
 
 def _check_names(
-    value: object, required: tuple[str, ...], optional: tuple[str, ...], path: str, errors: list[str]
+    value: object,
+    required: tuple[str, ...],
+    optional: tuple[str, ...],
+    path: str,
+    errors: list[str],
 ) -> None:
     """Report errors in an object whose fields are all names."""
     if not isinstance(value, dict):

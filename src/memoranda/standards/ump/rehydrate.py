@@ -76,7 +76,9 @@ def rehydrate(
             dropped.append((_id_of(result), reason))
     accepted.sort(key=_score_of, reverse=True)
     dropped += [(_id_of(result), "limit") for result in accepted[max(limit, 0) :]]
-    lines, injected = _fill_budget(accepted[: max(limit, 0)], max_chars, budget_chars, dropped, names or {})
+    lines, injected = _fill_budget(
+        accepted[: max(limit, 0)], max_chars, budget_chars, dropped, names or {}
+    )
     text = "\n".join((_OPEN, *lines, _CLOSE)) if lines else ""
     return RehydratedBlock(text=text, injected=tuple(injected), dropped=tuple(dropped))
 
@@ -95,10 +97,16 @@ def frame_records(
     )
 
 
-def _find_objection(result: Mapping[str, Any], max_visibility: str, require_signature: bool) -> str | None:
+def _find_objection(
+    result: Mapping[str, Any], max_visibility: str, require_signature: bool
+) -> str | None:
     """Return the reason to leave a result out, or None."""
     record = result.get("record")
-    if not isinstance(record, Mapping) or record.get("kind") not in KINDS or _text_of(record) is None:
+    if (
+        not isinstance(record, Mapping)
+        or record.get("kind") not in KINDS
+        or _text_of(record) is None
+    ):
         return "malformed"
     # Section 5.3 (1): verify integrity where present; drop what does not verify.
     if "integrity" in record and not verify(record):
@@ -108,7 +116,9 @@ def _find_objection(result: Mapping[str, Any], max_visibility: str, require_sign
     # Section 5.3 (2): filter by visibility before ranking.
     scope = record.get("scope")
     visibility = scope.get("visibility", "private") if isinstance(scope, Mapping) else None
-    if visibility not in VISIBILITIES or VISIBILITIES.index(visibility) > VISIBILITIES.index(max_visibility):
+    if visibility not in VISIBILITIES or VISIBILITIES.index(visibility) > VISIBILITIES.index(
+        max_visibility
+    ):
         return "visibility"
     lifecycle = record.get("lifecycle")
     if isinstance(lifecycle, Mapping) and lifecycle.get("status") == "tombstoned":
@@ -164,7 +174,9 @@ def _fill_budget(
     return lines, injected
 
 
-def _line_parts(record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]) -> tuple[str, str]:
+def _line_parts(
+    record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]
+) -> tuple[str, str]:
     """Return the beginning of a record's line, with kind and project, and its text."""
     scope = record["scope"]
     project = scope.get("project")

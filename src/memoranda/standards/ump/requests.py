@@ -61,9 +61,13 @@ class ActorClaim(Shape):
 class ScopeFilter(Shape):
     """The scope to search in."""
 
-    owner: Annotated[Name, Meta(description="The owner's DID; default: the credential's own.")] | None = None
+    owner: (
+        Annotated[Name, Meta(description="The owner's DID; default: the credential's own.")] | None
+    ) = None
     user: Annotated[Name, Meta(description="Only memories about this person.")] | None = None
-    project: Annotated[Name, Meta(description="Only this project.", examples=["acme/website"])] | None = None
+    project: (
+        Annotated[Name, Meta(description="Only this project.", examples=["acme/website"])] | None
+    ) = None
     agent: Annotated[Name, Meta(description="Only this agent.")] | None = None
     session: Annotated[Name, Meta(description="Only this conversation.")] | None = None
     visibility: Annotated[Visibility, Meta(description="Only this visibility.")] | None = None
@@ -77,9 +81,12 @@ class ScopeFilter(Shape):
 class SubscribeRequest(ScopeFilter):
     """The changes to subscribe to (section 3.8); every given field must match exactly."""
 
-    after: Annotated[int, Meta(ge=0, le=MAX_POSITION, description="Continue after the event with this id.")] | None = (
-        None
-    )
+    after: (
+        Annotated[
+            int, Meta(ge=0, le=MAX_POSITION, description="Continue after the event with this id.")
+        ]
+        | None
+    ) = None
 
 
 Tags = Annotated[list[Name] | Name, Meta(description="All of these tags.")]
@@ -91,10 +98,18 @@ class RecallFilter(Shape):
 
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     status: (
-        Annotated[list[Status] | Status, Meta(description="Only these statuses; default: active and candidate.")] | None
+        Annotated[
+            list[Status] | Status,
+            Meta(description="Only these statuses; default: active and candidate."),
+        ]
+        | None
     ) = None
-    valid_at: Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None = None
-    known_at: Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None = None
+    valid_at: (
+        Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None
+    ) = None
+    known_at: (
+        Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None
+    ) = None
     tags: Tags | None = None
     standard: WrittenIn | None = None
     scope: (
@@ -141,12 +156,19 @@ class Hints(Shape):
         ]
         | None
     ) = None
-    asked_at: Annotated[Moment, Meta(description='The time of the question, for "yesterday"; default: now.')] | None = (
-        None
-    )
+    asked_at: (
+        Annotated[
+            Moment, Meta(description='The time of the question, for "yesterday"; default: now.')
+        ]
+        | None
+    ) = None
     zone: (
         Annotated[
-            Name, Meta(description="The time zone of the question; default: the server's.", examples=["Europe/Berlin"])
+            Name,
+            Meta(
+                description="The time zone of the question; default: the server's.",
+                examples=["Europe/Berlin"],
+            ),
         ]
         | None
     ) = None
@@ -158,9 +180,13 @@ class Hints(Shape):
         ]
         | None
     ) = None
-    words_only: Annotated[bool, Meta(description="Keyword search only, without semantic search.")] = False
+    words_only: Annotated[
+        bool, Meta(description="Keyword search only, without semantic search.")
+    ] = False
     floor: Annotated[bool, Meta(description="Leave out weak matches.")] = True
-    rerank: Annotated[bool, Meta(description="Re-rank the top 20 with the question (slower, more accurate).")] = False
+    rerank: Annotated[
+        bool, Meta(description="Re-rank the top 20 with the question (slower, more accurate).")
+    ] = False
     explain: Annotated[bool, Meta(description="Explain the relevance of each result.")] = False
 
     def __post_init__(self) -> None:
@@ -189,7 +215,8 @@ class RecallRequest(Shape):
     scope_filter: ScopeFilter | None = field(default=None, name="scope")
     filters: RecallFilter | None = field(default=None, name="filter")
     requested_limit: (
-        Annotated[int, Meta(ge=0, description=f"Maximum number of results, at most {MAX_RECALL}.")] | None
+        Annotated[int, Meta(ge=0, description=f"Maximum number of results, at most {MAX_RECALL}.")]
+        | None
     ) = field(default=None, name="limit")
     ranking_hints: Hints | None = None
     claimed_actor: ActorClaim | None = field(default=None, name="actor")
@@ -281,7 +308,9 @@ class RehydrateRequest(RecallRequest):
     max_visibility: (
         Annotated[
             Visibility,
-            Meta(description="The widest visibility; default: all of one's own memories, private ones of others."),
+            Meta(
+                description="The widest visibility; default: all of one's own memories, private ones of others."
+            ),
         ]
         | None
     ) = None
@@ -295,7 +324,9 @@ class RehydrateRequest(RecallRequest):
         return self._capped_limit(12)
 
 
-Cursor = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the previous page.")]
+Cursor = Annotated[
+    str, Meta(pattern=r"^[1-9][0-9]{0,8}$", description="`next_cursor` of the previous page.")
+]
 
 
 class ListRequest(Shape):
@@ -308,12 +339,18 @@ class ListRequest(Shape):
     kind: Annotated[list[Kind] | Kind, Meta(description="Only these kinds.")] | None = None
     tags: Tags | None = None
     standard: WrittenIn | None = None
-    since: Annotated[Moment, Meta(description="Only memories written or changed since then.")] | None = None
-    valid_at: Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None = None
-    known_at: Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None = None
-    requested_limit: Annotated[int, Meta(ge=1, description=f"Results per page, at most {MAX_RECALL}.")] = field(
-        default=20, name="limit"
-    )
+    since: (
+        Annotated[Moment, Meta(description="Only memories written or changed since then.")] | None
+    ) = None
+    valid_at: (
+        Annotated[Moment, Meta(description="Only what was true then; default: now.")] | None
+    ) = None
+    known_at: (
+        Annotated[Moment, Meta(description="Only what this store knew then; default: now.")] | None
+    ) = None
+    requested_limit: Annotated[
+        int, Meta(ge=1, description=f"Results per page, at most {MAX_RECALL}.")
+    ] = field(default=20, name="limit")
     cursor: Cursor | None = None
 
     @property
@@ -369,21 +406,32 @@ MAX_IMPORT: Final = 500
 class ExportRequest(Shape):
     """A request to export records. An extension of the standard."""
 
-    owner: Annotated[Name, Meta(description="The owner; default: the credential's own.")] | None = None
+    owner: Annotated[Name, Meta(description="The owner; default: the credential's own.")] | None = (
+        None
+    )
     project: Annotated[Name, Meta(description="Only this project.")] | None = None
     history: Annotated[bool, Meta(description="false: only current versions.")] = True
     carry: Annotated[
-        bool, Meta(description="false: without the original documents of other standards inside the records.")
+        bool,
+        Meta(
+            description="false: without the original documents of other standards inside the records."
+        ),
     ] = True
     ids: (
         Annotated[
             list[Name] | Name,
-            Meta(description=f"Only the records with these ids, at most {MAX_EXPORT_IDS}, in this order."),
+            Meta(
+                description=f"Only the records with these ids, at most {MAX_EXPORT_IDS}, in this order."
+            ),
         ]
         | None
     ) = None
     cursor: (
-        Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page.")] | None
+        Annotated[
+            str,
+            Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page."),
+        ]
+        | None
     ) = None
 
     @property
@@ -404,10 +452,15 @@ class ExportRequest(Shape):
 class ImportRequest(Shape):
     """Records to import; bad ones are reported and skipped. An extension of the standard."""
 
-    records: Annotated[list[Any], Meta(max_length=MAX_IMPORT, description="Complete records, as exported.")]
-    restore: Annotated[bool, Meta(description="Import records that were forgotten here, too.")] = False
+    records: Annotated[
+        list[Any], Meta(max_length=MAX_IMPORT, description="Complete records, as exported.")
+    ]
+    restore: Annotated[bool, Meta(description="Import records that were forgotten here, too.")] = (
+        False
+    )
     first: Annotated[
-        int, Meta(ge=1, le=MAX_POSITION, description="The number of the first record, for the report.")
+        int,
+        Meta(ge=1, le=MAX_POSITION, description="The number of the first record, for the report."),
     ] = 1
 
 
@@ -462,7 +515,9 @@ class ForgetRequest(ActRequest):
     ) = None
     hard: Annotated[
         bool,
-        Meta(description="true: erase the content permanently; false: keep it in the history, hidden from recall."),
+        Meta(
+            description="true: erase the content permanently; false: keep it in the history, hidden from recall."
+        ),
     ] = False
 
 
@@ -489,9 +544,9 @@ class AuditRequest(Shape):
     project: Name | None = None
     since: Moment | None = None
     until: Moment | None = None
-    requested_limit: Annotated[int, Meta(ge=1, description=f"Events per response, at most {MAX_EVENTS}.")] = field(
-        default=100, name="limit"
-    )
+    requested_limit: Annotated[
+        int, Meta(ge=1, description=f"Events per response, at most {MAX_EVENTS}.")
+    ] = field(default=100, name="limit")
 
     @property
     def limit(self) -> int:
@@ -517,7 +572,8 @@ class RememberRequest(NewMemory):
 
     record: NotRequired[
         Annotated[
-            dict[str, Any], Meta(description="The same fields in a wrapper, as in UMP 3.3, instead of the above.")
+            dict[str, Any],
+            Meta(description="The same fields in a wrapper, as in UMP 3.3, instead of the above."),
         ]
     ]
 
@@ -544,7 +600,9 @@ def check_patch(patch: Mapping[str, Any]) -> None:
     problems = find_patch_problems(patch)
     time = patch.get("time")
     if isinstance(time, dict):
-        problems += [f"time.{name} cannot be revised" for name in ("created", "observed") if name in time]
+        problems += [
+            f"time.{name} cannot be revised" for name in ("created", "observed") if name in time
+        ]
     if problems:
         raise InvalidInput("; ".join(f"patch.{problem}" for problem in problems))
 

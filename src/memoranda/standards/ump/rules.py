@@ -12,7 +12,14 @@ from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
-from memoranda.model.instant import Instant, clamp, format_duration, format_instant, parse_duration_ms, parse_instant
+from memoranda.model.instant import (
+    Instant,
+    clamp,
+    format_duration,
+    format_instant,
+    parse_duration_ms,
+    parse_instant,
+)
 from memoranda.model.native import CUT_KEY, NATIVE_KEY
 from memoranda.standards.ump.paths import Path, Step, parse_path
 from memoranda.standards.ump.record import (
@@ -95,7 +102,10 @@ def _has_conflict(existing: Record, draft: Draft) -> bool:
         or ("consent" in draft and draft["consent"] != existing.get("consent"))
         or ("decay" in lifecycle and lifecycle["decay"] != known_lifecycle.get("decay"))
         or lifecycle.get("status") == "tombstoned"
-        or any(field in time and not _same_instant(time[field], known_time.get(field)) for field in _SPAN)
+        or any(
+            field in time and not _same_instant(time[field], known_time.get(field))
+            for field in _SPAN
+        )
         or not set(draft.get("supersedes", ())) <= set(existing.get("supersedes", ()))
         or not set(draft.get("superseded_by", ())) <= set(existing.get("superseded_by", ()))
     )
@@ -159,7 +169,9 @@ def _merge_provenance(old: Provenance | None, new: Provenance | None) -> Provena
         return old or new
     evidence = _append_new(old.get("evidence", []), new.get("evidence", []))
     ref = new.get("source", {}).get("ref")
-    differs = any(old.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source"))
+    differs = any(
+        old.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source")
+    )
     if differs and ref is not None and all(item["ref"] != ref for item in evidence):
         # The second actor is not stored, but its source becomes evidence.
         evidence.append({"ref": ref, "weight": 1})
@@ -238,7 +250,9 @@ def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None
         successor["relations"] = patch["relations"]
     if "lifecycle" in patch:
         successor["lifecycle"] = {**prior.get("lifecycle", {}), **patch["lifecycle"]}
-    return _complete_successor(prior, successor, _span(prior["time"], patch.get("time", {}), now), now=now, actor=actor)
+    return _complete_successor(
+        prior, successor, _span(prior["time"], patch.get("time", {}), now), now=now, actor=actor
+    )
 
 
 def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = None) -> Record:
@@ -248,7 +262,9 @@ def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = N
     for part in ("body", "relations", "lifecycle"):
         if part in prior or part in earlier:
             successor[part] = restored[part]
-    return _complete_successor(prior, successor, _span(earlier["time"], {}, now), now=now, actor=actor)
+    return _complete_successor(
+        prior, successor, _span(earlier["time"], {}, now), now=now, actor=actor
+    )
 
 
 def _span(time: Time, patch: PatchTime, now: int) -> tuple[str, str | None]:
@@ -278,7 +294,10 @@ def _complete_successor(
     retention_ends = retention_end(prior)
     if retention_ends is not None:
         # Section 2.7 counts from the creation, and a revision does not make a memory younger.
-        successor["consent"] = {**prior["consent"], "retention": format_duration(max(0, retention_ends - now))}
+        successor["consent"] = {
+            **prior["consent"],
+            "retention": format_duration(max(0, retention_ends - now)),
+        }
     # Section 2.1: the direct predecessor only. Earlier ones are named by it; `history` lists all.
     successor["supersedes"] = [prior["id"]]
     successor["superseded_by"] = []
@@ -317,7 +336,9 @@ def erase(record: Record, *, reason: str, actor: Actor | None = None) -> Record:
     skeleton = {name: fields[name] for name in names if name in fields}
     for field, permitted in _SKELETON.items():
         if field in fields:
-            skeleton[field] = {name: value for name, value in fields[field].items() if name in permitted}
+            skeleton[field] = {
+                name: value for name, value in fields[field].items() if name in permitted
+            }
     erased = cast("Record", skeleton)
     erased["body"] = {"text": f"[erased: {reason}]"}
     erased["lifecycle"] = {**erased.get("lifecycle", {}), "status": "tombstoned"}

@@ -23,7 +23,9 @@ Outcome = Literal["followed", "overridden", "ignored", "contradicted"]
 MAX_NAME_CHARS: Final = 1024
 # Control characters would break lines, frames and C strings.
 ONE_LINE: Final = r"^(?![\s\S]*[\x00-\x1f\x7f])"
-NAME_EXPECTED: Final = f"must be a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"
+NAME_EXPECTED: Final = (
+    f"must be a non-empty string of at most {MAX_NAME_CHARS} characters without control characters"
+)
 DEFAULT_CONFIDENCE: Final = 0.6
 
 Name = Annotated[
@@ -39,7 +41,11 @@ Name = Annotated[
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Identifier = Annotated[
-    Name, Meta(description="The memory's id, from remember or recall.", examples=["urn:ump:mfrggzdfmztwq2lk"])
+    Name,
+    Meta(
+        description="The memory's id, from remember or recall.",
+        examples=["urn:ump:mfrggzdfmztwq2lk"],
+    ),
 ]
 KindWord = Annotated[
     Kind,
@@ -53,8 +59,13 @@ KindWord = Annotated[
 class Body(TypedDict):
     """The content of the memory."""
 
-    text: Annotated[str, Meta(min_length=1, description="One fact in plain words, understandable without context.")]
-    structured: NotRequired[Annotated[dict[str, Any], Meta(description="Additional data as any JSON object.")] | None]
+    text: Annotated[
+        str,
+        Meta(min_length=1, description="One fact in plain words, understandable without context."),
+    ]
+    structured: NotRequired[
+        Annotated[dict[str, Any], Meta(description="Additional data as any JSON object.")] | None
+    ]
 
 
 Owner = Annotated[Name, Meta(description="The owner's DID.")]
@@ -69,8 +80,12 @@ class _OptionalOwner(TypedDict):
 
 
 class _ScopeFields(TypedDict):
-    project: NotRequired[Annotated[Name, Meta(description="The project or repository.", examples=["acme/website"])]]
-    user: NotRequired[Annotated[Name, Meta(description="The person it is about, when the owner serves several.")]]
+    project: NotRequired[
+        Annotated[Name, Meta(description="The project or repository.", examples=["acme/website"])]
+    ]
+    user: NotRequired[
+        Annotated[Name, Meta(description="The person it is about, when the owner serves several.")]
+    ]
     agent: NotRequired[Annotated[Name, Meta(description="The agent it belongs to.")]]
     session: NotRequired[Annotated[Name, Meta(description="The conversation it belongs to.")]]
     visibility: NotRequired[Annotated[Visibility, Meta(description="The readers who may see it.")]]
@@ -87,16 +102,24 @@ class NewScope(_OptionalOwner, _ScopeFields):
 class Time(TypedDict):
     """The times of validity and recording. RFC 3339 with an offset."""
 
-    created: NotRequired[Annotated[Moment, Meta(description="The time it was first written; default: now.")]]
-    observed: NotRequired[Annotated[Moment, Meta(description="The time it was last confirmed; default: now.")]]
+    created: NotRequired[
+        Annotated[Moment, Meta(description="The time it was first written; default: now.")]
+    ]
+    observed: NotRequired[
+        Annotated[Moment, Meta(description="The time it was last confirmed; default: now.")]
+    ]
     valid_from: NotRequired[Annotated[Moment, Meta(description="Start of validity; default: now.")]]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="End of validity; null: no end.")] | None]
+    valid_to: NotRequired[
+        Annotated[Moment, Meta(description="End of validity; null: no end.")] | None
+    ]
 
 
 class Lifecycle(TypedDict):
     """Certainty, importance and status."""
 
-    confidence: NotRequired[Annotated[Fraction, Meta(description=f"Certainty; default: {DEFAULT_CONFIDENCE}.")]]
+    confidence: NotRequired[
+        Annotated[Fraction, Meta(description=f"Certainty; default: {DEFAULT_CONFIDENCE}.")]
+    ]
     salience: NotRequired[Annotated[Fraction, Meta(description="Importance.")]]
     decay: NotRequired[Annotated[Name, Meta(description="The decay of its importance; free text.")]]
     status: NotRequired[Annotated[Status, Meta(description="candidate: not yet confirmed.")]]
@@ -105,7 +128,9 @@ class Lifecycle(TypedDict):
 class Relation(TypedDict):
     """A link to another memory or to a thing."""
 
-    type: Annotated[Name, Meta(description="The meaning of the link.", examples=["about", "derived_from"])]
+    type: Annotated[
+        Name, Meta(description="The meaning of the link.", examples=["about", "derived_from"])
+    ]
     target: Annotated[Name, Meta(description="The target: a name or an id.")]
 
 
@@ -128,7 +153,9 @@ class Provenance(TypedDict):
 
     actor: Annotated[Name, Meta(description="The source of the statement: a DID or another name.")]
     actor_kind: Annotated[ActorKind, Meta(description="The kind of actor.")]
-    method: Annotated[Name, Meta(description="The method of learning it.", examples=["user_correction"])]
+    method: Annotated[
+        Name, Meta(description="The method of learning it.", examples=["user_correction"])
+    ]
     source: NotRequired[Source]
     evidence: NotRequired[list[Evidence]]
 
@@ -138,13 +165,23 @@ class Consent(TypedDict):
 
     retention: NotRequired[
         Annotated[
-            str, Meta(description="Forget the memory after this ISO 8601 duration.", examples=["P30D"], pattern="^P")
+            str,
+            Meta(
+                description="Forget the memory after this ISO 8601 duration.",
+                examples=["P30D"],
+                pattern="^P",
+            ),
         ]
     ]
-    exportable: NotRequired[Annotated[bool, Meta(description="false: it must not be exported; default: true.")]]
+    exportable: NotRequired[
+        Annotated[bool, Meta(description="false: it must not be exported; default: true.")]
+    ]
     redact: NotRequired[
         Annotated[
-            list[Name], Meta(description="Paths to remove before others see the record, such as body.structured.token.")
+            list[Name],
+            Meta(
+                description="Paths to remove before others see the record, such as body.structured.token."
+            ),
         ]
     ]
 
@@ -159,9 +196,15 @@ class Integrity(TypedDict):
 
 class _Fields(TypedDict):
     lifecycle: NotRequired[Lifecycle]
-    supersedes: NotRequired[Annotated[list[Name], Meta(description="Ids of the records it replaces.")]]
-    superseded_by: NotRequired[Annotated[list[Name], Meta(description="Ids of the records that replaced it.")]]
-    relations: NotRequired[Annotated[list[Relation], Meta(description="Links to other memories or to things.")]]
+    supersedes: NotRequired[
+        Annotated[list[Name], Meta(description="Ids of the records it replaces.")]
+    ]
+    superseded_by: NotRequired[
+        Annotated[list[Name], Meta(description="Ids of the records that replaced it.")]
+    ]
+    relations: NotRequired[
+        Annotated[list[Relation], Meta(description="Links to other memories or to things.")]
+    ]
     consent: NotRequired[Consent]
     integrity: NotRequired[Integrity]
 
@@ -193,7 +236,9 @@ class DraftFields(_Fields):
     body: Body
     time: NotRequired[Time]
     ump: NotRequired[Annotated[Version, Meta(description="Only for a record from elsewhere.")]]
-    id: NotRequired[Annotated[RecordId, Meta(description="Only for a record from elsewhere: its id.")]]
+    id: NotRequired[
+        Annotated[RecordId, Meta(description="Only for a record from elsewhere: its id.")]
+    ]
 
 
 class Draft(DraftFields):
@@ -207,9 +252,16 @@ class PatchTime(TypedDict):
     """The period of validity of the new version."""
 
     valid_from: NotRequired[
-        Annotated[Moment, Meta(description="True from; by default now, or as before where that is over or to come.")]
+        Annotated[
+            Moment,
+            Meta(
+                description="True from; by default now, or as before where that is over or to come."
+            ),
+        ]
     ]
-    valid_to: NotRequired[Annotated[Moment, Meta(description="True until, by default as before; null: still.")] | None]
+    valid_to: NotRequired[
+        Annotated[Moment, Meta(description="True until, by default as before; null: still.")] | None
+    ]
 
 
 class Patch(TypedDict):

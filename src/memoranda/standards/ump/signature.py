@@ -30,7 +30,11 @@ def sign(record: Record, key: SigningKey) -> Record:
     """Return a copy with a new integrity block as the last field."""
     signed = strip_integrity(record)
     hash_string = content_hash(signed)
-    signed["integrity"] = {"content_hash": hash_string, "signature": sign_hash(hash_string, key), "signer": key.did}
+    signed["integrity"] = {
+        "content_hash": hash_string,
+        "signature": sign_hash(hash_string, key),
+        "signer": key.did,
+    }
     return signed
 
 
@@ -44,7 +48,9 @@ def verify(record: object) -> bool:
     hash_string = integrity.get("content_hash")
     signature = integrity.get("signature")
     signer = integrity.get("signer")
-    if not (isinstance(hash_string, str) and isinstance(signature, str) and isinstance(signer, str)):
+    if not (
+        isinstance(hash_string, str) and isinstance(signature, str) and isinstance(signer, str)
+    ):
         return False
     try:
         return content_hash(record) == hash_string and verify_hash(hash_string, signature, signer)

@@ -104,7 +104,9 @@ def _parse_claims(wire: object) -> Claims:
     if not isinstance(wire, dict):
         raise _payload_error("the claims are not an object")
     if wire.get("v") not in TOKEN_VERSIONS:
-        raise Unauthorized("unsupported_version: the token's version is not one of " + ", ".join(TOKEN_VERSIONS))
+        raise Unauthorized(
+            "unsupported_version: the token's version is not one of " + ", ".join(TOKEN_VERSIONS)
+        )
     if not _CLAIM_NAMES.issuperset(wire):
         raise _payload_error("it has a claim this server does not understand")
     verbs, scope = wire.get("verbs"), wire.get("scope")
@@ -113,7 +115,9 @@ def _parse_claims(wire: object) -> Claims:
     if not isinstance(scope, dict) or not all(
         key in SCOPE_KEYS and isinstance(value, str) for key, value in scope.items()
     ):
-        raise _payload_error("scope must be an object of strings with the keys " + "|".join(SCOPE_KEYS))
+        raise _payload_error(
+            "scope must be an object of strings with the keys " + "|".join(SCOPE_KEYS)
+        )
     return Claims(
         v=wire["v"],
         iss=_read_text(wire, "iss"),

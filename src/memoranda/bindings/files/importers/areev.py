@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, texts_in
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    Unreadable,
+    texts_in,
+)
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
@@ -55,7 +62,9 @@ def _read(source: Source) -> Iterator[Found]:
         elif record.operation == _SUPERSEDE and record.blob:
             # One that cannot be read was also added, and is told there.
             with suppress(MemorandaError):
-                ended.update((each, record.at) for each in texts_in(_grain(record).fields, "derived_from"))
+                ended.update(
+                    (each, record.at) for each in texts_in(_grain(record).fields, "derived_from")
+                )
     for record in _records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
             continue
@@ -75,7 +84,9 @@ def _records(source: Source) -> Iterator[_Record]:
         if file.read(4) == _MAGIC[1]:
             _exactly(file, _LENGTH.unpack(_exactly(file, _LENGTH.size, source))[0], source)
         while start := file.read(1):
-            operation, time, address, length = _RECORD.unpack(start + _exactly(file, _RECORD.size - 1, source))
+            operation, time, address, length = _RECORD.unpack(
+                start + _exactly(file, _RECORD.size - 1, source)
+            )
             blob = _exactly(file, length, source)
             # A time before 1970 is none.
             yield _Record(operation, Instant(max(0, time) >> _TIME_SHIFT), address.hex(), blob)
@@ -98,7 +109,11 @@ def _grain(record: _Record) -> Grain:
         raise InvalidInput("these bytes are not the grain that they are called")
     payload = blob[HEADER_BYTES:]
     # No byte begins a map in both encodings.
-    found = canonical.unpack(payload) if payload[0] in canonical.MAP_LEADS else cbor.decode_value(payload)
+    found = (
+        canonical.unpack(payload)
+        if payload[0] in canonical.MAP_LEADS
+        else cbor.decode_value(payload)
+    )
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise InvalidInput("the grain is not a map of fields")
     fields: dict[str, Any] = expand_accepted(found, head.type_byte)
@@ -137,12 +152,18 @@ AREEV: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("added grain: what it says", "`value`, as through OMS; its type is `metadata.grain_type`"),
+        Mapped(
+            "added grain: what it says",
+            "`value`, as through OMS; its type is `metadata.grain_type`",
+        ),
         Mapped("content address", "`key`"),
         Mapped("`namespace`", "scope"),
         Mapped("`user_id`", "owner half of `namespace`"),
         Mapped("`session_id`", "session"),
-        Mapped("`structural_tags`, `confidence`, `created_at`", "`tags`, `metadata.confidence`, `created_at`"),
+        Mapped(
+            "`structural_tags`, `confidence`, `created_at`",
+            "`tags`, `metadata.confidence`, `created_at`",
+        ),
         Mapped("`valid_from`, `valid_to`", "when it is true"),
         Mapped("superseded grain", "true until then; the new one has it as `parent_id`"),
         Mapped("forgotten grain", "left out"),

@@ -63,7 +63,12 @@ def _documents(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str
 
 
 def _turn(
-    where: str, message: dict[str, Any], conversation: dict[str, Any], speaker: str, text: str, source: Source
+    where: str,
+    message: dict[str, Any],
+    conversation: dict[str, Any],
+    speaker: str,
+    text: str,
+    source: Source,
 ) -> Draft:
     """One message; the ids of both systems are unique everywhere."""
     said, begun = (moment_in(each, "create_time", "created_at") for each in (message, conversation))
@@ -88,10 +93,14 @@ def _read_chatgpt(source: Source) -> Iterator[Found]:
         if isinstance(conversation, MemorandaError):
             yield Unreadable(where, conversation)
         elif not isinstance(nodes, dict):
-            yield Unreadable(where, InvalidInput("not a conversation of ChatGPT: it has no `mapping`"))
+            yield Unreadable(
+                where, InvalidInput("not a conversation of ChatGPT: it has no `mapping`")
+            )
         else:
             messages = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
-            yield from _messages(where, conversation, [each for each in messages if isinstance(each, dict)], source)
+            yield from _messages(
+                where, conversation, [each for each in messages if isinstance(each, dict)], source
+            )
 
 
 def _messages(
@@ -120,7 +129,9 @@ CHATGPT: Final = Importer(
     recognise=_recognises(*_CHATGPT),
     read=_read_chatgpt,
     mapping=(
-        Mapped("a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"),
+        Mapped(
+            "a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"
+        ),
         Mapped("a message of `system` or `tool`, or without a text", "left out"),
         Mapped("`id` of a message", "`key`"),
         Mapped("`conversation_id`", "session"),
@@ -135,14 +146,19 @@ CHATGPT: Final = Importer(
 
 
 def _read_claude(source: Source) -> Iterator[Found]:
-    people = {text_in(each, "uuid"): text_in(each, "full_name", "name") for _, each in _objects(source, "users.json")}
+    people = {
+        text_in(each, "uuid"): text_in(each, "full_name", "name")
+        for _, each in _objects(source, "users.json")
+    }
     for where, conversation in _documents(source):
         messages = conversation.get("chat_messages") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
             yield Unreadable(where, conversation)
             continue
         if not isinstance(messages, list):
-            yield Unreadable(where, InvalidInput("not a conversation of Claude: it has no `chat_messages`"))
+            yield Unreadable(
+                where, InvalidInput("not a conversation of Claude: it has no `chat_messages`")
+            )
             continue
         account = conversation.get("account")
         person = people.get(text_in(account, "uuid") if isinstance(account, dict) else "") or "User"
@@ -196,7 +212,10 @@ def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[Found]
     """What Claude wrote down of a person, and of each project."""
     account = text_in(known, "account_uuid")
     projects = known.get("project_memories")
-    texts = {"": known.get("conversations_memory"), **(projects if isinstance(projects, dict) else {})}
+    texts = {
+        "": known.get("conversations_memory"),
+        **(projects if isinstance(projects, dict) else {}),
+    }
     for project, text in texts.items():
         if isinstance(text, str) and text.strip():
             yield Draft(
@@ -214,7 +233,10 @@ CLAUDE: Final = Importer(
     recognise=_recognises(*_CLAUDE),
     read=_read_claude,
     mapping=(
-        Mapped("a message of `human`", "an episodic memory that begins with the person's name, or `User:`"),
+        Mapped(
+            "a message of `human`",
+            "an episodic memory that begins with the person's name, or `User:`",
+        ),
         Mapped("a message of `assistant`", "an episodic memory `Claude: …`"),
         Mapped("a message without a text", "left out"),
         Mapped("`uuid` of a message", "`key`"),
@@ -222,7 +244,10 @@ CLAUDE: Final = Importer(
         Mapped("`name` of the conversation", "`metadata.chat_title`"),
         Mapped("`created_at`", "`created_at`"),
         Mapped("projects: `prompt_template`", "a procedural memory"),
-        Mapped("projects: each of `docs`", "a memory with `metadata.project_name` and `metadata.file_name`"),
+        Mapped(
+            "projects: each of `docs`",
+            "a memory with `metadata.project_name` and `metadata.file_name`",
+        ),
         Mapped("memories: `conversations_memory`, `project_memories`", "a memory each"),
     ),
 )

@@ -40,7 +40,8 @@ _PERCENT: Final = re.compile(r"(?:[^%]|%[0-9A-F]{2})*+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # RFC 3339 but for a space instead of the T, a missing offset, or an offset without its colon.
 _LOOSE: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d:?(?:\d\d)?)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d:?(?:\d\d)?)?",
+    re.ASCII,
 )
 
 
@@ -130,13 +131,19 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
     OAMS 7: what the other system calls a user is the owner of its namespace.
     """
     origin = {"system": system, "id": draft.id, "document": draft.original}
-    times = {VALID_FROM_KEY: draft.valid_from, VALID_TO_KEY: draft.valid_to, EXPIRES_KEY: draft.expires}
+    times = {
+        VALID_FROM_KEY: draft.valid_from,
+        VALID_TO_KEY: draft.valid_to,
+        EXPIRES_KEY: draft.expires,
+    }
     metadata: dict[str, Any] = {
         **({} if draft.kind == "semantic" else {KIND_KEY: draft.kind}),
         **({SESSION_KEY: draft.session} if draft.session else {}),
         **({AGENT_KEY: draft.agent} if draft.agent else {}),
         **{name: format_instant(at) for name, at in times.items() if at is not None},
-        **({} if draft.confidence is None else {"confidence": min(1.0, max(0.0, draft.confidence))}),
+        **(
+            {} if draft.confidence is None else {"confidence": min(1.0, max(0.0, draft.confidence))}
+        ),
         **draft.metadata,
         ORIGIN_KEY: origin,
     }
@@ -152,7 +159,9 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
         "value": draft.text,
         "metadata": metadata,
         "created_at": created,
-        "updated_at": created if draft.updated is None else format_instant(max(draft.created, draft.updated)),
+        "updated_at": created
+        if draft.updated is None
+        else format_instant(max(draft.created, draft.updated)),
     }
     if tags := tags_of(draft.tags):
         memory["tags"] = tags
@@ -186,7 +195,9 @@ def unfit(name: str) -> str:
 
 
 def _fit(name: str, most: int) -> str:
-    fit = _UNFIT.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name)
+    fit = _UNFIT.sub(
+        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name
+    )
     fit = fit.encode("utf-8", "replace").decode("utf-8")
     # One that looks like the owner hash of a store would be taken for it.
     is_reserved = fit.startswith("o-")
@@ -204,7 +215,9 @@ def tags_of(values: Sequence[object]) -> list[str]:
 # --- reading documents that nobody checked ---------------------------------------------------------------------------
 
 
-def drafts(documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], Draft]) -> Iterator[Found]:
+def drafts(
+    documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], Draft]
+) -> Iterator[Found]:
     """What some documents say; one that is no object, or that `draft` refuses, is told with its place."""
     for where, document in documents:
         try:
@@ -270,7 +283,11 @@ def spoken(content: Any) -> str:
 def texts_in(document: Any, name: str) -> list[str]:
     """The texts of a list."""
     found = document.get(name)
-    return [each for each in found if isinstance(each, str) and each.strip()] if isinstance(found, list) else []
+    return (
+        [each for each in found if isinstance(each, str) and each.strip()]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def text_in(document: Any, *names: str) -> str:
@@ -284,7 +301,9 @@ def text_in(document: Any, *names: str) -> str:
 
 def moment_in(document: Any, *names: str) -> Instant | None:
     """The first of some fields that is a time."""
-    return next((found for name in names if (found := moment(document.get(name))) is not None), None)
+    return next(
+        (found for name in names if (found := moment(document.get(name))) is not None), None
+    )
 
 
 def first_of(*moments: Instant | None) -> Instant:

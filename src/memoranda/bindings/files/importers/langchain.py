@@ -30,7 +30,11 @@ _COLUMNS: Final = ("id", "session_id", "message")
 
 def _recognise(source: Source) -> float:
     if source.is_database:
-        return 0.95 if {"session_id", "message"} <= set(source.tables.get("message_store", ())) else 0.0
+        return (
+            0.95
+            if {"session_id", "message"} <= set(source.tables.get("message_store", ()))
+            else 0.0
+        )
     first = source.first
     data = first.get("data") if isinstance(first, dict) and "type" in first else None
     return 0.9 if isinstance(data, dict) and "content" in data else 0.0
@@ -39,7 +43,9 @@ def _recognise(source: Source) -> float:
 def _read(source: Source) -> Iterator[Found]:
     for number, (where, session, document) in enumerate(_messages(source), start=1):
         if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
-            yield from drafts([(where, document)], partial(_draft, session=session, number=number, source=source))
+            yield from drafts(
+                [(where, document)], partial(_draft, session=session, number=number, source=source)
+            )
 
 
 def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
@@ -56,7 +62,9 @@ def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
         yield f"{source.name}: {row.get('id')}", str(row.get("session_id") or ""), document
 
 
-def _draft(document: dict[str, Any], where: str, *, session: str, number: int, source: Source) -> Draft:
+def _draft(
+    document: dict[str, Any], where: str, *, session: str, number: int, source: Source
+) -> Draft:
     data = document.get("data")
     text = spoken(data.get("content")) if isinstance(data, dict) else ""
     if not isinstance(data, dict) or not text:
@@ -79,7 +87,10 @@ LANGCHAIN: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("a message of `human` or `ai`: `data.content`", "an episodic memory `User: …` or `Assistant: …`"),
+        Mapped(
+            "a message of `human` or `ai`: `data.content`",
+            "an episodic memory `User: …` or `Assistant: …`",
+        ),
         Mapped("`data.name`", "who speaks, instead"),
         Mapped("a message of `system`, `tool` or `function`", "left out"),
         Mapped("`data.id`", "`key`; without one, the session and the number of the message"),

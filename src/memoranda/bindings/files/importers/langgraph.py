@@ -32,9 +32,23 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
-from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY, VALID_FROM_KEY, VALID_TO_KEY
+from memoranda.standards.oams.memory import (
+    AGENT_KEY,
+    KIND_KEY,
+    SESSION_KEY,
+    VALID_FROM_KEY,
+    VALID_TO_KEY,
+)
 
-_COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
+_COLUMNS: Final = (
+    "prefix",
+    "key",
+    "value",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "ttl_minutes",
+)
 # What people and the tools around it call the text of a memory.
 TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
 _OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
@@ -67,9 +81,13 @@ def _read(source: Source) -> Iterator[Found]:
         rows = ((_place(row, source), row) for row in source.rows("store", _COLUMNS, "prefix"))
         yield from drafts(rows, lambda row, where: item_draft(_of_row(row), where, source.modified))
     elif _DUMP in source.head:
-        yield from drafts(_dumped(source), lambda row, where: item_draft(_of_row(row), where, source.modified))
+        yield from drafts(
+            _dumped(source), lambda row, where: item_draft(_of_row(row), where, source.modified)
+        )
     else:
-        yield from drafts(source.listed(), lambda document, where: item_draft(document, where, source.modified))
+        yield from drafts(
+            source.listed(), lambda document, where: item_draft(document, where, source.modified)
+        )
 
 
 def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
@@ -79,10 +97,15 @@ def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
         where = f"{source.name}:{number}"
         if not columns:
             match = _COPY.match(line)
-            columns = [] if match is None else [each.strip(' "') for each in match[1].decode().split(",")]
+            columns = (
+                [] if match is None else [each.strip(' "') for each in match[1].decode().split(",")]
+            )
             columns = columns if {"prefix", "key", "value"} <= set(columns) else []
             if _INSERT.match(line):
-                yield where, InvalidInput("a dump with INSERT is not read; make it without --inserts")
+                yield (
+                    where,
+                    InvalidInput("a dump with INSERT is not read; make it without --inserts"),
+                )
                 return
         elif line.rstrip(b"\r\n") == rb"\.":
             columns = []
@@ -98,11 +121,19 @@ def _columns(line: bytes, columns: list[str]) -> Any:
         return InvalidInput("not UTF-8; make the dump with --encoding=UTF8")
     if len(fields) != len(columns):
         return InvalidInput(f"a row of {len(fields)} columns in a table of {len(columns)}")
-    return {name: _unescaped(field) for name, field in zip(columns, fields, strict=True) if field != "\\N"}
+    return {
+        name: _unescaped(field)
+        for name, field in zip(columns, fields, strict=True)
+        if field != "\\N"
+    }
 
 
 def _unescaped(field: str) -> str:
-    return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), field) if "\\" in field else field
+    return (
+        _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), field)
+        if "\\" in field
+        else field
+    )
 
 
 def _place(row: dict[str, Any], source: Source) -> str:
@@ -154,7 +185,11 @@ def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft
 def _metadata_in(value: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a memory that an export of ours kept in a value."""
     told = object_in(value, METADATA_KEY).items()
-    return {name: held for name, held in told if not name.startswith("memoranda:") and name != ORIGIN_KEY}
+    return {
+        name: held
+        for name, held in told
+        if not name.startswith("memoranda:") and name != ORIGIN_KEY
+    }
 
 
 def _owner(path: Sequence[str]) -> str:
@@ -167,7 +202,8 @@ def text_of(value: dict[str, Any]) -> str:
     if text := text_in(value, *TEXTS):
         return text
     told = (
-        f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}" for name, each in value.items()
+        f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}"
+        for name, each in value.items()
     )
     return "\n".join(told)
 
@@ -182,7 +218,9 @@ LANGGRAPH: Final = Importer(
         Mapped("`value` without a text", "`value`: its fields, one a line"),
         Mapped("`key`", "`key`"),
         Mapped("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
-        Mapped("the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"),
+        Mapped(
+            "the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"
+        ),
         Mapped("`value.kind` (or `type`, `category`)", "a tag"),
         Mapped("`value.tags`, `value.confidence`", "the same"),
         Mapped('`value["memoranda:…"]`', "what our exports say there, as it was"),

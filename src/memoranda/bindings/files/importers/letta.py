@@ -33,7 +33,9 @@ _FORMS: Final = ({"agents", "blocks"}, {"core_memory", "messages"})
 
 
 def _recognise(source: Source) -> float:
-    if not source.starts(b"{") or not any(mark in source.head for mark in (b'"agents"', b'"core_memory"')):
+    if not source.starts(b"{") or not any(
+        mark in source.head for mark in (b'"agents"', b'"core_memory"')
+    ):
         return 0.0
     return 0.9 if any(each <= source.fields.keys() for each in _FORMS) else 0.0
 
@@ -45,10 +47,14 @@ def _read(source: Source) -> Iterator[Found]:
         if isinstance(agent, dict):
             messages = agent.get("messages")
             listed = enumerate(messages if isinstance(messages, list) else (), start=1)
-            yield from _turns(((f"{where}: message {number}", each) for number, each in listed), agent, source)
+            yield from _turns(
+                ((f"{where}: message {number}", each) for number, each in listed), agent, source
+            )
         else:
             yield from drafts([(where, agent)], partial(_block, source=source))
-    alone: dict[str, Any] = {name: source.value(name) for name in ("id", "name") if name in source.fields}
+    alone: dict[str, Any] = {
+        name: source.value(name) for name in ("id", "name") if name in source.fields
+    }
     yield from _turns(source.listed("messages"), alone, source)
 
 
@@ -69,11 +75,16 @@ def _block(document: dict[str, Any], where: str, *, source: Source) -> Draft:
     )
 
 
-def _turns(messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: Source) -> Iterator[Found]:
+def _turns(
+    messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: Source
+) -> Iterator[Found]:
     for number, (where, message) in enumerate(messages, start=1):
         text = _said(message) if isinstance(message, dict) else ""
         if text or not isinstance(message, dict):
-            yield from drafts([(where, message)], partial(_turn, text=text, agent=agent, number=number, source=source))
+            yield from drafts(
+                [(where, message)],
+                partial(_turn, text=text, agent=agent, number=number, source=source),
+            )
 
 
 def _said(message: dict[str, Any]) -> str:
@@ -82,7 +93,13 @@ def _said(message: dict[str, Any]) -> str:
     text = spoken(message.get("content")) or text_in(message, "text")
     if role == "user":
         event = _object(text)
-        return text if not event else text_in(event, "message") if event.get("type") == "user_message" else ""
+        return (
+            text
+            if not event
+            else text_in(event, "message")
+            if event.get("type") == "user_message"
+            else ""
+        )
     calls = message.get("tool_calls")
     for call in calls if role == "assistant" and isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
@@ -100,7 +117,13 @@ def _object(text: Any) -> dict[str, Any]:
 
 
 def _turn(
-    message: dict[str, Any], where: str, *, text: str, agent: dict[str, Any], number: int, source: Source
+    message: dict[str, Any],
+    where: str,
+    *,
+    text: str,
+    agent: dict[str, Any],
+    number: int,
+    source: Source,
 ) -> Draft:
     called = text_in(agent, "id", "name") or source.path.stem
     name = text_in(agent, "name")
@@ -125,11 +148,15 @@ LETTA: Final = Importer(
     mapping=(
         Mapped("block: `value`", "`value`; of the block `persona` a memory of identity"),
         Mapped("block: `label`", "a tag, and `metadata.letta_block`"),
-        Mapped("message of `user`, and what the agent sent", "an episodic memory that says who speaks"),
+        Mapped(
+            "message of `user`, and what the agent sent", "an episodic memory that says who speaks"
+        ),
         Mapped("thoughts, events, answers of tools", "left out"),
         Mapped("`id`", "`key`"),
         Mapped("agent: `id`, `name`", "session; `metadata.letta_agent`"),
-        Mapped("`created_at`, `updated_at`", "the same, in UTC; else when the file was last written"),
+        Mapped(
+            "`created_at`, `updated_at`", "the same, in UTC; else when the file was last written"
+        ),
         Mapped("tools, prompts, files, settings", "left out"),
     ),
 )

@@ -54,12 +54,27 @@ _HISTORY: Final = (
     "is_deleted",
     "role",
 )
-_TELLING: Final = ({"id", "memory", "hash"}, {"id", "memory", "user_id"}, {"id", "memory", "created_at"})
+_TELLING: Final = (
+    {"id", "memory", "hash"},
+    {"id", "memory", "user_id"},
+    {"id", "memory", "created_at"},
+)
 
 
 # What `get_all` answers beside what a person put into `metadata`.
 _CORE: Final = (
-    *("id", "memory", "hash", "created_at", "updated_at", "user_id", "agent_id", "run_id", "actor_id", "role"),
+    *(
+        "id",
+        "memory",
+        "hash",
+        "created_at",
+        "updated_at",
+        "user_id",
+        "agent_id",
+        "run_id",
+        "actor_id",
+        "role",
+    ),
     "expiration_date",
 )
 # What a vector keeps for the library's own use.
@@ -67,7 +82,9 @@ _INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
 
 
 def _recognise(source: Source) -> float:
-    if source.is_database and {"memory_id", "old_memory", "new_memory"} <= set(source.tables.get("history", ())):
+    if source.is_database and {"memory_id", "old_memory", "new_memory"} <= set(
+        source.tables.get("history", ())
+    ):
         return 0.95
     if source.is_database or source.is_folder:
         return 0.9 if next(_stored(source), None) is not None else 0.0
@@ -80,14 +97,26 @@ def _read(source: Source) -> Iterator[Found]:
         yield from _history(source)
         return
     if source.is_database or source.is_folder:
-        yield from drafts(_stored(source), lambda document, where: memory_draft(document, where, source.modified))
+        yield from drafts(
+            _stored(source), lambda document, where: memory_draft(document, where, source.modified)
+        )
         return
-    memories = ((f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ())
-    yield from drafts(memories, lambda document, where: memory_draft(document, where, source.modified))
+    memories = (
+        (f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ()
+    )
+    yield from drafts(
+        memories, lambda document, where: memory_draft(document, where, source.modified)
+    )
     if source.starts(b"{"):
-        relations = ((f"{source.name}: relation {number}", each) for number, each in source.array(*_RELATIONS) or ())
+        relations = (
+            (f"{source.name}: relation {number}", each)
+            for number, each in source.array(*_RELATIONS) or ()
+        )
         yield from drafts(relations, lambda document, where: _relation(document, where, source))
-        messages = ((f"{source.name}: message {number}", each) for number, each in source.array(*_MESSAGES) or ())
+        messages = (
+            (f"{source.name}: message {number}", each)
+            for number, each in source.array(*_MESSAGES) or ()
+        )
         yield from drafts(messages, lambda document, where: _message(document, where, source))
 
 
@@ -116,7 +145,10 @@ def _databases(source: Source) -> Iterator[Source]:
 def _answered(document: dict[str, Any]) -> dict[str, Any]:
     held = {"memory": document["data"], **document}
     more = {name: value for name, value in held.items() if name not in (*_CORE, *_INTERNAL)}
-    return {**{name: held[name] for name in _CORE if held.get(name) is not None}, "metadata": more or None}
+    return {
+        **{name: held[name] for name in _CORE if held.get(name) is not None},
+        "metadata": more or None,
+    }
 
 
 def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft:
@@ -210,7 +242,10 @@ def _history(source: Source) -> Iterator[Found]:
         if not row.get("is_deleted") and row.get("event") != "DELETE"
     )
     yield from drafts(
-        there, lambda row, where: _last(row, where, first_of(moment(begun[row["memory_id"]]), source.modified))
+        there,
+        lambda row, where: _last(
+            row, where, first_of(moment(begun[row["memory_id"]]), source.modified)
+        ),
     )
 
 
@@ -241,13 +276,19 @@ MEM0: Final = Importer(
         Mapped("`run_id`", "session"),
         Mapped("`role`", "`metadata.mem0_role` (OAMS §7)"),
         Mapped("`agent_id`", "agent, and `metadata.mem0_agent`"),
-        Mapped("`metadata`", "`metadata.mem0_metadata`; `confidence`, and what our exports say there, as it was"),
+        Mapped(
+            "`metadata`",
+            "`metadata.mem0_metadata`; `confidence`, and what our exports say there, as it was",
+        ),
         Mapped("`categories`", "`tags`"),
         Mapped("`created_at`, `updated_at`", "the same, in UTC"),
         Mapped("`expiration_date`", "when it expires"),
         Mapped("`relations`: `source`, `relationship`, `target`", "a memory that says all three"),
         Mapped("`messages`: `content`", "an episodic memory each"),
-        Mapped("folder of Qdrant or Chroma", "each of its memories, as `get_all` answers it; entities stay out"),
+        Mapped(
+            "folder of Qdrant or Chroma",
+            "each of its memories, as `get_all` answers it; entities stay out",
+        ),
         Mapped("history database", "the last text of each memory; deleted ones stay out"),
     ),
 )

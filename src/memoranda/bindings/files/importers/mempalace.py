@@ -25,7 +25,11 @@ from memoranda.bindings.files.importers.importer import (
     text_in,
 )
 from memoranda.bindings.files.importers.source import Source
-from memoranda.bindings.files.importers.vector_databases import CHROMA_FILE, chroma_collections, chroma_documents
+from memoranda.bindings.files.importers.vector_databases import (
+    CHROMA_FILE,
+    chroma_collections,
+    chroma_documents,
+)
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
@@ -66,7 +70,9 @@ def _recognise(source: Source) -> float:
     if _is_export(source):
         return 0.95
     if source.is_folder or source.is_database:
-        return 0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
+        return (
+            0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
+        )
     if not source.starts(b"{") or b'"nodes"' not in source.head:
         return 0.0
     (node, edge) = (next(source.listed(name), ("", None))[1] for name in ("nodes", "edges"))
@@ -89,7 +95,9 @@ def _databases(source: Source) -> Iterator[Source]:
 
 
 def _is_graph(source: Source) -> bool:
-    return {"subject", "predicate", "object"} <= set(source.tables.get("triples", ())) and "entities" in source.tables
+    return {"subject", "predicate", "object"} <= set(
+        source.tables.get("triples", ())
+    ) and "entities" in source.tables
 
 
 def _is_palace(source: Source) -> bool:
@@ -113,7 +121,9 @@ def _read(source: Source) -> Iterator[Found]:
             yield from _graph(each)
 
 
-def _node(document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source) -> Draft:
+def _node(
+    document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source
+) -> Draft:
     name, text = text_in(document, "id"), text_in(document, *_TEXT)
     if not name or not text:
         raise InvalidInput("not a node of MemPalace: it needs an `id` and what it says")
@@ -158,7 +168,9 @@ def _exported(source: Source) -> Iterator[tuple[str, Any]]:
                 yield where, InvalidInput("not a drawer as MemPalace exports it")
                 continue
             name, quoted, origin, filed, added = found.groups()
-            words = "\n".join(line.removeprefix(">").removeprefix(" ") for line in quoted.splitlines())
+            words = "\n".join(
+                line.removeprefix(">").removeprefix(" ") for line in quoted.splitlines()
+            )
             fields = {"source_file": origin, "filed_at": filed, "added_by": added}
             known = {each: value for each, value in fields.items() if value != "unknown"}
             yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **known}
@@ -190,9 +202,13 @@ def _graph(source: Source) -> Iterator[Found]:
     names: dict[object, str] = {}
     for row in source.rows("entities", _ENTITIES, "id"):
         names[row.get("id")] = text_in(row, "name")
-        yield from drafts([(f"{source.name}: {row.get('id')}", row)], partial(_entity, source=source))
+        yield from drafts(
+            [(f"{source.name}: {row.get('id')}", row)], partial(_entity, source=source)
+        )
     for row in source.rows("triples", _TRIPLES, "id"):
-        yield from drafts([(f"{source.name}: {row.get('id')}", row)], partial(_triple, names=names, source=source))
+        yield from drafts(
+            [(f"{source.name}: {row.get('id')}", row)], partial(_triple, names=names, source=source)
+        )
 
 
 def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
@@ -208,7 +224,9 @@ def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
     return Draft(
         where=where,
         id=called,
-        text="\n".join([f"{name} is a {kind}" if kind else name, *(f"{each}: {value}" for each, value in told)]),
+        text="\n".join(
+            [f"{name} is a {kind}" if kind else name, *(f"{each}: {value}" for each, value in told)]
+        ),
         original=row,
         tags=(kind,) if kind else (),
         created=first_of(moment_in(row, "created_at"), source.modified),
@@ -243,17 +261,31 @@ MEMPALACE: Final = Importer(
     read=_read,
     mapping=(
         Mapped("`nodes`, each", "a memory (OAMS §7)"),
-        Mapped("`edges`: where an edge starts", "`parent_id` of the node that it leads to (OAMS §7)"),
-        Mapped("`edges`: type", "`metadata.mempalace_edge_type` (OAMS §7); of several edges all in `mempalace_edges`"),
+        Mapped(
+            "`edges`: where an edge starts", "`parent_id` of the node that it leads to (OAMS §7)"
+        ),
+        Mapped(
+            "`edges`: type",
+            "`metadata.mempalace_edge_type` (OAMS §7); of several edges all in `mempalace_edges`",
+        ),
         Mapped("drawer: what was filed", "`value`"),
-        Mapped("drawer: `wing`, `room`", "scope and a tag, `metadata.mempalace_wing` and `mempalace_room`"),
-        Mapped("drawer: `filed_at`, `last_modified`, `source_file`", "`created_at`, `updated_at`, `source_id`"),
+        Mapped(
+            "drawer: `wing`, `room`",
+            "scope and a tag, `metadata.mempalace_wing` and `mempalace_room`",
+        ),
+        Mapped(
+            "drawer: `filed_at`, `last_modified`, `source_file`",
+            "`created_at`, `updated_at`, `source_id`",
+        ),
         Mapped("entity of the knowledge graph", "a memory that says its name, type and properties"),
         Mapped(
             "triple: `subject`, `predicate`, `object`",
             "a memory that says all three; its parent is the subject, the predicate is `mempalace_edge_type`",
         ),
-        Mapped("triple: `valid_from`, `valid_to`, `confidence`", "when it is true, and how sure that is"),
+        Mapped(
+            "triple: `valid_from`, `valid_to`, `confidence`",
+            "when it is true, and how sure that is",
+        ),
         Mapped("export as Markdown: a section", "a drawer"),
         Mapped("closets (an index of drawers)", "left out"),
     ),

@@ -26,7 +26,11 @@ from memoranda.model.memory import Kind
 
 _GRAPH: Final = "@graph"
 _LINKED: Final = ("Memory", "Concept")
-_KINDS: Final[dict[str, Kind]] = {"episodic": "episodic", "procedural": "procedural", "conversation": "episodic"}
+_KINDS: Final[dict[str, Kind]] = {
+    "episodic": "episodic",
+    "procedural": "procedural",
+    "conversation": "episodic",
+}
 
 
 def _recognise(source: Source) -> float:
@@ -35,7 +39,11 @@ def _recognise(source: Source) -> float:
     if b'"@id"' not in source.head:
         return 0.0
     told = [*source.firsts(_GRAPH), {name: source.value(name) for name in ("@type", "content")}]
-    return 0.9 if any(each.get("@type") in _LINKED and text_in(each, "content") for each in told) else 0.0
+    return (
+        0.9
+        if any(each.get("@type") in _LINKED and text_in(each, "content") for each in told)
+        else 0.0
+    )
 
 
 def _read(source: Source) -> Iterator[Found]:
@@ -56,7 +64,11 @@ def _memory(document: dict[str, Any], where: str, *, source: Source) -> Draft:
     name, text = text_in(document, "id"), text_in(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
-    kind, origin, theirs = text_in(document, "memory_type"), object_in(document, "source"), document.get("metadata")
+    kind, origin, theirs = (
+        text_in(document, "memory_type"),
+        object_in(document, "source"),
+        document.get("metadata"),
+    )
     return Draft(
         where=where,
         id=name,
@@ -76,13 +88,23 @@ def _graph(graph: dict[str, Any], source: Source) -> Iterator[Found]:
     """Relations between entities, which they name."""
     listed = (graph.get(name) for name in ("entities", "relationships"))
     entities, relations = (each if isinstance(each, list) else [] for each in listed)
-    names = {text_in(each, "id"): text_in(each, "name") for each in entities if isinstance(each, dict)}
-    places = ((f"{source.name}: relationship {number}", each) for number, each in enumerate(relations, start=1))
+    names = {
+        text_in(each, "id"): text_in(each, "name") for each in entities if isinstance(each, dict)
+    }
+    places = (
+        (f"{source.name}: relationship {number}", each)
+        for number, each in enumerate(relations, start=1)
+    )
     yield from drafts(places, partial(_relation, names=names, source=source))
 
 
-def _relation(document: dict[str, Any], where: str, *, names: dict[str, str], source: Source) -> Draft:
-    ends = [text_in(document, each) for each in ("source_entity_id", "relation_type", "target_entity_id")]
+def _relation(
+    document: dict[str, Any], where: str, *, names: dict[str, str], source: Source
+) -> Draft:
+    ends = [
+        text_in(document, each)
+        for each in ("source_entity_id", "relation_type", "target_entity_id")
+    ]
     if not all(ends):
         raise InvalidInput("a relationship of MIF needs two entities and a `relation_type`")
     subject, relation, target = ends
@@ -115,7 +137,9 @@ def _linked(document: dict[str, Any], where: str, *, source: Source) -> Draft:
         place=text_in(document, "namespace"),
         kind=_KINDS.get(kind.lower(), "semantic"),
         tags=(kind.lower(), *texts_in(document, "tags")),
-        created=first_of(moment_in(document, "created"), moment_in(times, "recordedAt"), source.modified),
+        created=first_of(
+            moment_in(document, "created"), moment_in(times, "recordedAt"), source.modified
+        ),
         updated=moment_in(document, "modified"),
         valid_from=moment_in(times, "validFrom"),
         valid_to=moment_in(times, "validUntil"),
@@ -133,13 +157,27 @@ MIF: Final = Importer(
     mapping=(
         Mapped("`content`", "`value`"),
         Mapped("`id`, or `@id`", "`key`"),
-        Mapped("`memory_type`, or `memoryType`; `tags`", "`tags`; `episodic` and `procedural` are kinds here too"),
-        Mapped("`created_at`, `updated_at`, or `created`, `modified`", "`created_at`, `updated_at`"),
-        Mapped("`source.session_id`, `parent_id`, `metadata`", "session, `parent_id`, `metadata.mif_metadata`"),
-        Mapped("`knowledge_graph`: a relationship", "a memory that says all three; true until `invalidated_at`"),
+        Mapped(
+            "`memory_type`, or `memoryType`; `tags`",
+            "`tags`; `episodic` and `procedural` are kinds here too",
+        ),
+        Mapped(
+            "`created_at`, `updated_at`, or `created`, `modified`", "`created_at`, `updated_at`"
+        ),
+        Mapped(
+            "`source.session_id`, `parent_id`, `metadata`",
+            "session, `parent_id`, `metadata.mif_metadata`",
+        ),
+        Mapped(
+            "`knowledge_graph`: a relationship",
+            "a memory that says all three; true until `invalidated_at`",
+        ),
         Mapped("JSON-LD: `namespace`, `title`", "scope, `metadata.title`"),
         Mapped("JSON-LD: `temporal.validFrom`, `validUntil`", "when it is true"),
-        Mapped("JSON-LD: `provenance.confidence`, `wasDerivedFrom`", "`metadata.confidence`, `source_id`"),
+        Mapped(
+            "JSON-LD: `provenance.confidence`, `wasDerivedFrom`",
+            "`metadata.confidence`, `source_id`",
+        ),
         Mapped("embeddings", "made anew"),
     ),
 )

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, Unreadable, moment
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    Unreadable,
+    moment,
+)
 from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.note import Note, links_in
 from memoranda.errors import InvalidInput, MemorandaError
@@ -23,14 +30,23 @@ _NOTES: Final = (".md", ".markdown")
 _TEXTS: Final = (*_NOTES, ".txt")
 # Records of ours and memories of OAMS are no notes.
 _RECORDS: Final = (".ump.md", ".oams.md")
-_RULES: Final = ("claude.md", "agents.md", "gemini.md", ".cursorrules", ".windsurfrules", "copilot-instructions.md")
+_RULES: Final = (
+    "claude.md",
+    "agents.md",
+    "gemini.md",
+    ".cursorrules",
+    ".windsurfrules",
+    "copilot-instructions.md",
+)
 _RULES_ENDING: Final = ".mdc"
 # A note is read whole into one memory.
 _MAX_BYTES: Final = 1_048_576
 _CREATED: Final = ("created", "created_at", "date", "date created")
 _UPDATED: Final = ("updated", "updated_at", "modified", "last_modified", "date modified")
 # An observation of basic-memory: `- [category] what was observed #tag (context)`.
-_OBSERVATION: Final = re.compile(r"^[ \t]*[-*] \[(?!\s?\]|[xX]\])([^\[\]\n]{1,60})\] (?!\()(.+)$", re.MULTILINE)
+_OBSERVATION: Final = re.compile(
+    r"^[ \t]*[-*] \[(?!\s?\]|[xX]\])([^\[\]\n]{1,60})\] (?!\()(.+)$", re.MULTILINE
+)
 _HEADING: Final = re.compile(r"^#{1,6} +([^\n]+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -48,7 +64,9 @@ def _files(source: Source, endings: Sequence[str] = _TEXTS) -> Iterator[tuple[st
         yield None, source.path.name
 
 
-def _each(source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[Found]]) -> Iterator[Found]:
+def _each(
+    source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[Found]]
+) -> Iterator[Found]:
     """What is made of each note, or why it cannot be read."""
     for member, name in _files(source, endings):
         where = source.where(member)
@@ -82,7 +100,12 @@ def _note(
         created=_moment(note, _CREATED) or modified,
         updated=_moment(note, _UPDATED) or modified,
         source=name,
-        metadata={"title": title, "value_type": "markdown", **({"links": links} if links else {}), **metadata},
+        metadata={
+            "title": title,
+            "value_type": "markdown",
+            **({"links": links} if links else {}),
+            **metadata,
+        },
     )
 
 
@@ -90,7 +113,9 @@ def _moment(note: Note, names: Sequence[str]) -> Instant | None:
     properties = note.properties
     if properties is None:
         return None
-    return next((found for name in names if (found := moment(properties.text(name))) is not None), None)
+    return next(
+        (found for name in names if (found := moment(properties.text(name))) is not None), None
+    )
 
 
 # --- notes and vaults ------------------------------------------------------------------------------------------------
@@ -128,7 +153,10 @@ NOTES: Final = Importer(
         Mapped("`tags` and `#tags`", "`tags`"),
         Mapped("`kind`", "the kind of memory, if it is one"),
         Mapped("`[[links]]`", "`metadata.links`"),
-        Mapped("`created` (or `date`), `updated` (or `modified`)", "the same; else when the file was last written"),
+        Mapped(
+            "`created` (or `date`), `updated` (or `modified`)",
+            "the same; else when the file was last written",
+        ),
         Mapped("`.obsidian`, other hidden files, attachments, empty notes", "left out"),
     ),
 )
@@ -143,12 +171,18 @@ def _recognise_basic_memory(source: Source) -> float:
         if not _is_note(name, _NOTES):
             return 0.0
         head = source.head if member is None else source.head_of(member)
-        return 0.9 if head.startswith(b"---") and b"\npermalink:" in head.partition(b"\n---")[0] else 0.0
+        return (
+            0.9
+            if head.startswith(b"---") and b"\npermalink:" in head.partition(b"\n---")[0]
+            else 0.0
+        )
     return 0.0
 
 
 def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Iterator[Found]:
-    observations = [{"category": each[1], "text": each[2]} for each in _OBSERVATION.finditer(note.text)]
+    observations = [
+        {"category": each[1], "text": each[2]} for each in _OBSERVATION.finditer(note.text)
+    ]
     categories = [each["category"] for each in observations]
     permalink = None if note.properties is None else note.properties.text("permalink")
     more = {"observations": observations} if observations else {}
@@ -166,7 +200,10 @@ BASIC_MEMORY: Final = Importer(
     read=_read_basic_memory,
     mapping=(
         Mapped("`permalink`", "`key`"),
-        Mapped("`- [category] observation`", "in `value`, and in `metadata.observations`; the category is a tag"),
+        Mapped(
+            "`- [category] observation`",
+            "in `value`, and in `metadata.observations`; the category is a tag",
+        ),
         Mapped("`- relation [[Target]]`", "in `value`; the target in `metadata.links`"),
         Mapped("everything else", "as of notes"),
     ),
@@ -180,7 +217,11 @@ def _recognise_memory_tool(source: Source) -> float:
     """By the name of its folder, in which there are only texts."""
     if not source.is_folder or source.path.resolve().name != "memories":
         return 0.0
-    return 0.7 if source.members and all(_is_note(each, (*_TEXTS, ".xml")) for each in source.members) else 0.0
+    return (
+        0.7
+        if source.members and all(_is_note(each, (*_TEXTS, ".xml")) for each in source.members)
+        else 0.0
+    )
 
 
 def _read_memory_tool(source: Source) -> Iterator[Found]:
@@ -230,7 +271,9 @@ def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[Fou
 def _sections(text: str) -> Iterator[tuple[str, str]]:
     """Headings with what stands below each; what looks like one in a block of code is none."""
     masked = _FENCE.sub(lambda block: " " * len(block[0]), text)
-    headings = [(each.start(), each.end(), each[1].rstrip(" #")) for each in _HEADING.finditer(masked)]
+    headings = [
+        (each.start(), each.end(), each[1].rstrip(" #")) for each in _HEADING.finditer(masked)
+    ]
     starts = [(0, 0, ""), *headings]
     for (_, start, heading), following in zip(starts, [*headings, None], strict=True):
         body = text[start : len(text) if following is None else following[0]].strip()
@@ -248,7 +291,10 @@ RULES: Final = Importer(
     recognise=_recognise_rules,
     read=_read_rules,
     mapping=(
-        Mapped("`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section", "a procedural memory"),
+        Mapped(
+            "`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section",
+            "a procedural memory",
+        ),
         Mapped("its heading", "`metadata.title`, and the first line of `value`"),
         Mapped("file and heading", "`key`"),
         Mapped("(no times)", "when the file was last written"),

@@ -32,7 +32,11 @@ _STORE: Final = "portable-ai-memory"
 _CONVERSATION: Final = "portable-ai-memory-conversation"
 _FILE: Final = "memory-store.json"
 _ENDED: Final = ("superseded", "deprecated", "retracted")
-_KINDS: Final[dict[str, Kind]] = {"instruction": "procedural", "skill": "procedural", "identity": "identity"}
+_KINDS: Final[dict[str, Kind]] = {
+    "instruction": "procedural",
+    "skill": "procedural",
+    "identity": "identity",
+}
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 
 
@@ -54,21 +58,34 @@ def _read(source: Source) -> Iterator[Found]:
     user = text_in(owner, "id") if isinstance(owner, dict) else ""
     made_from: dict[str, list[str]] = {}
     for _, relation in source.listed("relations"):
-        if isinstance(relation, dict) and relation.get("type") in ("derived_from", "supersedes", "extends"):
+        if isinstance(relation, dict) and relation.get("type") in (
+            "derived_from",
+            "supersedes",
+            "extends",
+        ):
             made_from.setdefault(text_in(relation, "from"), []).append(text_in(relation, "to"))
-    yield from drafts(source.listed("memories"), partial(_memory, user=user, made_from=made_from, source=source))
+    yield from drafts(
+        source.listed("memories"), partial(_memory, user=user, made_from=made_from, source=source)
+    )
     about = {name: source.value(name) for name in ("id", "title")}
     said = ((where, each) for where, each in source.listed("messages") if not _is_unspoken(each))
     yield from drafts(said, partial(_turn, about=about, source=source))
 
 
 def _memory(
-    document: dict[str, Any], where: str, *, user: str, made_from: dict[str, list[str]], source: Source
+    document: dict[str, Any],
+    where: str,
+    *,
+    user: str,
+    made_from: dict[str, list[str]],
+    source: Source,
 ) -> Draft:
     name, text = text_in(document, "id"), text_in(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of PAM: it needs an `id` and a `content`")
-    times, origin, sure = (object_in(document, each) for each in ("temporal", "provenance", "confidence"))
+    times, origin, sure = (
+        object_in(document, each) for each in ("temporal", "provenance", "confidence")
+    )
     created = first_of(moment_in(times, "created_at"), source.modified)
     updated = moment_in(times, "updated_at")
     is_over = document.get("status") in _ENDED
@@ -105,7 +122,9 @@ def _turn(message: dict[str, Any], where: str, *, about: dict[str, Any], source:
     text = text_in(content, "text") or spoken(content.get("parts"))
     speaker = _SPEAKERS.get(text_in(message, "role"))
     if speaker is None or not text or not text_in(message, "id"):
-        raise InvalidInput("not a message of PAM: it needs an `id`, a `role` and a `content` with a text")
+        raise InvalidInput(
+            "not a message of PAM: it needs an `id`, a `role` and a `content` with a text"
+        )
     return turn(
         message,
         where,
@@ -127,14 +146,22 @@ PAM: Final = Importer(
         Mapped("`content`", "`value`"),
         Mapped("`id`", "`key`"),
         Mapped("`owner.id`", "owner half of `namespace`"),
-        Mapped("`type` (or `custom_type`), `tags`", "`tags`; `instruction`, `skill` and `identity` are kinds here too"),
+        Mapped(
+            "`type` (or `custom_type`), `tags`",
+            "`tags`; `instruction`, `skill` and `identity` are kinds here too",
+        ),
         Mapped("`temporal.created_at`, `updated_at`", "the same, in UTC"),
         Mapped("`temporal.valid_from`, `valid_until`", "when it is true"),
         Mapped("`status`: `superseded`, `deprecated`, `retracted`", "true no more"),
         Mapped("`confidence.current`", "`metadata.confidence`"),
         Mapped("`provenance.conversation_ref`, `platform`", "session, `metadata.pam_platform`"),
-        Mapped("`relations`: `derived_from`, `supersedes`, `extends`", "`parent_id`: the first of them"),
-        Mapped("conversation: a message of `user` or `assistant`", "an episodic memory `User: …` or `Assistant: …`"),
+        Mapped(
+            "`relations`: `derived_from`, `supersedes`, `extends`", "`parent_id`: the first of them"
+        ),
+        Mapped(
+            "conversation: a message of `user` or `assistant`",
+            "an episodic memory `User: …` or `Assistant: …`",
+        ),
         Mapped("conversation: `system`, `tool`, thoughts", "left out"),
     ),
 )

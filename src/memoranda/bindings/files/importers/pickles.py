@@ -17,13 +17,22 @@ from memoranda.errors import InvalidInput
 _MAX_VALUES: Final = 10_000
 _MAX_DEPTH: Final = 32
 _DAMAGED: Final = (
-    *(pickle.UnpicklingError, EOFError, ValueError, LookupError, AttributeError, TypeError, OverflowError),
+    *(
+        pickle.UnpicklingError,
+        EOFError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        OverflowError,
+    ),
     *(MemoryError, RecursionError),
 )
 # Instructions of a fixed length that make at most one small object. Python writes these from protocol 2 on; older
 # ones, persistent ids, extension codes, and buffers outside the pickle are left out.
 _FIXED: Final = re.compile(
-    rb"(?:[(.012N)\]}ltdaesuRb\x81\x85-\x89\x8f-\x94]|\x80.|[Khq].|M..|[Jj].{4}|[G\x95].{8})+", re.DOTALL
+    rb"(?:[(.012N)\]}ltdaesuRb\x81\x85-\x89\x8f-\x94]|\x80.|[Khq].|M..|[Jj].{4}|[G\x95].{8})+",
+    re.DOTALL,
 )
 # Instructions with data: the number of bytes in which its length stands before it.
 _COUNTED: Final = {
@@ -110,7 +119,11 @@ class _Copier:
                 f"a payload of more than {_MAX_VALUES} values, or nested deeper than {_MAX_DEPTH} levels"
             )
         if isinstance(value, dict):
-            return {str(name): self.copy(item, depth + 1) for name, item in value.items() if isinstance(name, str)}
+            return {
+                str(name): self.copy(item, depth + 1)
+                for name, item in value.items()
+                if isinstance(name, str)
+            }
         if isinstance(value, list | tuple):
             return [self.copy(item, depth + 1) for item in value]
         if type(value) is int and not -(2**63) <= value < 2**64:

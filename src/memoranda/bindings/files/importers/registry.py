@@ -11,7 +11,13 @@ import msgspec
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.importers.areev import AREEV
 from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
-from memoranda.bindings.files.importers.importer import Found, Importer, Survey, Unreadable, memory_of
+from memoranda.bindings.files.importers.importer import (
+    Found,
+    Importer,
+    Survey,
+    Unreadable,
+    memory_of,
+)
 from memoranda.bindings.files.importers.langchain import LANGCHAIN
 from memoranda.bindings.files.importers.langgraph import LANGGRAPH
 from memoranda.bindings.files.importers.letta import LETTA
@@ -45,7 +51,10 @@ _SURE: Final = 0.5
 def recognised(path: Path) -> Importer | None:
     """The importer that a file, a folder or an archive is for, if there is one."""
     with Source(path) as source:
-        best, importer = max(((_sureness(each, source), each) for each in IMPORTERS.values()), key=lambda pair: pair[0])
+        best, importer = max(
+            ((_sureness(each, source), each) for each in IMPORTERS.values()),
+            key=lambda pair: pair[0],
+        )
     return importer if best >= _SURE else None
 
 
@@ -78,7 +87,10 @@ class Foreign(msgspec.Struct, frozen=True):
         """What is in a source; the first place that cannot be read at all ends it, and is told."""
         if source == STANDARD_STREAM:
             yield Unreadable(
-                source, InvalidInput(f"a source of {self.importer.title} is read from a file, not piped in")
+                source,
+                InvalidInput(
+                    f"a source of {self.importer.title} is read from a file, not piped in"
+                ),
             )
             return
         try:
@@ -107,7 +119,11 @@ class Foreign(msgspec.Struct, frozen=True):
         progress: Callable[[int], None],  # noqa: ARG002
         stream: IO[bytes] | None = None,  # noqa: ARG002
     ) -> None:
-        report.refuse(source, "", Unsupported(f"memories of {self.importer.title} carry no signature to check"))
+        report.refuse(
+            source,
+            "",
+            Unsupported(f"memories of {self.importer.title} carry no signature to check"),
+        )
 
     def count(self, source: str) -> int | None:
         held = self.survey(source)

@@ -32,7 +32,9 @@ _INPUTS: Final = ("inputs", "sources", "source_memories", "input_keys", "parents
 
 def _recognise(source: Source) -> float:
     # Its memories, of which there are more, may come first.
-    if not source.starts(b"{") or not any(mark in source.head for mark in (b'"dreams"', b'"memories"')):
+    if not source.starts(b"{") or not any(
+        mark in source.head for mark in (b'"dreams"', b'"memories"')
+    ):
         return 0.0
     _, dream = next(source.listed("dreams"), ("", None))
     return 0.92 if isinstance(dream, dict) and "strategy" in dream else 0.0
@@ -46,7 +48,9 @@ def _read(source: Source) -> Iterator[Found]:
 def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
     name, text = text_in(document, "key", "id"), text_in(document, *_TEXT)
     if not name or not text:
-        raise InvalidInput("not a memory or a dream of REM: it needs a `key` or an `id`, and a `value`")
+        raise InvalidInput(
+            "not a memory or a dream of REM: it needs a `key` or an `id`, and a `value`"
+        )
     tags = document.get("tags")
     theirs = document.get("metadata")
     confidence = theirs.get("confidence") if isinstance(theirs, dict) else None
@@ -58,7 +62,9 @@ def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
         user=text_in(document, "user_id"),
         place=text_in(document, "namespace"),
         tags=tags if isinstance(tags, list) else (),
-        created=first_of(moment_in(document, "created_at", "createdAt", "timestamp"), source.modified),
+        created=first_of(
+            moment_in(document, "created_at", "createdAt", "timestamp"), source.modified
+        ),
         updated=moment_in(document, "updated_at", "updatedAt"),
         confidence=confidence if isinstance(confidence, float) else None,
         metadata={"rem_metadata": theirs} if isinstance(theirs, dict) and theirs else {},
@@ -95,12 +101,21 @@ REM: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)", "`value`"),
+        Mapped(
+            "`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)",
+            "`value`",
+        ),
         Mapped("`key` (or `id`)", "`key`"),
         Mapped("`namespace`", "scope of `namespace`"),
         Mapped("`user_id`", "owner half of `namespace`"),
-        Mapped("dream: `strategy`", "`metadata.dream_strategy` (OAMS §7); one that OAMS has not is `vendor:…`"),
-        Mapped("dream: `inputs` (or `sources`, `source_memories`, `input_keys`, `parents`)", "`metadata.dream_inputs`"),
+        Mapped(
+            "dream: `strategy`",
+            "`metadata.dream_strategy` (OAMS §7); one that OAMS has not is `vendor:…`",
+        ),
+        Mapped(
+            "dream: `inputs` (or `sources`, `source_memories`, `input_keys`, `parents`)",
+            "`metadata.dream_inputs`",
+        ),
         Mapped("dream: the first of its inputs", "`parent_id`"),
         Mapped("dream: `run_id`", "`metadata.dream_run_id`"),
         Mapped("`tags`, `metadata`", "`tags`, `metadata.rem_metadata`; its `confidence` is ours"),

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from memoranda.bindings.files.importers.importer import Draft, Found, Importer, Mapped, drafts, text_in
+from memoranda.bindings.files.importers.importer import (
+    Draft,
+    Found,
+    Importer,
+    Mapped,
+    drafts,
+    text_in,
+)
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
 
@@ -22,7 +29,11 @@ def _recognise(source: Source) -> float:
     document = source.first
     if not isinstance(document, dict) or document.get("type") not in _TYPES:
         return 0.0
-    return 0.95 if "observations" in document or {"from", "to", "relationType"} <= document.keys() else 0.0
+    return (
+        0.95
+        if "observations" in document or {"from", "to", "relationType"} <= document.keys()
+        else 0.0
+    )
 
 
 def _read(source: Source) -> Iterator[Found]:
@@ -46,7 +57,11 @@ def _draft(document: dict[str, Any], where: str, source: Source) -> Draft:
 
 
 def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
-    name, kind, observations = text_in(document, "name"), text_in(document, "entityType"), document.get("observations")
+    name, kind, observations = (
+        text_in(document, "name"),
+        text_in(document, "entityType"),
+        document.get("observations"),
+    )
     if not name or not isinstance(observations, list):
         raise InvalidInput("an entity needs a `name` and a list of `observations`")
     # Known, though nothing is known of it, if there is none.
@@ -102,7 +117,10 @@ SERVER_MEMORY: Final = Importer(
         Mapped("entity: each of `observations`", "a memory `name: observation`"),
         Mapped("entity: `name`", "`metadata.entity`"),
         Mapped("entity: `entityType`", "a tag"),
-        Mapped("entity of our exports: `memoranda:user`, `memoranda:project`", "the user or scope of its observations"),
+        Mapped(
+            "entity of our exports: `memoranda:user`, `memoranda:project`",
+            "the user or scope of its observations",
+        ),
         Mapped("relation: `from`, `relationType`, `to`", "a memory that says all three"),
         Mapped("(no times)", "when the file was last written"),
     ),

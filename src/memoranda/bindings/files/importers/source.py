@@ -41,7 +41,14 @@ _MAX_RATIO: Final = 100
 _SQLITE: Final = b"SQLite format 3\x00"
 _UNREAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # Damaged, encrypted, or packed in a way that is not known, as zipfile and what it unpacks with say it.
-_UNPACKED: Final = (zipfile.BadZipFile, RuntimeError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+_UNPACKED: Final = (
+    zipfile.BadZipFile,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    zlib.error,
+    lzma.LZMAError,
+)
 _ZIP: Final = b"PK\x03\x04"
 # What a query may do before it is given up: some seconds of work.
 _STEPS: Final = 100_000
@@ -130,13 +137,21 @@ class Source:
         with self._archive() as archive:
             if len(archive.filelist) > MAX_MEMBERS:
                 raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
-            return {each.filename: each.file_size for each in archive.filelist if _is_plain(each.filename)}
+            return {
+                each.filename: each.file_size
+                for each in archive.filelist
+                if _is_plain(each.filename)
+            }
 
     def _files(self) -> Iterator[tuple[str, int]]:
         count = 0
         for folder, folders, names in os.walk(self.path):
             depth = len(Path(folder).relative_to(self.path).parts)
-            folders[:] = sorted(each for each in folders if not each.startswith(".")) if depth < MAX_DEPTH else []
+            folders[:] = (
+                sorted(each for each in folders if not each.startswith("."))
+                if depth < MAX_DEPTH
+                else []
+            )
             for name in sorted(names):
                 found = Path(folder) / name
                 status = found.lstat()
@@ -233,7 +248,10 @@ class Source:
         """
         if member is None and self.starts(b"{"):
             fields = self.fields
-            data = next((held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")), b"")
+            data = next(
+                (held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")),
+                b"",
+            )
         else:
             data = self.raw(member).lstrip()
             data = data if data.startswith(b"[") else b""
@@ -243,13 +261,20 @@ class Source:
             several = msgspec.json.decode(data, type=list[msgspec.Raw])
         except _UNREAD as error:
             raise InvalidInput(f"{self.where(member)}: {error}") from None
-        return ((number, _document(bytes(each), max_bytes)) for number, each in enumerate(several, start=1))
+        return (
+            (number, _document(bytes(each), max_bytes))
+            for number, each in enumerate(several, start=1)
+        )
 
     @cached_property
     def fields(self) -> dict[str, msgspec.Raw]:
         """The fields of a file that is one object, none of them read yet; any other file has none."""
         try:
-            return msgspec.json.decode(self.raw(), type=dict[str, msgspec.Raw]) if self.starts(b"{") else {}
+            return (
+                msgspec.json.decode(self.raw(), type=dict[str, msgspec.Raw])
+                if self.starts(b"{")
+                else {}
+            )
         except _UNREAD:
             return {}
 
@@ -258,7 +283,9 @@ class Source:
         found = _document(bytes(self.fields.get(name, b"null")))
         return None if isinstance(found, MemorandaError) else found
 
-    def listed(self, name: str = "", *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Iterator[tuple[str, Any]]:
+    def listed(
+        self, name: str = "", *, max_bytes: int = MAX_DOCUMENT_BYTES
+    ) -> Iterator[tuple[str, Any]]:
         """The documents of the array under a name, or of the whole file, which is an array or has one a line.
 
         Each with its place.
@@ -360,7 +387,11 @@ def _quoted(name: str) -> str:
 def _is_plain(name: str) -> bool:
     """Whether a member of an archive has a name that a file in a folder could have."""
     parts = name.split("/")
-    return not name.endswith("/") and not any(each.startswith(".") or not each for each in parts) and "\\" not in name
+    return (
+        not name.endswith("/")
+        and not any(each.startswith(".") or not each for each in parts)
+        and "\\" not in name
+    )
 
 
 @contextmanager

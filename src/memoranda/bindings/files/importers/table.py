@@ -74,7 +74,11 @@ def _recognise(source: Source) -> float:
         names, _, _ = source.head.partition(b"\n")
         return 0.7 if _column(_names(names.decode("utf-8-sig", "replace")), "text") else 0.0
     first = source.first
-    return 0.6 if isinstance(first, dict) and text_in(first, "text") and not first.keys() & set(_OTHERS) else 0.0
+    return (
+        0.6
+        if isinstance(first, dict) and text_in(first, "text") and not first.keys() & set(_OTHERS)
+        else 0.0
+    )
 
 
 def _read(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[Found]:
@@ -109,7 +113,9 @@ def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[s
             missing = [each for each in (columns or {}).values() if each not in names]
             if missing or not (columns or _column(names, "text")):
                 wanted = (
-                    f"no column {missing[0]!r}" if missing else "no column that is known for a text; name it with --map"
+                    f"no column {missing[0]!r}"
+                    if missing
+                    else "no column that is known for a text; name it with --map"
                 )
                 raise InvalidInput(f"{wanted}: there are {', '.join(names)}")
             reader = csv.reader(text, delimiter=_delimiter(first))
@@ -121,7 +127,9 @@ def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[s
             raise InvalidInput(f"{source.name}:{line + 1}: not CSV in UTF-8 ({error})") from None
 
 
-def _draft(document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source) -> Draft:
+def _draft(
+    document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source
+) -> Draft:
     def held(ours: str) -> Any:
         return document.get(_column(document, ours) if columns is None else columns.get(ours, ""))
 
@@ -175,7 +183,9 @@ def table_with(said: str) -> Importer:
     for each in said.split(","):
         ours, equals, theirs = (part.strip() for part in each.partition("="))
         if ours not in _KNOWN or not equals or not theirs:
-            raise InvalidInput(f"{each!r} is no column: say text=NAME,user=NAME; there are {', '.join(_KNOWN)}")
+            raise InvalidInput(
+                f"{each!r} is no column: say text=NAME,user=NAME; there are {', '.join(_KNOWN)}"
+            )
         columns[ours] = theirs
     if "text" not in columns:
         raise InvalidInput("--map needs the column of the text: text=NAME")
@@ -188,8 +198,13 @@ TABLE: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        *(Mapped(", ".join(f"`{each}`" for each in theirs), _HERE[ours]) for ours, theirs in _KNOWN.items()),
-        Mapped("`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"),
+        *(
+            Mapped(", ".join(f"`{each}`" for each in theirs), _HERE[ours])
+            for ours, theirs in _KNOWN.items()
+        ),
+        Mapped(
+            "`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"
+        ),
         Mapped("(no `id`)", "the user and the text are the `key`"),
         Mapped("(no `created`)", "when the file was last written"),
     ),

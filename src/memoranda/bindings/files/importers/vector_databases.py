@@ -31,26 +31,43 @@ def chroma_collections(source: Source) -> dict[str, object]:
     return {str(row["name"]): row["id"] for row in source.rows("collections", ("id", "name"), "id")}
 
 
-def chroma_documents(source: Source, collections: Collection[object]) -> Iterator[tuple[str, dict[str, Any]]]:
+def chroma_documents(
+    source: Source, collections: Collection[object]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """What some collections keep, put together from their rows; each with its place."""
     segments = {
-        row["id"] for row in source.rows("segments", ("id", "collection"), "id") if row["collection"] in collections
+        row["id"]
+        for row in source.rows("segments", ("id", "collection"), "id")
+        if row["collection"] in collections
     }
     names = {
         row["id"]: row
-        for row in source.rows("embeddings", ("id", "segment_id", "embedding_id", "created_at"), "id")
+        for row in source.rows(
+            "embeddings", ("id", "segment_id", "embedding_id", "created_at"), "id"
+        )
         if row["segment_id"] in segments
     }
     columns = ("id", "key", "string_value", "int_value", "float_value", "bool_value")
-    for number, rows in groupby(source.rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]):
+    for number, rows in groupby(
+        source.rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]
+    ):
         held = {
-            str(row["key"]): next((row[each] for each in columns[2:] if row.get(each) is not None), None)
+            str(row["key"]): next(
+                (row[each] for each in columns[2:] if row.get(each) is not None), None
+            )
             for row in rows
         }
         if number in names:
             row = names[number]
-            document = {"id": row["embedding_id"], "document": held.pop("chroma:document", None), **held}
-            yield f"{source.name}: {row['embedding_id']}", {"created_at": row["created_at"], **document}
+            document = {
+                "id": row["embedding_id"],
+                "document": held.pop("chroma:document", None),
+                **held,
+            }
+            yield (
+                f"{source.name}: {row['embedding_id']}",
+                {"created_at": row["created_at"], **document},
+            )
 
 
 def is_qdrant(source: Source) -> bool:
@@ -77,6 +94,8 @@ def _point(data: object) -> dict[str, Any]:
     state = point.state if isinstance(point, pickles.Named) else {}
     fields = state.get("__dict__", state) if isinstance(state, dict) else {}
     payload, name = fields.get("payload"), fields.get("id")
-    if not isinstance(payload, dict) or not (isinstance(name, str) or (type(name) is int and 0 <= name < 2**64)):
+    if not isinstance(payload, dict) or not (
+        isinstance(name, str) or (type(name) is int and 0 <= name < 2**64)
+    ):
         raise InvalidInput("not a point of Qdrant: it needs an `id` and a `payload`")
     return {**pickles.plain_copy(payload), "id": str(name)}

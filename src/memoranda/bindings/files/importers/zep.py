@@ -70,14 +70,24 @@ class _Known(NamedTuple):
 def _read(source: Source) -> Iterator[Found]:
     known = _Known(source, {}, {})
     around: dict[str, Any] = {name: source.value(name) for name in _AROUND if name in source.fields}
-    named = chain.from_iterable(source.listed(name, max_bytes=_MAX_BYTES) for name in (*_SESSIONS, *_LISTS))
-    alone = [(f"{source.name}: summary", source.value("summary"))] if "summary" in source.fields else []
-    for where, document in chain(named, alone) if source.fields else source.listed(max_bytes=_MAX_BYTES):
+    named = chain.from_iterable(
+        source.listed(name, max_bytes=_MAX_BYTES) for name in (*_SESSIONS, *_LISTS)
+    )
+    alone = (
+        [(f"{source.name}: summary", source.value("summary"))] if "summary" in source.fields else []
+    )
+    for where, document in (
+        chain(named, alone) if source.fields else source.listed(max_bytes=_MAX_BYTES)
+    ):
         if isinstance(document, dict) and _is_session(document):
             known.users[_session_of(document)] = text_in(document, "user_id")
-            yield from drafts(_within(document, where), partial(_draft, session=document, known=known))
+            yield from drafts(
+                _within(document, where), partial(_draft, session=document, known=known)
+            )
         else:
-            yield from drafts([(where, _object(document))], partial(_draft, session=around, known=known))
+            yield from drafts(
+                [(where, _object(document))], partial(_draft, session=around, known=known)
+            )
 
 
 def _is_session(document: dict[str, Any]) -> bool:
@@ -102,7 +112,9 @@ def _object(document: Any, name: str = "fact") -> Any:
     return {name: document} if isinstance(document, str) else document
 
 
-def _draft(document: dict[str, Any], where: str, *, session: Mapping[str, Any], known: _Known) -> Draft:
+def _draft(
+    document: dict[str, Any], where: str, *, session: Mapping[str, Any], known: _Known
+) -> Draft:
     name = _session_of(document) or _session_of(session)
     text, kind = _said(document)
     if not text:
@@ -114,7 +126,11 @@ def _draft(document: dict[str, Any], where: str, *, session: Mapping[str, Any], 
             known.edges.setdefault(text_in(document, end), called)
     role = text_in(document, "role_type", "role")
     expired = moment_in(document, "expired_at")
-    created = moment_in(document, "created_at") or moment_in(session, "created_at") or known.source.modified
+    created = (
+        moment_in(document, "created_at")
+        or moment_in(session, "created_at")
+        or known.source.modified
+    )
     said_at = moment_in(document, "reference_time", "valid_at")
     is_turn = kind in ("message", "episode")
     labels = [each for each in texts_in(document, "labels") if each != "Entity"]
@@ -123,11 +139,14 @@ def _draft(document: dict[str, Any], where: str, *, session: Mapping[str, Any], 
         id=called,
         text=text,
         original=document,
-        user=text_in(document, "user_id") or known.users.get(name, "") or text_in(session, "user_id"),
+        user=text_in(document, "user_id")
+        or known.users.get(name, "")
+        or text_in(session, "user_id"),
         place=name or text_in(document, "group_id"),
         session=name,
         kind="episodic" if is_turn else "semantic",
-        tags=labels or ([relation] if kind == "fact" and (relation := text_in(document, "name")) else []),
+        tags=labels
+        or ([relation] if kind == "fact" and (relation := text_in(document, "name")) else []),
         created=said_at or created if is_turn else created,
         updated=moment_in(document, "updated_at") or expired,
         valid_from=None if is_turn else moment_in(document, "valid_at"),
@@ -168,18 +187,33 @@ ZEP: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("session (`session_id`), thread (`thread_id`)", "scope of `namespace` (OAMS §7), and session"),
+        Mapped(
+            "session (`session_id`), thread (`thread_id`)",
+            "scope of `namespace` (OAMS §7), and session",
+        ),
         Mapped("`user_id`", "owner half of `namespace`"),
-        Mapped("message: `content`", "an episodic memory; the sender's name before it, where there is one"),
+        Mapped(
+            "message: `content`",
+            "an episodic memory; the sender's name before it, where there is one",
+        ),
         Mapped("message: `role_type`, or `role`", "`metadata.zep_role` (OAMS §7)"),
-        Mapped("`summary`: `content`", '`value`, with `metadata.dream_strategy` = `"compress"` (OAMS §7)'),
+        Mapped(
+            "`summary`: `content`",
+            '`value`, with `metadata.dream_strategy` = `"compress"` (OAMS §7)',
+        ),
         Mapped("summary: `related_message_uuids`", "`parent_id`: the first of them"),
         Mapped("fact, edge: `fact`", "`value`; its `name` is a tag"),
         Mapped("fact, edge: `valid_at`, `invalid_at`", "when it is true"),
-        Mapped("fact, edge: `created_at`, `expired_at`", "`created_at`, `updated_at`; expired facts are true no more"),
+        Mapped(
+            "fact, edge: `created_at`, `expired_at`",
+            "`created_at`, `updated_at`; expired facts are true no more",
+        ),
         Mapped("fact, edge: `episodes`", "`parent_id`: the first of them"),
         Mapped("episode: `content`", "an episodic memory"),
-        Mapped("node, community: `name`, `summary`", "`name: summary`, a summary too; its `labels` are tags"),
+        Mapped(
+            "node, community: `name`, `summary`",
+            "`name: summary`, a summary too; its `labels` are tags",
+        ),
         Mapped("`group_id`", "scope, where there is no session"),
         Mapped("`uuid`", "`key`"),
     ),

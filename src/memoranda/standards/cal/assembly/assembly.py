@@ -19,7 +19,13 @@ from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
 from memoranda.standards.cal.assembly.dedup import remove_duplicates
-from memoranda.standards.cal.assembly.packing import Meter, Packer, PricedGrain, Printer, SourceSelection
+from memoranda.standards.cal.assembly.packing import (
+    Meter,
+    Packer,
+    PricedGrain,
+    Printer,
+    SourceSelection,
+)
 from memoranda.standards.cal.item import Item
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (
@@ -45,7 +51,11 @@ from memoranda.standards.cal.printing.template_render import TemplateRenderer, u
 _WITHOUT_TEMPLATES: Final[Mapping[str, DefineTemplate]] = MappingProxyType({})
 _DEFAULT_FORMAT: Final = "sml"
 # Words of the grammar → our levels (cal.md, *headlines*).
-_LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {"summary": "summary", "headlines": "standard", "full": "full"}
+_LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {
+    "summary": "summary",
+    "headlines": "standard",
+    "full": "full",
+}
 # Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
 _TIGHT_TOKENS: Final = 1000
 # Tokens that a grain is estimated to take before it is printed (cal.md, *toon by itself*).
@@ -162,7 +172,13 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
     def disclosure(self) -> dict[str, Any]:
         """Return the number of grains per level of detail (cal.md, *disclosure report*)."""
-        report: dict[str, Any] = {"level": self.level, "full": 0, "standard": 0, "summary": 0, "omitted": self.omitted}
+        report: dict[str, Any] = {
+            "level": self.level,
+            "full": 0,
+            "standard": 0,
+            "summary": 0,
+            "omitted": self.omitted,
+        }
         for grain in self.items:
             report[grain.level] += 1
         return report
@@ -203,7 +219,11 @@ def assemble(
     """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed."""
     if sources and all(source.error is not None for source in sources):
         reason = sources[0].error.message if sources[0].error else ""
-        raise QueryError(f"Every source failed; the first: {reason}", cal_code="CAL-E076", suggestion="Try again.")
+        raise QueryError(
+            f"Every source failed; the first: {reason}",
+            cal_code="CAL-E076",
+            suggestion="Try again.",
+        )
     return _Assembler(statement, sources, now, counter, templates, auto_toon).run()
 
 
@@ -272,7 +292,8 @@ class _Assembler:
             tokens_used=self.counter.count(text),
             level=level,
             omitted=remaining - sum(len(selection.chosen) for selection in packer.selections),
-            removed=sum(len(source.items) for source in self.sources if source.error is None) - remaining,
+            removed=sum(len(source.items) for source in self.sources if source.error is None)
+            - remaining,
             warnings=(*self.warnings, *self.unprintable.values()),
         )
 
@@ -283,7 +304,11 @@ class _Assembler:
             source = self.sources[index]
             by_rank.append(source.items if source.error is None else ())
         dedup = self.options.get("dedup")
-        return by_rank if dedup is None or dedup.word is None else remove_duplicates(by_rank, dedup.word)
+        return (
+            by_rank
+            if dedup is None or dedup.word is None
+            else remove_duplicates(by_rank, dedup.word)
+        )
 
     def _choose_format(self) -> tuple[str, TemplateRenderer | None]:
         """Return the name of the format, and the renderer if it is a template."""
@@ -302,25 +327,38 @@ class _Assembler:
         name = requested.name or ""
         definition = self.templates.get(name)
         if definition is None:
-            hint = suggest.did_you_mean(name, sorted(self.templates)) or "Define it first: DEFINE TEMPLATE …"
-            raise QueryError(f'There is no template "{name[:80]}".', cal_code="CAL-E085", suggestion=hint)
+            hint = (
+                suggest.did_you_mean(name, sorted(self.templates))
+                or "Define it first: DEFINE TEMPLATE …"
+            )
+            raise QueryError(
+                f'There is no template "{name[:80]}".', cal_code="CAL-E085", suggestion=hint
+            )
         return name, TemplateRenderer(definition.sections, definition.extends)
 
     def _pack(
-        self, by_rank: Sequence[Sequence[Item]], format_name: str, renderer: TemplateRenderer | None, meter: Meter
+        self,
+        by_rank: Sequence[Sequence[Item]],
+        format_name: str,
+        renderer: TemplateRenderer | None,
+        meter: Meter,
     ) -> tuple[Level, Packer, str]:
         """Choose the level of detail and select the grains; return the level, the packer and the text."""
         option = self.options.get("progressive_disclosure")
         chooses_level = option is not None and option.word is None
         if not chooses_level:
-            level: Level = _LEVEL_BY_WORD.get(option.word, "standard") if option is not None else "standard"
+            level: Level = (
+                _LEVEL_BY_WORD.get(option.word, "standard") if option is not None else "standard"
+            )
         elif self.budget.unit == "tokens" and self.budget.amount < _TIGHT_TOKENS:
             level = "summary"
         else:
             # Print every grain in full detail if all of them fit (cal.md, *levels of disclosure*).
             printer = self._make_printer(format_name, renderer, "full")
             packer = Packer(
-                self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True), printer, meter
+                self._build_selections(by_rank, printer, meter, "full", only_if_all_fit=True),
+                printer,
+                meter,
             )
             if len(packer.selections) == len(by_rank) and packer.may_fit_all():
                 text = packer.pack()
@@ -335,18 +373,30 @@ class _Assembler:
 
         may_shorten = chooses_level and level != "summary" and self.budget.unit == "tokens"
         packer = Packer(
-            self._build_selections(by_rank, printer, meter, level), printer, meter, shorten if may_shorten else None
+            self._build_selections(by_rank, printer, meter, level),
+            printer,
+            meter,
+            shorten if may_shorten else None,
         )
         return level, packer, packer.pack()
 
-    def _make_printer(self, format_name: str, renderer: TemplateRenderer | None, level: Level) -> Printer:
+    def _make_printer(
+        self, format_name: str, renderer: TemplateRenderer | None, level: Level
+    ) -> Printer:
         """Return the printer for a format or a template."""
         iso_times = "iso_timestamps" in self.options
         name, intent = self.statement.name, self.statement.intent
         if renderer is None:
-            return FormatPrinter(format_name, name, intent, self.budget, self.counter, self.now, iso_times)
-        positions = {self.sources[index].label: (index, rank) for rank, index in enumerate(self.order, start=1)}
-        return TemplatePrinter(renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso_times)
+            return FormatPrinter(
+                format_name, name, intent, self.budget, self.counter, self.now, iso_times
+            )
+        positions = {
+            self.sources[index].label: (index, rank)
+            for rank, index in enumerate(self.order, start=1)
+        }
+        return TemplatePrinter(
+            renderer, level, positions, name, intent, self.budget, self.counter, self.now, iso_times
+        )
 
     def _build_selections(
         self,
@@ -366,15 +416,24 @@ class _Assembler:
         for index, items in zip(self.order, by_rank, strict=True):
             source = self.sources[index]
             label, shape = source.label, source.shape
-            grains = [self._price_element(Element(item, level, label, shape), printer, meter) for item in items]
-            selections.append(SourceSelection(label=label, candidates=[grain for grain in grains if grain is not None]))
+            grains = [
+                self._price_element(Element(item, level, label, shape), printer, meter)
+                for item in items
+            ]
+            selections.append(
+                SourceSelection(
+                    label=label, candidates=[grain for grain in grains if grain is not None]
+                )
+            )
             # Costs are rounded up, so joined lines may cost up to one unit less per grain.
             least_cost += sum(grain.cost - 1 for grain in selections[-1].candidates)
             if only_if_all_fit and least_cost > self.budget.amount:
                 break
         return selections
 
-    def _price_element(self, element: Element, printer: Printer, meter: Meter) -> PricedGrain | None:
+    def _price_element(
+        self, element: Element, printer: Printer, meter: Meter
+    ) -> PricedGrain | None:
         """Return a grain with its line and cost; record a warning and return None if it cannot be printed."""
         try:
             return meter.price(element, printer.print_line(element))
@@ -405,7 +464,9 @@ class _Assembler:
         return tuple(reports[index] for index in sorted(reports))
 
 
-def _in_output_order(selections: Sequence[SourceSelection], format_name: str) -> tuple[PrintedGrain, ...]:
+def _in_output_order(
+    selections: Sequence[SourceSelection], format_name: str
+) -> tuple[PrintedGrain, ...]:
     """Return the selected grains in the order in which the format prints them."""
     grains = [grain for selection in selections for grain in selection.in_order()]
     if format_name == "toon":
@@ -414,7 +475,12 @@ def _in_output_order(selections: Sequence[SourceSelection], format_name: str) ->
         ranks = {grain_type: rank for rank, grain_type in enumerate(types)}
         grains.sort(key=lambda grain: ranks[grain.element.item.grain_type])
     return tuple(
-        PrintedGrain(item=grain.element.item, source=grain.element.source, level=grain.element.level, line=grain.line)
+        PrintedGrain(
+            item=grain.element.item,
+            source=grain.element.source,
+            level=grain.element.level,
+            line=grain.line,
+        )
         for grain in grains
     )
 
@@ -429,7 +495,9 @@ def should_use_toon(statement: Assemble) -> bool:
     queries = [source.query for source in statement.sources]
     if not all(isinstance(query, Recall) and query.grain_type is not None for query in queries):
         return False
-    expected = _TOKENS_PER_GRAIN * sum(_max_grains(query) for query in queries if isinstance(query, Recall))
+    expected = _TOKENS_PER_GRAIN * sum(
+        _max_grains(query) for query in queries if isinstance(query, Recall)
+    )
     return expected * 100 > statement.budget.amount * _PRESSURE_PERCENT
 
 

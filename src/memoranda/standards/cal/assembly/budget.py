@@ -87,7 +87,9 @@ def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
         remaining -= sum(source[index] for index in extra)
         indexes |= extra
     return Selection(
-        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen), allocations=allocations, used=total - remaining
+        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen),
+        allocations=allocations,
+        used=total - remaining,
     )
 
 

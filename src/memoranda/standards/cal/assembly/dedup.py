@@ -14,7 +14,9 @@ def remove_duplicates(by_rank: Sequence[Sequence[Item]], field: str) -> list[Seq
     owners: dict[Hashable, int] = {}
     unique: list[Sequence[Item]] = []
     for rank, items in enumerate(by_rank):
-        own = [item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank]
+        own = [
+            item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank
+        ]
         unique.append(own)
     return unique
 

@@ -103,7 +103,15 @@ class Meter(msgspec.Struct, frozen=True, kw_only=True):
 class Packer:
     """Selects grains from the candidates of all sources, highest priority first."""
 
-    __slots__ = ("_dropped_ids", "_meter", "_printer", "_shorten", "_shortened", "allocations", "selections")
+    __slots__ = (
+        "_dropped_ids",
+        "_meter",
+        "_printer",
+        "_shorten",
+        "_shortened",
+        "allocations",
+        "selections",
+    )
 
     def __init__(
         self,
@@ -144,11 +152,17 @@ class Packer:
     def may_fit_all(self) -> bool:
         """Return True if all candidates probably fit; a cheap estimate."""
         if self._meter.unit != "tokens":
-            return sum(len(selection.candidates) for selection in self.selections) <= self._meter.amount
+            return (
+                sum(len(selection.candidates) for selection in self.selections)
+                <= self._meter.amount
+            )
         line_size = self._meter.measure(
             "".join(grain.line for selection in self.selections for grain in selection.candidates)
         )
-        return line_size <= self._meter.amount and self._measure_overhead() + line_size <= self._meter.amount
+        return (
+            line_size <= self._meter.amount
+            and self._measure_overhead() + line_size <= self._meter.amount
+        )
 
     def _fill(self, room: int) -> None:
         """Select grains whose costs fit into the room."""
@@ -160,22 +174,30 @@ class Packer:
 
     def _empty_selections(self) -> list[SourceSelection]:
         """Return a selection without candidates for each source."""
-        return [SourceSelection(label=selection.label, candidates=[]) for selection in self.selections]
+        return [
+            SourceSelection(label=selection.label, candidates=[]) for selection in self.selections
+        ]
 
     def _measure_overhead(self) -> int:
         """Return the size of the text without its lines: the envelope, and the title of each group."""
         headings = self._empty_selections()
         for heading, selection in zip(headings, self.selections, strict=True):
-            first_by_type = {grain.element.item.grain_type: grain for grain in reversed(selection.candidates)}
+            first_by_type = {
+                grain.element.item.grain_type: grain for grain in reversed(selection.candidates)
+            }
             heading.candidates = list(first_by_type.values())
             heading.chosen = dict(enumerate(heading.candidates))
-        line_size = self._meter.measure("".join(grain.line for heading in headings for grain in heading.candidates))
+        line_size = self._meter.measure(
+            "".join(grain.line for heading in headings for grain in heading.candidates)
+        )
         return max(0, self._meter.measure(self._printer.print_text(headings)) - line_size)
 
     def _measure_lines(self) -> int:
         """Return the size of the lines of all chosen grains."""
         return self._meter.measure(
-            "".join(grain.line for selection in self.selections for grain in selection.chosen.values())
+            "".join(
+                grain.line for selection in self.selections for grain in selection.chosen.values()
+            )
         )
 
     def _print_to_fit(self, limit: int, *, overhead: int = 0, may_add: bool = True) -> str:
@@ -187,7 +209,11 @@ class Packer:
             excess = self._meter.measure(text) - limit
             if excess <= 0:
                 best = [dict(selection.chosen) for selection in self.selections], text
-                if not may_add or -excess * _CLOSE_ENOUGH_DIVISOR < limit or not self._add_fitting(-excess):
+                if (
+                    not may_add
+                    or -excess * _CLOSE_ENOUGH_DIVISOR < limit
+                    or not self._add_fitting(-excess)
+                ):
                     break
             elif may_share_again and excess * _CLOSE_ENOUGH_DIVISOR > limit:
                 # The overhead is much greater than estimated: select again, with the room that really remains.
@@ -210,7 +236,9 @@ class Packer:
             for index, grain in enumerate(selection.candidates):
                 if index in selection.chosen:
                     continue
-                fitting = grain if self._fits(grain, room) else self._shorten_candidate(selection, index)
+                fitting = (
+                    grain if self._fits(grain, room) else self._shorten_candidate(selection, index)
+                )
                 if fitting is not None and self._fits(fitting, room):
                     selection.chosen[index] = fitting
                     room -= fitting.cost
@@ -239,7 +267,9 @@ class Packer:
                 self._dropped_ids.add(id(grain))
                 has_dropped = True
                 # Its cost was rounded up, so it frees at least one unit less.
-                excess -= max(len(grain.line) if self._meter.unit != "tokens" else grain.cost - 1, 0)
+                excess -= max(
+                    len(grain.line) if self._meter.unit != "tokens" else grain.cost - 1, 0
+                )
                 if excess <= 0:
                     return True
         return has_dropped

@@ -14,7 +14,16 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.item import Item, value_of
-from memoranda.standards.cal.language.syntax import GroupBy, Limit, Offset, OrderBy, Project, Reduce, Select, Stage
+from memoranda.standards.cal.language.syntax import (
+    GroupBy,
+    Limit,
+    Offset,
+    OrderBy,
+    Project,
+    Reduce,
+    Select,
+    Stage,
+)
 from memoranda.standards.oms.mapping import is_text
 
 # Grains that each group returns as a sample.
@@ -143,7 +152,12 @@ def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
 def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
     """Return the grains or rows of a result in the order of a field."""
     if isinstance(outcome, Rows):
-        rows = _sort_by(outcome.items, lambda row: row.fields.get(stage.field), lambda row: row.item, stage.descending)
+        rows = _sort_by(
+            outcome.items,
+            lambda row: row.fields.get(stage.field),
+            lambda row: row.item,
+            stage.descending,
+        )
         return Rows(rows)
     assert isinstance(outcome, Grains)
     return Grains(sort_items(outcome.items, stage))
@@ -162,7 +176,10 @@ def _sort_by(
     with_value = [entry for entry in by_address if value(entry) is not None]
     without_value = [entry for entry in by_address if value(entry) is None]
     # The sort is stable, also with reverse=True, so ties stay ordered by address.
-    return [*sorted(with_value, key=lambda entry: _sort_key(value(entry)), reverse=descending), *without_value]
+    return [
+        *sorted(with_value, key=lambda entry: _sort_key(value(entry)), reverse=descending),
+        *without_value,
+    ]
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
@@ -212,7 +229,10 @@ def _group_by(field: str, items: Sequence[Item]) -> Groups:
         keys.setdefault(rank, value)
     ranked = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     return Groups(
-        [Group(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS]) for rank, group_items in ranked]
+        [
+            Group(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS])
+            for rank, group_items in ranked
+        ]
     )
 
 
@@ -244,7 +264,11 @@ Similarity: TypeAlias = Callable[[Item, Item], float]
 
 
 def diversify(
-    items: Sequence[Item], similarity: Similarity, *, weight: float = DEFAULT_LAMBDA, limit: int | None = None
+    items: Sequence[Item],
+    similarity: Similarity,
+    *,
+    weight: float = DEFAULT_LAMBDA,
+    limit: int | None = None,
 ) -> list[Item]:
     """Order items by maximal marginal relevance: each next one is relevant, and unlike those before it.
 
@@ -308,19 +332,30 @@ def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
 # --- sets ------------------------------------------------------------------------------------------------
 
 
-def combine_sets(operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]) -> list[Item]:
+def combine_sets(
+    operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]
+) -> list[Item]:
     """Combine two lists of grains by UNION, INTERSECT or EXCEPT: best score first, then by address."""
     left_items = {item.address: item for item in left_grains}
     right_items = {item.address: item for item in right_grains}
     if operator == "union":
         combined = {**right_items, **left_items}
         both = left_items.keys() & right_items.keys()
-        scores = {address: max(left_items[address].score, right_items[address].score) for address in both}
+        scores = {
+            address: max(left_items[address].score, right_items[address].score) for address in both
+        }
     elif operator == "intersect":
         combined = {address: item for address, item in left_items.items() if address in right_items}
-        scores = {address: min(item.score, right_items[address].score) for address, item in combined.items()}
+        scores = {
+            address: min(item.score, right_items[address].score)
+            for address, item in combined.items()
+        }
     else:
-        combined = {address: item for address, item in left_items.items() if address not in right_items}
+        combined = {
+            address: item for address, item in left_items.items() if address not in right_items
+        }
         scores = {}
-    scored = [replace(item, score=scores.get(address, item.score)) for address, item in combined.items()]
+    scored = [
+        replace(item, score=scores.get(address, item.score)) for address, item in combined.items()
+    ]
     return sorted(scored, key=lambda item: (-item.score, item.address))

@@ -12,19 +12,32 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from memoranda.encoding import json_text
 from memoranda.encoding.event_stream import format_event
 from memoranda.errors import QueryError
-from memoranda.standards.cal.assembly.assembly import Assembly, SourceReport, SourceResult, budget_of, weights
+from memoranda.standards.cal.assembly.assembly import (
+    Assembly,
+    SourceReport,
+    SourceResult,
+    budget_of,
+    weights,
+)
 from memoranda.standards.cal.language.syntax import Assemble, Stream
 
 Event: TypeAlias = dict[str, Any]
 
 # Tokens per chunk without chunk_size.
 DEFAULT_CHUNK_TOKENS: Final = 100
-_PROGRESS: Final = frozenset(("assembly_started", "source_started", "source_completed", "assembly_completed"))
+_PROGRESS: Final = frozenset(
+    ("assembly_started", "source_started", "source_completed", "assembly_completed")
+)
 _BUDGET: Final = frozenset(("dedup_completed", "budget_allocated", "disclosure_decided"))
 _CHUNKS: Final = frozenset(("chunk",))
 # Section 11.2: sent with any options.
 _ALWAYS: Final = frozenset(("error", "cancelled"))
-_OPTIONS: Final = {"progress": _PROGRESS, "budget": _BUDGET, "chunks": _CHUNKS, "all": _PROGRESS | _BUDGET | _CHUNKS}
+_OPTIONS: Final = {
+    "progress": _PROGRESS,
+    "budget": _BUDGET,
+    "chunks": _CHUNKS,
+    "all": _PROGRESS | _BUDGET | _CHUNKS,
+}
 
 
 class Feed:
@@ -42,7 +55,11 @@ class Feed:
         """Yield the requested events with their number and the id of the assembly."""
         for event in events:
             if (event_type := event["type"]) in self._wanted:
-                numbered = {"type": event_type, "assembly_id": self._assembly_id, "seq": self._seq} | event
+                numbered = {
+                    "type": event_type,
+                    "assembly_id": self._assembly_id,
+                    "seq": self._seq,
+                } | event
                 self._seq += 1
                 yield numbered
 
@@ -107,7 +124,12 @@ def source_ended(result: SourceResult, estimated_tokens: int) -> tuple[Event, ..
     if result.error is not None:
         problem = {"code": result.error.cal_code, "message": result.error.message}
         return (
-            {"type": "source_completed", "source": label, "duration_ms": result.duration_ms, "error": problem},
+            {
+                "type": "source_completed",
+                "source": label,
+                "duration_ms": result.duration_ms,
+                "error": problem,
+            },
             error_event(result.error, source=label, fatal=False),
         )
     completed = {
@@ -132,7 +154,9 @@ def budget_allocated(assembly: Assembly, *, before_failures: bool = False) -> Ev
     by_rank = sorted(assembly.sources, key=lambda source: source.priority)
     return {
         "type": "budget_allocated",
-        "allocations": [_allocation_row(assembly, source, nominal=before_failures) for source in by_rank],
+        "allocations": [
+            _allocation_row(assembly, source, nominal=before_failures) for source in by_rank
+        ],
         "revised": bool(assembly.failed) and not before_failures,
     }
 
@@ -183,7 +207,9 @@ def error_event(problem: QueryError, *, source: str | None = None, fatal: bool =
 def grain_error_event(warning: dict[str, str]) -> Event:
     """Build the event that one grain could not be formatted; the others were."""
     problem = QueryError(
-        warning["message"], cal_code=warning["code"], suggestion="Look at the grain itself: RECALL WHERE hash = …"
+        warning["message"],
+        cal_code=warning["code"],
+        suggestion="Look at the grain itself: RECALL WHERE hash = …",
     )
     return error_event(problem, source=warning.get("source"), fatal=False)
 
@@ -214,7 +240,11 @@ def chunk_events(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
         if sent_chars == len(assembly.text):
             used = assembly.used
         else:
-            used = assembly.counter.count(assembly.text[:sent_chars]) if budget.unit == "tokens" else sent_grains
+            used = (
+                assembly.counter.count(assembly.text[:sent_chars])
+                if budget.unit == "tokens"
+                else sent_grains
+            )
         yield {
             "type": "chunk",
             "chunk_index": index,

@@ -7,7 +7,16 @@ from typing import Final, Literal, cast
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.language import lexer, suggest, words
 from memoranda.standards.cal.language.recall import CLAUSE_WORDS
-from memoranda.standards.cal.language.syntax import Assemble, Budget, Option, Param, Recall, Source, Stream, Template
+from memoranda.standards.cal.language.syntax import (
+    Assemble,
+    Budget,
+    Option,
+    Param,
+    Recall,
+    Source,
+    Stream,
+    Template,
+)
 from memoranda.standards.cal.language.template_parser import TemplateParser
 
 TRAILING_CLAUSES: Final = ("BUDGET", "PRIORITY", "FORMAT", "STREAM", "WITH")
@@ -22,12 +31,18 @@ class AssembleParser(TemplateParser):
         """Raise unless the RECALL parsed last returns grains; `consumer` names what needs them."""
         if self.result_kind != "grains":
             message = f"{consumer} works on grains, and this query yields {self.result_kind}."
-            raise self.new_error("CAL-E021", message, "Leave out the last stage.", position=position)
+            raise self.new_error(
+                "CAL-E021", message, "Leave out the last stage.", position=position
+            )
 
     def parse_assemble(self) -> Assemble:
         """Parse `assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;`."""
         self.expect_keyword("ASSEMBLE")
-        name = None if self.peek_keyword() in ("FOR", "FROM") else self.parse_name("the name of a context")
+        name = (
+            None
+            if self.peek_keyword() in ("FOR", "FROM")
+            else self.parse_name("the name of a context")
+        )
         intent = self.parse_intent() if self.peek_keyword() == "FOR" else None
         self.expect_keyword("FROM")
         sources = self.parse_sources()
@@ -36,7 +51,9 @@ class AssembleParser(TemplateParser):
             if word in trailing:
                 raise self.new_error("CAL-E002", f"{word} occurs twice.", "Use each clause once.")
             # C20: the printed grammar requires this order.
-            if self.strict and any(TRAILING_CLAUSES.index(other) > TRAILING_CLAUSES.index(word) for other in trailing):
+            if self.strict and any(
+                TRAILING_CLAUSES.index(other) > TRAILING_CLAUSES.index(word) for other in trailing
+            ):
                 self.raise_unexpected("the end of the query")
             trailing[word] = self._parse_trailing(word, sources)
         return Assemble(
@@ -79,11 +96,15 @@ class AssembleParser(TemplateParser):
         while True:
             start = self.position
             if len(sources) == limits.SOURCES:
-                raise self.new_error("CAL-E002", f"ASSEMBLE has at most {limits.SOURCES} sources.", "Leave one out.")
+                raise self.new_error(
+                    "CAL-E002", f"ASSEMBLE has at most {limits.SOURCES} sources.", "Leave one out."
+                )
             source = self.parse_source()
             label = label_of(source, len(sources))
             if label in labels:
-                raise self.new_error("CAL-E002", f"The label {label} occurs twice.", "Rename one.", position=start)
+                raise self.new_error(
+                    "CAL-E002", f"The label {label} occurs twice.", "Rename one.", position=start
+                )
             labels.add(label)
             sources.append(source)
             if self.tokens[self.position] != ",":
@@ -114,7 +135,9 @@ class AssembleParser(TemplateParser):
         start = self.position
         name = self.tokens[start][1:]
         if lexer.IDENTIFIER.fullmatch(name) and name not in self.let_kinds:
-            raise self.new_error("CAL-E008", f"${name} is not bound by a LET.", "Bind it first: LET $x = RECALL …;")
+            raise self.new_error(
+                "CAL-E008", f"${name} is not bound by a LET.", "Bind it first: LET $x = RECALL …;"
+            )
         parameter = self.parse_parameter()
         if self.let_kinds[name] != "grains":
             raise self.new_error(
@@ -145,7 +168,11 @@ class AssembleParser(TemplateParser):
             start = self.position
             label = self.parse_label_word()
             if label not in labels or label in priority:
-                message = f"No source is labelled {label}." if label not in labels else f"{label} occurs twice."
+                message = (
+                    f"No source is labelled {label}."
+                    if label not in labels
+                    else f"{label} occurs twice."
+                )
                 hint = f"The labels are {', '.join(labels)}."
                 raise self.new_error("CAL-E002", message, hint, position=start)
             priority.append(label)
@@ -188,10 +215,15 @@ class AssembleParser(TemplateParser):
     def _raise_unknown_stream_option(self, name: str) -> None:
         """Raise the error for a name that is no option of STREAM."""
         options = (*words.STREAM_OPTIONS, "chunk_size")
-        if lexer.classify_token(name) is not lexer.TokenKind.WORD or name.upper() in words.REFUSED_WORDS:
+        if (
+            lexer.classify_token(name) is not lexer.TokenKind.WORD
+            or name.upper() in words.REFUSED_WORDS
+        ):
             self.raise_unexpected(*options)
         hint = suggest.did_you_mean(name, options) or f"The options are {', '.join(options)}."
-        raise self.new_error("CAL-E077", f"{lexer.quote_token(name)} is not an option of STREAM.", hint)
+        raise self.new_error(
+            "CAL-E077", f"{lexer.quote_token(name)} is not an option of STREAM.", hint
+        )
 
     def parse_chunk_size(self) -> int:
         """Parse `'chunk_size' '=' INT`."""

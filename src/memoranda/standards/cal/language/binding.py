@@ -53,7 +53,9 @@ from memoranda.standards.cal.language.syntax import (
 _StatementT = TypeVar("_StatementT", bound=Statement)
 
 
-def bind(query: Query, params: Mapping[str, object], *, text: str = "", current_user: str | None = None) -> Query:
+def bind(
+    query: Query, params: Mapping[str, object], *, text: str = "", current_user: str | None = None
+) -> Query:
     """Return the query with every parameter replaced by its value; `original` keeps the unbound query.
 
     The executor gives the value of `$current_user_id` as `current_user`; without one the parameter stays. `text`, the
@@ -63,7 +65,11 @@ def bind(query: Query, params: Mapping[str, object], *, text: str = "", current_
     if current_user is not None:
         binder.values[words.CURRENT_USER] = current_user
     lets = tuple(replace(let, query=binder.bind_recall(let.query)) for let in query.lets)
-    return Query(statement=binder.bind_statement(query.statement), lets=lets, original=query.original or query)
+    return Query(
+        statement=binder.bind_statement(query.statement),
+        lets=lets,
+        original=query.original or query,
+    )
 
 
 class _Binder:
@@ -76,7 +82,9 @@ class _Binder:
             if name in self.lets or name == words.CURRENT_USER:
                 binder_name = "a LET" if name in self.lets else "the server"
                 message = f"${name} is bound already by {binder_name}."
-                raise self.error_for(name, Problem("CAL-E009", message, "Leave it out, or give it another name."))
+                raise self.error_for(
+                    name, Problem("CAL-E009", message, "Leave it out, or give it another name.")
+                )
         self.params = params
         self.values: dict[str, Value] = {}
 
@@ -92,11 +100,15 @@ class _Binder:
     def raise_if_problem(self, param: Param, problem: Problem | None) -> None:
         """Raise the error for a parameter unless the problem is None."""
         if problem is not None:
-            raise self.error_for(param.name, problem._replace(message=f"${param.name}: {problem.message}"))
+            raise self.error_for(
+                param.name, problem._replace(message=f"${param.name}: {problem.message}")
+            )
 
     def stays_unbound(self, param: Param) -> bool:
         """Return True for a LET, and for `$current_user_id` while the executor has not given it."""
-        return param.name in self.lets or (param.name == words.CURRENT_USER and param.name not in self.values)
+        return param.name in self.lets or (
+            param.name == words.CURRENT_USER and param.name not in self.values
+        )
 
     def value_of(self, param: Param) -> Value:
         """Return the value of a parameter. Raise QueryError if the caller gave none."""
@@ -114,7 +126,9 @@ class _Binder:
             return raw_value
         if isinstance(raw_value, str):
             if flaw := lexer.find_text_flaw(raw_value, max_bytes=1 << 30):
-                raise self.error_for(name, Problem(flaw.code, f"${name}: {flaw.message}", flaw.suggestion))
+                raise self.error_for(
+                    name, Problem(flaw.code, f"${name}: {flaw.message}", flaw.suggestion)
+                )
             return unicodedata.normalize("NFC", raw_value)
         if isinstance(raw_value, int | float):
             number = lexer.normalize_number(raw_value)
@@ -160,7 +174,9 @@ class _Binder:
             return Hash(text=value.lower())
         if not isinstance(value, Hash):
             code = "CAL-E015" if isinstance(value, str) else "CAL-E020"
-            self.raise_if_problem(param, Problem(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits."))
+            self.raise_if_problem(
+                param, Problem(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits.")
+            )
         assert isinstance(value, Hash)
         return value
 
@@ -170,10 +186,15 @@ class _Binder:
             return count
         value = self.value_of(count)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.raise_if_problem(count, Problem("CAL-E020", "not a number.", "Give a whole number."))
+            self.raise_if_problem(
+                count, Problem("CAL-E020", "not a number.", "Give a whole number.")
+            )
         elif isinstance(value, float) or value < (word != "OFFSET"):
             self.raise_if_problem(
-                count, Problem("CAL-E006", f"{value} is not a whole number above 0.", "Give a whole number.")
+                count,
+                Problem(
+                    "CAL-E006", f"{value} is not a whole number above 0.", "Give a whole number."
+                ),
             )
         assert isinstance(value, int)
         if word != "OFFSET":
@@ -193,7 +214,9 @@ class _Binder:
             return replace(condition, value=self.bind_members(field, value))
         if condition.operator == "BETWEEN":
             assert isinstance(value, tuple)
-            return replace(condition, value=tuple(self.bind_operand(field, "BETWEEN", end) for end in value))
+            return replace(
+                condition, value=tuple(self.bind_operand(field, "BETWEEN", end) for end in value)
+            )
         return replace(condition, value=self.bind_operand(field, condition.operator, value))
 
     def bind_members(self, field: Field, values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -235,15 +258,22 @@ class _Binder:
             since=self.bind_text(recall.since, is_time=True),
             between=self.bind_between(recall.between),
             thread=self.bind_thread(recall.thread),
-            where=tuple(self.bind_condition(condition, recall.grain_type) for condition in recall.where),
+            where=tuple(
+                self.bind_condition(condition, recall.grain_type) for condition in recall.where
+            ),
             options=self.bind_options(recall.options),
             stages=tuple(self.bind_stage(stage) for stage in recall.stages),
             recent=self.bind_count(recall.recent, "RECENT"),
         )
-        extracts = any(isinstance(stage, Reduce) and stage.to in ("subjects", "objects") for stage in recall.stages)
+        extracts = any(
+            isinstance(stage, Reduce) and stage.to in ("subjects", "objects")
+            for stage in recall.stages
+        )
         declared_type = rules.type_in_where(recall)
         if extracts and isinstance(declared_type, Param):
-            self.raise_if_problem(declared_type, rules.check_extractor(bound.grain_type, rules.type_in_where(bound)))
+            self.raise_if_problem(
+                declared_type, rules.check_extractor(bound.grain_type, rules.type_in_where(bound))
+            )
         return bound
 
     def bind_between(self, between: Between | None) -> Between | None:
@@ -252,18 +282,24 @@ class _Binder:
             return None
         time = fields.COMMON_FIELDS["time"]
         return Between(
-            low=self.bind_operand(time, "BETWEEN", between.low), high=self.bind_operand(time, "BETWEEN", between.high)
+            low=self.bind_operand(time, "BETWEEN", between.low),
+            high=self.bind_operand(time, "BETWEEN", between.high),
         )
 
     def bind_thread(self, thread: Thread | None) -> Thread | None:
         """Return a THREAD clause with its parameter replaced."""
         if thread is None:
             return None
-        return Thread(session=self.bind_text(thread.session), message=self.bind_hash(thread.message))
+        return Thread(
+            session=self.bind_text(thread.session), message=self.bind_hash(thread.message)
+        )
 
     def bind_options(self, options: tuple[Option, ...]) -> tuple[Option, ...]:
         """Return the options with the parameters in their arguments replaced."""
-        return tuple(replace(option, arguments=tuple(map(self.bind_value, option.arguments))) for option in options)
+        return tuple(
+            replace(option, arguments=tuple(map(self.bind_value, option.arguments)))
+            for option in options
+        )
 
     def bind_stage(self, stage: Stage) -> Stage:
         """Return a stage with its parameter replaced; only LIMIT and OFFSET can have one."""
@@ -284,13 +320,18 @@ class _Binder:
         bound: list[Assignment] = []
         for assignment in assignments:
             value = self.bind_value(assignment.value)
-            params = assignment.value if isinstance(assignment.value, tuple) else (assignment.value,)
+            params = (
+                assignment.value if isinstance(assignment.value, tuple) else (assignment.value,)
+            )
             parameter = next((param for param in params if isinstance(param, Param)), None)
             if parameter is not None:
-                self.raise_if_problem(parameter, rules.check_assignment(fields.SETTABLE[assignment.field], value))
+                self.raise_if_problem(
+                    parameter, rules.check_assignment(fields.SETTABLE[assignment.field], value)
+                )
                 if value == "" and assignment.field in required:
                     self.raise_if_problem(
-                        parameter, Problem("CAL-E050", f"ADD needs {assignment.field}.", "Give text.")
+                        parameter,
+                        Problem("CAL-E050", f"ADD needs {assignment.field}.", "Give text."),
                     )
             bound.append(Assignment(field=assignment.field, value=value))
         return tuple(bound)
@@ -311,7 +352,10 @@ class _Binder:
         elif isinstance(statement, Coalesce):
             bound = Coalesce(branches=tuple(map(self.bind_recall, statement.branches)))
         elif isinstance(statement, Batch):
-            entries = (Entry(label=entry.label, query=self.bind_statement(entry.query)) for entry in statement.entries)
+            entries = (
+                Entry(label=entry.label, query=self.bind_statement(entry.query))
+                for entry in statement.entries
+            )
             bound = Batch(entries=tuple(entries))
         elif isinstance(statement, Assemble):
             bound = self.bind_assemble(statement)
@@ -327,12 +371,19 @@ class _Binder:
             if isinstance(source.query, Recall):
                 source = replace(source, query=self.bind_recall(source.query))
             sources.append(source)
-        return replace(statement, sources=tuple(sources), options=self.bind_options(statement.options))
+        return replace(
+            statement, sources=tuple(sources), options=self.bind_options(statement.options)
+        )
 
-    def bind_simple_statement(self, statement: Exists | History | Revert | Supersede | Add) -> Statement:
+    def bind_simple_statement(
+        self, statement: Exists | History | Revert | Supersede | Add
+    ) -> Statement:
         """Return a statement without RECALL with its parameters replaced."""
         if isinstance(statement, Add):
-            return replace(statement, assignments=self.bind_assignments(statement.assignments, fields.ADD_REQUIRED))
+            return replace(
+                statement,
+                assignments=self.bind_assignments(statement.assignments, fields.ADD_REQUIRED),
+            )
         if isinstance(statement, History):
             return replace(
                 statement,
@@ -345,5 +396,7 @@ class _Binder:
         bound = self.bind_hash(statement.hash)
         assert bound is not None
         if isinstance(statement, Supersede):
-            return replace(statement, hash=bound, assignments=self.bind_assignments(statement.assignments, ()))
+            return replace(
+                statement, hash=bound, assignments=self.bind_assignments(statement.assignments, ())
+            )
         return replace(statement, hash=bound)

@@ -118,11 +118,15 @@ def _recall_text(recall: Recall) -> str:
         if text is not None:
             parts.append(f"{word} {value_text(text)}")
     if recall.between is not None:
-        parts.append(f"BETWEEN {value_text(recall.between.low)} AND {value_text(recall.between.high)}")
+        parts.append(
+            f"BETWEEN {value_text(recall.between.low)} AND {value_text(recall.between.high)}"
+        )
     if recall.thread is not None:
         parts.append(_thread_text(recall.thread))
     if recall.where:
-        parts.append("WHERE " + " AND ".join(condition_text(condition) for condition in recall.where))
+        parts.append(
+            "WHERE " + " AND ".join(condition_text(condition) for condition in recall.where)
+        )
     parts += _options_text(recall.options)
     parts += [f"| {_STAGE_WRITERS[type(stage)](stage)}" for stage in recall.stages]
     if recall.recent is not None:
@@ -185,7 +189,9 @@ def _option_text(option: Option) -> str:
         return f"{option.name}({prefix}{value})"
     if not value:
         return f"{option.name}({option.word})"
-    suffix = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[option.word]
+    suffix = {"mmr": f", lambda = {value}", "threshold": f", {value}", "bounded": f"({value})"}[
+        option.word
+    ]
     return f"{option.name}({option.word}{suffix})"
 
 
@@ -238,7 +244,11 @@ def _assemble_text(statement: Assemble) -> str:
 def _source_text(source: Source) -> str:
     """Return `[label: ](RECALL …)` or `[label: ]$name`."""
     label = "" if source.label is None else f"{source.label}: "
-    query = f"${source.query.name}" if isinstance(source.query, Param) else f"({_recall_text(source.query)})"
+    query = (
+        f"${source.query.name}"
+        if isinstance(source.query, Param)
+        else f"({_recall_text(source.query)})"
+    )
     return label + query
 
 
@@ -254,7 +264,11 @@ def sections_text(sections: Sections) -> str:
     """Return the sections of a template, each in braces that `trim_section` removes again."""
     names = Sections.__struct_fields__
     texts = ((name, getattr(sections, name)) for name in names)
-    return " ".join(f"{name.upper()} {template.wrap_in_braces(text)}" for name, text in texts if text is not None)
+    return " ".join(
+        f"{name.upper()} {template.wrap_in_braces(text)}"
+        for name, text in texts
+        if text is not None
+    )
 
 
 def _stream_text(stream: Stream) -> str:
@@ -296,7 +310,9 @@ def _describe_text(statement: Describe) -> str:
 
 def _batch_text(statement: Batch) -> str:
     """Return `BATCH { label: query, … }`."""
-    entries = ", ".join(f"{entry.label}: {statement_text(entry.query)}" for entry in statement.entries)
+    entries = ", ".join(
+        f"{entry.label}: {statement_text(entry.query)}" for entry in statement.entries
+    )
     return f"BATCH {{ {entries} }}"
 
 
@@ -308,14 +324,15 @@ def _coalesce_text(statement: Coalesce) -> str:
 
 def _assignments_text(assignments: tuple[Assignment, ...]) -> str:
     """Return `SET field = value` for each assignment, with a space after each."""
-    return "".join(f"SET {assignment.field} = {value_text(assignment.value)} " for assignment in assignments)
+    return "".join(
+        f"SET {assignment.field} = {value_text(assignment.value)} " for assignment in assignments
+    )
 
 
 def _add_text(statement: Add) -> str:
     """Return `ADD type SET … REASON "…"`."""
-    return (
-        f"ADD {statement.grain_type} {_assignments_text(statement.assignments)}REASON {_quote_text(statement.reason)}"
-    )
+    assignments = _assignments_text(statement.assignments)
+    return f"ADD {statement.grain_type} {assignments}REASON {_quote_text(statement.reason)}"
 
 
 def _supersede_text(statement: Supersede) -> str:

@@ -118,7 +118,11 @@ def find_warnings(query: Query) -> tuple[Warning, ...]:
     if isinstance(statement, Assemble):
         unique_warnings |= dict.fromkeys(_check_options(statement.options))
     elif isinstance(statement, Add | Supersede):
-        relations = (assignment.value for assignment in statement.assignments if assignment.field == "relation")
+        relations = (
+            assignment.value
+            for assignment in statement.assignments
+            if assignment.field == "relation"
+        )
         unique_warnings |= dict.fromkeys(_check_relations(relations))
     return tuple(unique_warnings)
 
@@ -127,7 +131,11 @@ def _check_recall(recall: Recall) -> Iterator[Warning]:
     """Yield the warnings of one RECALL."""
     tags: set[object] = set()
     for condition in recall.where:
-        if condition.field == "tags" and condition.operator == "INCLUDE" and isinstance(condition.value, tuple):
+        if (
+            condition.field == "tags"
+            and condition.operator == "INCLUDE"
+            and isinstance(condition.value, tuple)
+        ):
             tags |= {tag for tag in condition.value if isinstance(tag, str)}
     for condition in recall.where:
         if condition.field == "relation" and condition.operator != "IS":
@@ -141,7 +149,8 @@ def _check_recall(recall: Recall) -> Iterator[Warning]:
             yield Warning("CAL-W003", f"{prefix}: is not the prefix of a known domain profile.")
         elif f"profile:{profile}" not in tags:
             yield Warning(
-                "CAL-W002", f'{condition.field} is used without the condition tags INCLUDE ["profile:{profile}"].'
+                "CAL-W002",
+                f'{condition.field} is used without the condition tags INCLUDE ["profile:{profile}"].',
             )
     yield from _check_options(recall.options)
 
@@ -157,7 +166,9 @@ def _check_relations(values: object) -> Iterator[Warning]:
 def _check_options(options: tuple[Option, ...]) -> Iterator[Warning]:
     """Yield a warning for each option that has no effect."""
     for option in options:
-        is_unknown = option.name.startswith(words.EXTENSION_PREFIX) and option.name not in _OWN_OPTIONS
+        is_unknown = (
+            option.name.startswith(words.EXTENSION_PREFIX) and option.name not in _OWN_OPTIONS
+        )
         if option.name in _IGNORED_OPTIONS or is_unknown:
             yield Warning("CAL-W004", f"{option.name} has no effect here.")
 

@@ -58,7 +58,9 @@ def find_completions(text: str, parameters: Iterable[str] = ()) -> tuple[str, li
     by_lower_case = {candidate.lower(): candidate for candidate in known_words}
     prefix = word.lower()
     candidates = [
-        candidate for key, candidate in reversed(by_lower_case.items()) if key.startswith(prefix) and candidate != word
+        candidate
+        for key, candidate in reversed(by_lower_case.items())
+        if key.startswith(prefix) and candidate != word
     ]
     filtered = _filter_candidates(before, expected, candidates)
     return word, [candidate for candidate in filtered if _accepts(before, candidate)]
@@ -92,7 +94,9 @@ def _open_subquery(before: str) -> str:
     return before
 
 
-def _filter_candidates(before: str, expected: tuple[str, ...], candidates: list[str]) -> Iterator[str]:
+def _filter_candidates(
+    before: str, expected: tuple[str, ...], candidates: list[str]
+) -> Iterator[str]:
     """Drop candidates that the parser would accept only because it accepts any word there."""
     takes_any_word, takes_any_text = _accepts(before, _NO_WORD), _accepts(before, _NO_TEXT)
     may_be_keyword = "a label" not in expected
@@ -100,7 +104,11 @@ def _filter_candidates(before: str, expected: tuple[str, ...], candidates: list[
         if candidate.startswith('"'):
             if not takes_any_text:
                 yield candidate
-        elif candidate.startswith("$") or not takes_any_word or (may_be_keyword and candidate in words.KEYWORDS):
+        elif (
+            candidate.startswith("$")
+            or not takes_any_word
+            or (may_be_keyword and candidate in words.KEYWORDS)
+        ):
             yield candidate
 
 
@@ -135,4 +143,11 @@ def _vocabulary() -> tuple[str, ...]:
     names = [name for table in tables for name in table]
     closed = [f'"{word}"' for table in tables for field in table.values() for word in field.words]
     projected = sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)
-    return (*fields.PLURALS, *fields.SINGULARS, *names, *closed, *sorted(words.KEYWORDS), *projected)
+    return (
+        *fields.PLURALS,
+        *fields.SINGULARS,
+        *names,
+        *closed,
+        *sorted(words.KEYWORDS),
+        *projected,
+    )

@@ -31,12 +31,19 @@ class ConditionParser(Cursor, ABC):
         """Record a clause or a condition, and refuse it beside one that means the same (section 9.8)."""
         for other in CONFLICTS.get(name, ()):
             # C8: section 8.13 prints ABOUT with LIKE in a branch of COALESCE.
-            if other in draft.seen_clauses and not (draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}):
+            if other in draft.seen_clauses and not (
+                draft.in_coalesce and {name, other} == {"ABOUT", "LIKE"}
+            ):
                 if name == other:
                     message = f"{name} can be used only once."
                 else:
                     message = f"{name} cannot be combined with {other}: both set the same thing."
-                problem = Problem("CAL-E060", message, f"Keep {name} or {other}, not both.", codes.AMBIGUOUS_SHORTCUT)
+                problem = Problem(
+                    "CAL-E060",
+                    message,
+                    f"Keep {name} or {other}, not both.",
+                    codes.AMBIGUOUS_SHORTCUT,
+                )
                 raise self.error_from(problem, position)
         draft.seen_clauses.add(name)
 
@@ -61,7 +68,9 @@ class ConditionParser(Cursor, ABC):
         self.position = start + 2
         if operator in _COMPARATORS:
             return Condition(field=name, operator=operator, value=self.parse_checked_value(field))
-        return Condition(field=name, operator=operator, value=_OPERAND_PARSERS[operator](self, field, draft))
+        return Condition(
+            field=name, operator=operator, value=_OPERAND_PARSERS[operator](self, field, draft)
+        )
 
     def require_domain_field(self, draft: Draft, name: str) -> Field:
         """Return the field of a domain prefix, or raise if the name is no such field.
@@ -74,7 +83,9 @@ class ConditionParser(Cursor, ABC):
             return fields.DOMAIN_FIELD
         raise self.unknown_field_error(draft.grain_type)
 
-    def unknown_field_error(self, grain_type: str | None, extra: frozenset[str] = frozenset()) -> QueryError:
+    def unknown_field_error(
+        self, grain_type: str | None, extra: frozenset[str] = frozenset()
+    ) -> QueryError:
         """Return the error for the next token: an unknown field; raise if it is no name at all."""
         token = self.tokens[self.position]
         keyword = token.upper()
@@ -85,7 +96,9 @@ class ConditionParser(Cursor, ABC):
             or not may_be_field
         ):
             self.raise_unexpected("a field")
-        return self.error_from(rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra))
+        return self.error_from(
+            rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra)
+        )
 
     def parse_stage_field(self, draft: Draft | None) -> Field:
         """Parse `sfield = common_field | type_field ;`."""
@@ -97,13 +110,18 @@ class ConditionParser(Cursor, ABC):
         self.position += 1
         return field
 
-    def parse_field_for(self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]) -> str:
+    def parse_field_for(
+        self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]
+    ) -> str:
         """Parse a field that a stage can use; the field tables list which can (*C4*)."""
         start = self.position
         field = self.parse_stage_field(draft)
         if not getattr(field, use):
             raise self.new_error(
-                "CAL-E021", f"{field.name} is not {use}.", f"Choose one that is {use}.", position=start
+                "CAL-E021",
+                f"{field.name} is not {use}.",
+                f"Choose one that is {use}.",
+                position=start,
             )
         return field.name
 
@@ -157,7 +175,9 @@ class ConditionParser(Cursor, ABC):
             token = self.tokens[self.position]
             if len(values) == limits.IN_VALUES and token:
                 raise self.new_error(
-                    "CAL-E011", f"IN takes at most {limits.IN_VALUES} values.", "Pass them as one array parameter."
+                    "CAL-E011",
+                    f"IN takes at most {limits.IN_VALUES} values.",
+                    "Pass them as one array parameter.",
                 )
             if takes_strings and token[:1] == '"' and len(token) > 1:
                 self.position += 1
@@ -192,7 +212,9 @@ class ConditionParser(Cursor, ABC):
         start = self.position
         if draft.depth == limits.SUBQUERY_DEPTH:
             raise self.new_error(
-                "CAL-E007", f"Subqueries nest at most {limits.SUBQUERY_DEPTH} deep.", "Use LET for the inner ones."
+                "CAL-E007",
+                f"Subqueries nest at most {limits.SUBQUERY_DEPTH} deep.",
+                "Use LET for the inner ones.",
             )
         outer_list_kind, outer_result_kind, self.list_kind = self.list_kind, self.result_kind, ""
         query = self.parse_recall(draft.depth + 1)
@@ -208,7 +230,9 @@ class ConditionParser(Cursor, ABC):
         return Subquery(query=query)
 
 
-_OPERAND_PARSERS: Final[Mapping[str, Callable[[ConditionParser, Field, Draft], Value | Subquery]]] = {
+_OPERAND_PARSERS: Final[
+    Mapping[str, Callable[[ConditionParser, Field, Draft], Value | Subquery]]
+] = {
     "IN": ConditionParser._parse_in,
     "BETWEEN": lambda parser, field, _: parser.parse_range(field),
     "INCLUDE": lambda parser, field, _: parser.parse_members(field),

@@ -79,7 +79,11 @@ class Cursor:
         for label_index in self._split_labels:
             start, end = spans[label_index]
             colon = self.text.index(":", start)
-            spans[label_index : label_index + 1] = [Span(start, colon), Span(colon, colon + 1), Span(colon + 1, end)]
+            spans[label_index : label_index + 1] = [
+                Span(start, colon),
+                Span(colon, colon + 1),
+                Span(colon + 1, end),
+            ]
         return spans[min(position, len(spans) - 1)]
 
     def error_from(self, problem: Problem, position: int | None = None) -> QueryError:
@@ -109,7 +113,9 @@ class Cursor:
             raise self.error_from(Problem(flaw.code, flaw.message, flaw.suggestion), position)
         alternatives = _join_alternatives(expected)
         if not token:
-            raise self.new_error("CAL-E002", f"The query ends where {alternatives} is expected.", position=position)
+            raise self.new_error(
+                "CAL-E002", f"The query ends where {alternatives} is expected.", position=position
+            )
         # Phrases such as "a string in quotes" are no candidates for a misspelt word.
         candidates = [alternative for alternative in expected if " " not in alternative]
         hint = (
@@ -118,7 +124,10 @@ class Cursor:
             or suggest.did_you_mean(token, suggest.KEYWORDS)
         )
         raise self.new_error(
-            "CAL-E002", f"Unexpected {lexer.quote_token(token)}; expected {alternatives}.", hint, position=position
+            "CAL-E002",
+            f"Unexpected {lexer.quote_token(token)}; expected {alternatives}.",
+            hint,
+            position=position,
         )
 
     # --- tokens ------------------------------------------------------------------------------------------
@@ -150,14 +159,21 @@ class Cursor:
     def parse_name(self, purpose: str) -> str:
         """Parse the name of a context or template: no reserved word, at most 64 characters."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or token.upper() in words.REFUSED_WORDS
+        ):
             self.raise_unexpected(purpose)
         if token.upper() in words.RESERVED_WORDS:
             raise self.new_error(
-                "CAL-E002", f"{token} is a reserved word and cannot be {purpose}.", "Choose another name."
+                "CAL-E002",
+                f"{token} is a reserved word and cannot be {purpose}.",
+                "Choose another name.",
             )
         if len(token) > limits.NAME_CHARS:
-            raise self.new_error("CAL-E002", f"A name has at most {limits.NAME_CHARS} characters.", "Shorten it.")
+            raise self.new_error(
+                "CAL-E002", f"A name has at most {limits.NAME_CHARS} characters.", "Shorten it."
+            )
         self.position += 1
         return token
 
@@ -183,7 +199,10 @@ class Cursor:
     def parse_label_word(self) -> str:
         """Parse a label without its colon."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or token.upper() in words.REFUSED_WORDS
+        ):
             self.raise_unexpected("a label")
         self.position += 1
         return token
@@ -235,12 +254,16 @@ class Cursor:
         token = self.tokens[self.position]
         name = token[1:]
         # A name that occurred before is known to be well formed.
-        if token[:1] != "$" or (name not in self.parameter_positions and not lexer.IDENTIFIER.fullmatch(name)):
+        if token[:1] != "$" or (
+            name not in self.parameter_positions and not lexer.IDENTIFIER.fullmatch(name)
+        ):
             self.raise_unexpected("a parameter such as $name")
         if name not in self.parameter_positions and name not in self.let_kinds:
             if len(self.parameter_positions) == limits.PARAMETERS:
                 raise self.new_error(
-                    "CAL-E002", f"A query has at most {limits.PARAMETERS} parameters.", "Split the query."
+                    "CAL-E002",
+                    f"A query has at most {limits.PARAMETERS} parameters.",
+                    "Split the query.",
                 )
             self.parameter_positions[name] = self.position
         self.position += 1
@@ -265,7 +288,11 @@ class Cursor:
         if token[:1] == "$":
             return self.parse_value_parameter()
         if token[:1] == '"' and len(token) > 1:
-            raise self.new_error("CAL-E015", "A hash is not written in quotes.", "Remove the quotes: sha256:a1b2c3d4…")
+            raise self.new_error(
+                "CAL-E015",
+                "A hash is not written in quotes.",
+                "Remove the quotes: sha256:a1b2c3d4…",
+            )
         lower_token = token.lower()
         if not lexer.HASH.fullmatch(lower_token):
             self.raise_unexpected("a hash such as sha256:a1b2c3d4", "a parameter")
@@ -277,11 +304,15 @@ class Cursor:
         token = self.tokens[self.position]
         if not (token.isascii() and token.isdigit()):
             if lexer.NUMBER.fullmatch(token):
-                raise self.new_error("CAL-E006", f"{token} is not a whole number above 0.", "Write digits only.")
+                raise self.new_error(
+                    "CAL-E006", f"{token} is not a whole number above 0.", "Write digits only."
+                )
             self.raise_unexpected("a whole number")
         number = int(token) if len(token) <= _DIGITS_OF_INTEGERS else limits.INTEGER_MAX
         if number == 0 and not allows_zero:
-            raise self.new_error("CAL-E006", "0 is not allowed here.", "Write a whole number above 0.")
+            raise self.new_error(
+                "CAL-E006", "0 is not allowed here.", "Write a whole number above 0."
+            )
         self.position += 1
         return number
 
@@ -297,7 +328,9 @@ class Cursor:
         if number is None:
             if not lexer.NUMBER.fullmatch(self.tokens[self.position]):
                 self.raise_unexpected("a number")
-            raise self.new_error("CAL-E006", "The number is too large.", "Write at most 300 digits.")
+            raise self.new_error(
+                "CAL-E006", "The number is too large.", "Write at most 300 digits."
+            )
         self.position += 1
         return number
 
@@ -325,7 +358,9 @@ class Cursor:
     def parse_array(self, depth: int = 0) -> tuple[Value, ...]:
         """Parse `array = '[' [ value { ',' value } ] ']' ;`."""
         if depth == limits.ARRAY_DEPTH:
-            raise self.new_error("CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array.")
+            raise self.new_error(
+                "CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array."
+            )
         self.position += 1
         if self.tokens[self.position] == "]":
             self.position += 1

@@ -67,7 +67,9 @@ def _shortcut_conditions(recall: Recall) -> list[Condition]:
     """Return the conditions that the shortcuts before WHERE stand for."""
     conditions = []
     if recall.my:
-        conditions.append(Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER)))
+        conditions.append(
+            Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER))
+        )
     for name, text in (("subject", recall.about), ("query", recall.like), ("time", recall.since)):
         if text is not None:
             conditions.append(Condition(field=name, operator="=", value=text))
@@ -81,7 +83,11 @@ def _shortcut_conditions(recall: Recall) -> list[Condition]:
 
 def _contradiction_condition(recall: Recall) -> tuple[Condition, ...]:
     """Return the condition that CONTRADICTIONS stands for, if the RECALL has it."""
-    return (Condition(field="contradicted", operator="=", value=True),) if recall.contradictions else ()
+    return (
+        (Condition(field="contradicted", operator="=", value=True),)
+        if recall.contradictions
+        else ()
+    )
 
 
 def _desugar_condition(condition: Condition) -> Condition:
@@ -153,5 +159,7 @@ def _desugar_entry(entry: Entry) -> Entry:
     if isinstance(entry.query, Recall):
         return replace(entry, query=desugar_recall(entry.query))
     if isinstance(entry.query, Coalesce):
-        return replace(entry, query=Coalesce(branches=tuple(map(desugar_recall, entry.query.branches))))
+        return replace(
+            entry, query=Coalesce(branches=tuple(map(desugar_recall, entry.query.branches)))
+        )
     return entry

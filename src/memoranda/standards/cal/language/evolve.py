@@ -16,7 +16,10 @@ class EvolveParser(AssembleParser):
     def parse_type_singular(self) -> str:
         """Parse `type_singular = 'belief' | … ;`."""
         token = self.tokens[self.position]
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or token.upper() in words.REFUSED_WORDS
+        ):
             self.raise_unexpected("a grain type")
         if token.lower() not in fields.SINGULARS:
             raise self.error_from(rules.unknown_type_problem(token, plural=False))
@@ -31,13 +34,17 @@ class EvolveParser(AssembleParser):
         # C13: the README of the specification adds a reasoning.
         if grain_type not in fields.ADDABLE or (self.strict and grain_type == "reasoning"):
             message = f"CAL does not add {fields.PLURAL_OF[grain_type]}: the system records them."
-            raise self.new_error("CAL-E051", message, f"It adds {', '.join(fields.ADDABLE)}.", position=start)
+            raise self.new_error(
+                "CAL-E051", message, f"It adds {', '.join(fields.ADDABLE)}.", position=start
+            )
         assignments = self.parse_assignments(fields.ADDABLE[grain_type])
         reason = self.parse_reason()
         values = {assignment.field: assignment.value for assignment in assignments}
         missing_fields = [name for name in fields.ADD_REQUIRED if values.get(name, "") == ""]
         if missing_fields:
-            raise self.new_error("CAL-E050", f"ADD needs {' and '.join(missing_fields)}.", position=start)
+            raise self.new_error(
+                "CAL-E050", f"ADD needs {' and '.join(missing_fields)}.", position=start
+            )
         return Add(grain_type=grain_type, assignments=assignments, reason=reason)
 
     def parse_supersede(self) -> Supersede:
@@ -67,11 +74,18 @@ class EvolveParser(AssembleParser):
             token = self.tokens[start]
             name = token.lower()
             if name not in allowed:
-                if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+                if (
+                    lexer.classify_token(token) is not lexer.TokenKind.WORD
+                    or token.upper() in words.REFUSED_WORDS
+                ):
                     self.raise_unexpected("a field")
                 names = [field for field in fields.SETTABLE if field in allowed]
-                hint = suggest.did_you_mean(name, names) or f"The fields here are {', '.join(names)}."
-                raise self.new_error("CAL-E017", f"{lexer.quote_token(name)} cannot be set here.", hint)
+                hint = (
+                    suggest.did_you_mean(name, names) or f"The fields here are {', '.join(names)}."
+                )
+                raise self.new_error(
+                    "CAL-E017", f"{lexer.quote_token(name)} cannot be set here.", hint
+                )
             if name in assignments:
                 raise self.new_error("CAL-E002", f"{name} is set twice.", "Set each field once.")
             self.position += 1
@@ -93,7 +107,9 @@ class EvolveParser(AssembleParser):
         start = self.position
         reason = self.parse_string()
         if not reason.strip():
-            raise self.new_error("CAL-E018", "The REASON is empty.", 'End with REASON "why".', position=start)
+            raise self.new_error(
+                "CAL-E018", "The REASON is empty.", 'End with REASON "why".', position=start
+            )
         if len(reason) > limits.REASON_CHARS:
             message = f"A REASON has at most {limits.REASON_CHARS} characters."
             raise self.new_error("CAL-E016", message, "Shorten it.", position=start)

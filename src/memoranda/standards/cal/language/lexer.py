@@ -128,7 +128,11 @@ def describe_bad_token(token: str) -> Flaw | None:
     if classify_token(token) is not TokenKind.BAD:
         return None
     if token[0] == '"':
-        return Flaw("CAL-E005", "The string is not closed.", 'Close it with ", and write \\" for a quote inside it.')
+        return Flaw(
+            "CAL-E005",
+            "The string is not closed.",
+            'Close it with ", and write \\" for a quote inside it.',
+        )
     if token[:7].lower() == "sha256:":
         return Flaw(
             "CAL-E015",
@@ -136,7 +140,11 @@ def describe_bad_token(token: str) -> Flaw | None:
             "Write sha256: and 8 to 64 hexadecimal digits, without quotes.",
         )
     if _NUMBER_LIKE.match(token):
-        return Flaw("CAL-E006", f"{quote_token(token)} is not a number.", "Write digits, such as 5, -2 or 0.75.")
+        return Flaw(
+            "CAL-E006",
+            f"{quote_token(token)} is not a number.",
+            "Write digits, such as 5, -2 or 0.75.",
+        )
     if not token.isascii():
         return Flaw(
             "CAL-E002",
@@ -176,7 +184,9 @@ def find_text_flaw(text: str, max_bytes: int = limits.QUERY_BYTES) -> Flaw | Non
 
 def utf8_flaw(offset: int) -> Flaw:
     """Return the fault for bytes that are not UTF-8, or for a string with half a surrogate pair."""
-    return Flaw("CAL-E070", f"The query is not UTF-8 at position {offset}.", "Send the query as UTF-8 text.")
+    return Flaw(
+        "CAL-E070", f"The query is not UTF-8 at position {offset}.", "Send the query as UTF-8 text."
+    )
 
 
 def unquote(token: str) -> str:

@@ -42,7 +42,10 @@ class OptionParser(ConditionParser):
             option = self.parse_option(draft)
             if any(option.name == earlier_option.name for earlier_option in options):
                 raise self.new_error(
-                    "CAL-E002", f"{option.name} occurs twice.", "Use each option once.", position=start
+                    "CAL-E002",
+                    f"{option.name} occurs twice.",
+                    "Use each option once.",
+                    position=start,
                 )
             options.append(option)
             if not self.accept_comma():
@@ -55,7 +58,10 @@ class OptionParser(ConditionParser):
         if name in _BARE_OPTIONS:
             self.position += 1
             return Option(name=name)
-        if token.startswith(words.EXTENSION_PREFIX) and lexer.classify_token(token) is lexer.TokenKind.WORD:
+        if (
+            token.startswith(words.EXTENSION_PREFIX)
+            and lexer.classify_token(token) is lexer.TokenKind.WORD
+        ):
             self.position += 1
             return Option(name=token, arguments=self.parse_arguments())
         if name == "progressive_disclosure":
@@ -104,7 +110,10 @@ class OptionParser(ConditionParser):
         number = self.parse_number()
         if rules.check_scalar(_FRACTION, number):
             raise self.new_error(
-                "CAL-E020", f"{number} is not between 0 and 1.", "Write a number from 0 to 1.", position=start
+                "CAL-E020",
+                f"{number} is not between 0 and 1.",
+                "Write a number from 0 to 1.",
+                position=start,
             )
         return method, number
 
@@ -122,7 +131,9 @@ class OptionParser(ConditionParser):
         """Parse the argument of dedup: `common_field | type_field`."""
         name = self.tokens[self.position].lower()
         # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
-        if draft is not None or (name not in fields.COMMON_FIELDS and name not in fields.TYPES_WITH):
+        if draft is not None or (
+            name not in fields.COMMON_FIELDS and name not in fields.TYPES_WITH
+        ):
             self.parse_stage_field(draft)
             return name, None
         self.position += 1
@@ -139,7 +150,9 @@ class OptionParser(ConditionParser):
         return None, self.parse_integer()
 
 
-_OPTION_PARSERS: Final[Mapping[str, Callable[[OptionParser, Draft | None], tuple[str | None, Value | None]]]] = {
+_OPTION_PARSERS: Final[
+    Mapping[str, Callable[[OptionParser, Draft | None], tuple[str | None, Value | None]]]
+] = {
     "diversity": lambda parser, _: parser._parse_diversity(),
     "consistency": lambda parser, _: parser._parse_consistency(),
     "dedup": OptionParser._parse_dedup,

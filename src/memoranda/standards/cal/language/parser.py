@@ -34,7 +34,9 @@ from memoranda.standards.cal.language.syntax import (
 _ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 
 
-def parse(text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None) -> Query:
+def parse(
+    text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None
+) -> Query:
     """Parse one query. Raise QueryError with the code of the first mistake, and nothing else.
 
     With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows the
@@ -99,7 +101,9 @@ class Parser(EvolveParser):
         if number != "1":
             if not lexer.NUMBER.fullmatch(number):
                 self.raise_unexpected("1")
-            raise self.new_error("CAL-E100", f"CAL/{number[:20]} is not a supported version.", "Write CAL/1.")
+            raise self.new_error(
+                "CAL-E100", f"CAL/{number[:20]} is not a supported version.", "Write CAL/1."
+            )
         self.position += 1
 
     # --- LET ---------------------------------------------------------------------------------------------
@@ -108,7 +112,9 @@ class Parser(EvolveParser):
         """Parse `let_binding = LET PARAM '=' recall ';' ;`."""
         self.statement_word = "LET"
         if len(self.let_kinds) == limits.LETS:
-            raise self.new_error("CAL-E002", f"A query has at most {limits.LETS} LET bindings.", "Leave one out.")
+            raise self.new_error(
+                "CAL-E002", f"A query has at most {limits.LETS} LET bindings.", "Leave one out."
+            )
         self.position += 1
         start = self.position
         token = self.tokens[start]
@@ -153,7 +159,9 @@ class Parser(EvolveParser):
     def _not_visible_error(self, name: str, position: int) -> Exception:
         """Return the error for a LET that is used where it is not visible."""
         message = f"${name} is not visible here."
-        return self.new_error("CAL-E008", message, "Only ASSEMBLE lets a LET use those before it.", position=position)
+        return self.new_error(
+            "CAL-E008", message, "Only ASSEMBLE lets a LET use those before it.", position=position
+        )
 
     # --- statements --------------------------------------------------------------------------------------
 
@@ -183,7 +191,11 @@ class Parser(EvolveParser):
         parser = _STATEMENT_PARSERS.get(word)
         if parser is None:
             self.raise_unexpected(
-                *(keyword for keyword in suggest.STATEMENTS if self.statement_word != "EXPLAIN" or keyword != "EXPLAIN")
+                *(
+                    keyword
+                    for keyword in suggest.STATEMENTS
+                    if self.statement_word != "EXPLAIN" or keyword != "EXPLAIN"
+                )
             )
         self.statement_word = word
         return parser(self)
@@ -207,7 +219,9 @@ class Parser(EvolveParser):
             self.position += 1
             right_operand, count = self.parse_operand(count, depth)
             operator = cast(Literal["union", "intersect", "except"], word.lower())
-            operation = SetOp(operator=operator, left_operand=operation, right_operand=right_operand)
+            operation = SetOp(
+                operator=operator, left_operand=operation, right_operand=right_operand
+            )
         assert isinstance(operation, SetOp)
         return operation, count
 
@@ -219,7 +233,9 @@ class Parser(EvolveParser):
         # A nested set has at least two operands, so a set with five operands cannot nest deeper than this.
         if count == limits.SET_OPERANDS or depth == limits.SET_OPERANDS:
             raise self.new_error(
-                "CAL-E013", f"A set operation has at most {limits.SET_OPERANDS} operands.", "Leave one out."
+                "CAL-E013",
+                f"A set operation has at most {limits.SET_OPERANDS} operands.",
+                "Leave one out.",
             )
         self.expect("(")
         self.parse_version()
@@ -251,7 +267,9 @@ class Parser(EvolveParser):
             start = self.position
             if len(branches) == limits.COALESCE_BRANCHES:
                 raise self.new_error(
-                    "CAL-E002", f"COALESCE has at most {limits.COALESCE_BRANCHES} branches.", "Leave one out."
+                    "CAL-E002",
+                    f"COALESCE has at most {limits.COALESCE_BRANCHES} branches.",
+                    "Leave one out.",
                 )
             branches.append(self.parse_recall(in_coalesce=True))
             if grains_only:
@@ -274,13 +292,18 @@ class Parser(EvolveParser):
         while True:
             if len(entries) == limits.BATCH_ENTRIES:
                 raise self.new_error(
-                    "CAL-E002", f"BATCH has at most {limits.BATCH_ENTRIES} entries.", "Split it in two."
+                    "CAL-E002",
+                    f"BATCH has at most {limits.BATCH_ENTRIES} entries.",
+                    "Split it in two.",
                 )
             start = self.position
             entry = self.parse_entry()
             if entry.label in entries:
                 raise self.new_error(
-                    "CAL-E002", f"The label {entry.label} occurs twice.", "Rename one.", position=start
+                    "CAL-E002",
+                    f"The label {entry.label} occurs twice.",
+                    "Rename one.",
+                    position=start,
                 )
             entries[entry.label] = entry
             if self.tokens[self.position] != ",":
@@ -299,7 +322,9 @@ class Parser(EvolveParser):
         if word not in _ENTRY_WORDS:
             self.raise_unexpected(*_ENTRY_WORDS)
         query = _STATEMENT_PARSERS[word](self)
-        return Entry(label=label, query=cast(Recall | Exists | History | Describe | Coalesce, query))
+        return Entry(
+            label=label, query=cast(Recall | Exists | History | Describe | Coalesce, query)
+        )
 
     # --- small reads -------------------------------------------------------------------------------------
 

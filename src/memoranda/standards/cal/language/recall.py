@@ -14,7 +14,14 @@ from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.draft import Draft
 from memoranda.standards.cal.language.stages import STAGE_PARSERS, StageParser
-from memoranda.standards.cal.language.syntax import Between, HashOrParam, Namespace, Recall, Text, Thread
+from memoranda.standards.cal.language.syntax import (
+    Between,
+    HashOrParam,
+    Namespace,
+    Recall,
+    Text,
+    Thread,
+)
 
 
 class RecallParser(StageParser):
@@ -53,7 +60,11 @@ class RecallParser(StageParser):
             self.position += 1
             return singular
         keyword = token.upper()
-        is_word = token[:1].isalpha() and keyword not in words.KEYWORDS and keyword not in words.REFUSED_WORDS
+        is_word = (
+            token[:1].isalpha()
+            and keyword not in words.KEYWORDS
+            and keyword not in words.REFUSED_WORDS
+        )
         if is_word and lexer.classify_token(token) is lexer.TokenKind.WORD:
             raise self.error_from(rules.unknown_type_problem(token, plural=True))
         return None
@@ -61,7 +72,9 @@ class RecallParser(StageParser):
     def begin_clause(self, draft: Draft, clause: str) -> None:
         """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
         if clause in draft.seen_clauses:
-            raise self.new_error("CAL-E002", f"{self.peek_keyword()} occurs twice.", "Use each clause once.")
+            raise self.new_error(
+                "CAL-E002", f"{self.peek_keyword()} occurs twice.", "Use each clause once."
+            )
         self.register_clause(draft, clause)
         self.position += 1
 
@@ -113,7 +126,9 @@ class RecallParser(StageParser):
         start = self.position
         self.begin_clause(draft, "THREAD")
         if "session_id" not in draft.fields:
-            problem = rules.unknown_field_problem("session_id", draft.grain_type, strict=self.strict)
+            problem = rules.unknown_field_problem(
+                "session_id", draft.grain_type, strict=self.strict
+            )
             raise self.error_from(problem, start)
         self.count_stages(draft, 1, start)
         if self.peek_keyword() == "FROM":
@@ -138,7 +153,9 @@ class RecallParser(StageParser):
         """Parse `AS format_name | FORMAT format_name` (*C3: the same clause as AS*)."""
         self.begin_clause(draft, "AS")
         # C17: the printed grammar allows the presets on ASSEMBLE only.
-        draft.format = self.parse_choice(words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS))
+        draft.format = self.parse_choice(
+            words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS)
+        )
 
     def _parse_where(self, draft: Draft) -> None:
         """Parse `where = WHERE condition { AND condition } ;`."""
@@ -149,7 +166,9 @@ class RecallParser(StageParser):
             if len(conditions) == limits.CONDITIONS:
                 # Section 20 refuses complex queries before they run. More conditions than this would be refused anyway.
                 raise self.new_error(
-                    "CAL-E012", f"A RECALL has at most {limits.CONDITIONS} conditions.", "Ask in several queries."
+                    "CAL-E012",
+                    f"A RECALL has at most {limits.CONDITIONS} conditions.",
+                    "Ask in several queries.",
                 )
             conditions.append(self.parse_condition(draft))
         draft.where = tuple(conditions)

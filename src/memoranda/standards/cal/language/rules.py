@@ -47,7 +47,9 @@ def check_value(field: Field, operator: str, value: Value) -> Problem | None:
         return _check_array(field, value)
     if operator in ("IN", "BETWEEN"):
         assert isinstance(value, tuple)
-        return _first_problem(_check_range_end if operator == "BETWEEN" else check_scalar, field, value)
+        return _first_problem(
+            _check_range_end if operator == "BETWEEN" else check_scalar, field, value
+        )
     return check_scalar(field, value)
 
 
@@ -88,7 +90,11 @@ def _check_string(field: Field, text: str) -> Problem | None:
     if kind is FieldKind.TYPE:
         return None if text in fields.SINGULARS else unknown_type_problem(text, plural=False)
     if kind is FieldKind.HASH:
-        return Problem("CAL-E015", f'"{text[:80]}" is not a hash.', "Write the hash without quotes: sha256:a1b2c3d4…")
+        return Problem(
+            "CAL-E015",
+            f'"{text[:80]}" is not a hash.',
+            "Write the hash without quotes: sha256:a1b2c3d4…",
+        )
     if kind is FieldKind.SINCE:
         return check_time(text)
     if kind is FieldKind.INSTANT and times.parse_span(text) is not None:
@@ -102,7 +108,11 @@ def _check_range_end(field: Field, value: Value) -> Problem | None:
         return None
     if type(value) is str:
         return check_time(value)
-    return None if isinstance(value, int | float) and type(value) is not bool else mismatch_problem(field)
+    return (
+        None
+        if isinstance(value, int | float) and type(value) is not bool
+        else mismatch_problem(field)
+    )
 
 
 def _check_array(field: Field, value: Value) -> Problem | None:
@@ -111,7 +121,9 @@ def _check_array(field: Field, value: Value) -> Problem | None:
         return None
     if type(value) is not tuple:
         return mismatch_problem(field, _EXPECTED[FieldKind.ARRAY])
-    if field.kind is not FieldKind.ANY and any(type(member) not in (str, Param) for member in value):
+    if field.kind is not FieldKind.ANY and any(
+        type(member) not in (str, Param) for member in value
+    ):
         return mismatch_problem(field)
     return None
 
@@ -148,18 +160,28 @@ def mismatch_problem(field: Field, expected: str | None = None) -> Problem:
 def operator_problem(field: Field, name: str, operator: str) -> Problem:
     """Return the problem that the field does not have this operator."""
     operators = [candidate for candidate in _OPERATORS if candidate in field.operators]
-    return Problem("CAL-E020", f"{name} does not take {operator}.", f"It takes {', '.join(operators)}.")
+    return Problem(
+        "CAL-E020", f"{name} does not take {operator}.", f"It takes {', '.join(operators)}."
+    )
 
 
 def _unknown_word_problem(field: Field, text: str) -> Problem:
     """Return the problem that the text is not among the closed values of the field."""
     hint = suggest.did_you_mean(text, field.words)
-    return Problem(field.code, f'"{text[:80]}" is not a {field.name}.', hint or f"Use {', '.join(field.words)}.")
+    return Problem(
+        field.code,
+        f'"{text[:80]}" is not a {field.name}.',
+        hint or f"Use {', '.join(field.words)}.",
+    )
 
 
 def unknown_type_problem(word: str, *, plural: bool) -> Problem:
     """Return the problem that a word is no grain type."""
-    return Problem("CAL-E003", f'Unknown grain type "{word[:80]}".', suggest.suggest_grain_type(word, plural=plural))
+    return Problem(
+        "CAL-E003",
+        f'Unknown grain type "{word[:80]}".',
+        suggest.suggest_grain_type(word, plural=plural),
+    )
 
 
 def unknown_field_problem(
@@ -168,16 +190,22 @@ def unknown_field_problem(
     """Return the problem that a name is no field of the type, or of any type."""
     owners = fields.TYPES_WITH.get(name, ())
     if not owners and extra and name in fields.PROJECTED_ANYWHERE:
-        owners = tuple(owner_type for owner_type, names in fields.PROJECTED.items() if name in names)
+        owners = tuple(
+            owner_type for owner_type, names in fields.PROJECTED.items() if name in names
+        )
     known_fields = fields.fields_of(grain_type, strict=strict)
     if not owners:
         return Problem(
-            "CAL-E004", f'Unknown field "{name[:80]}".', suggest.suggest_field(name, (*known_fields, *sorted(extra)))
+            "CAL-E004",
+            f'Unknown field "{name[:80]}".',
+            suggest.suggest_field(name, (*known_fields, *sorted(extra))),
         )
     plurals = " or ".join(fields.PLURAL_OF[owner] for owner in owners)
     if grain_type is None:
         return Problem(
-            "CAL-E061", f"{name} is a field of {plurals} only.", f"Declare the type: RECALL {plurals.split()[0]}."
+            "CAL-E061",
+            f"{name} is a field of {plurals} only.",
+            f"Declare the type: RECALL {plurals.split()[0]}.",
         )
     return Problem(
         "CAL-E060",
@@ -203,7 +231,9 @@ def check_extractor(recall_type: str | None, declared_type: Value | None) -> Pro
     if recall_type == "belief" or declared_type == "belief" or type(declared_type) is Param:
         return None
     return Problem(
-        "CAL-E022", "SUBJECTS and OBJECTS work on beliefs only.", 'Write RECALL beliefs, or WHERE type = "belief".'
+        "CAL-E022",
+        "SUBJECTS and OBJECTS work on beliefs only.",
+        'Write RECALL beliefs, or WHERE type = "belief".',
     )
 
 

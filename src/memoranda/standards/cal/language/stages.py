@@ -58,7 +58,9 @@ class StageParser(OptionParser):
         result_kind = _RESULT_KINDS.get((word, self.result_kind))
         if result_kind is None:
             raise self.new_error(
-                "CAL-E021", f"{word} does not work on {self.result_kind}.", "Put it earlier, or leave it out."
+                "CAL-E021",
+                f"{word} does not work on {self.result_kind}.",
+                "Put it earlier, or leave it out.",
             )
         self.register_clause(draft, word)
         start = self.position
@@ -94,7 +96,10 @@ class StageParser(OptionParser):
         name = self.parse_field_for(draft, "sortable")
         if self.result_kind == "rows" and name not in draft.selected_fields:
             raise self.new_error(
-                "CAL-E021", f"{name} was not selected.", "Order before SELECT, or select it.", position=start
+                "CAL-E021",
+                f"{name} was not selected.",
+                "Order before SELECT, or select it.",
+                position=start,
             )
         word = self.peek_keyword()
         if word in ("ASC", "DESC"):
@@ -130,7 +135,9 @@ class StageParser(OptionParser):
             # pspec = ( 'content' | 'attr' ) '(' pfield { ',' pfield } ')' ;
             part = self.parse_choice(("content", "attr"))
             if part in name_lists:
-                raise self.new_error("CAL-E002", f"{part}(…) occurs twice.", "Use each once.", position=start)
+                raise self.new_error(
+                    "CAL-E002", f"{part}(…) occurs twice.", "Use each once.", position=start
+                )
             self.expect("(")
             names = [self.parse_projected_field(draft)]
             while self.tokens[self.position] == ",":
@@ -153,8 +160,13 @@ class StageParser(OptionParser):
             return token
         if name in draft.fields:
             return self.parse_field_for(draft, "projectable")
-        attribute_names = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(draft.grain_type or "", frozenset())
-        is_domain = kind is lexer.TokenKind.DOMAIN_FIELD and name.split(":")[0].upper() not in words.REFUSED_WORDS
+        attribute_names = fields.PROJECTED_ALWAYS | fields.PROJECTED.get(
+            draft.grain_type or "", frozenset()
+        )
+        is_domain = (
+            kind is lexer.TokenKind.DOMAIN_FIELD
+            and name.split(":")[0].upper() not in words.REFUSED_WORDS
+        )
         if name not in attribute_names and not is_domain:
             raise self.unknown_field_error(draft.grain_type, attribute_names)
         self.position += 1

@@ -105,8 +105,17 @@ def _edit_distance(word: str, other: str, max_distance: int) -> int:
     for row_number, letter in enumerate(word, 1):
         next_row = [row_number]
         for column, other_letter in enumerate(other, 1):
-            cost = min(last_row[column] + 1, next_row[column - 1] + 1, last_row[column - 1] + (letter != other_letter))
-            if row_number > 1 and column > 1 and letter == other[column - 2] and word[row_number - 2] == other_letter:
+            cost = min(
+                last_row[column] + 1,
+                next_row[column - 1] + 1,
+                last_row[column - 1] + (letter != other_letter),
+            )
+            if (
+                row_number > 1
+                and column > 1
+                and letter == other[column - 2]
+                and word[row_number - 2] == other_letter
+            ):
                 cost = min(cost, row_before_last[column - 2] + 1)
             next_row.append(cost)
         if min(next_row) >= max_distance:

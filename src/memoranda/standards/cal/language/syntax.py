@@ -292,7 +292,18 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
 
 # Section 8: a closed sum of exactly twelve.
 CalStatement: TypeAlias = (
-    Recall | Assemble | SetOp | Exists | History | Explain | Describe | Batch | Add | Supersede | Revert | Coalesce
+    Recall
+    | Assemble
+    | SetOp
+    | Exists
+    | History
+    | Explain
+    | Describe
+    | Batch
+    | Add
+    | Supersede
+    | Revert
+    | Coalesce
 )
 
 

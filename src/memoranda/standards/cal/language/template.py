@@ -113,7 +113,9 @@ def check_section(section: str, text: str) -> Problem | None:
             open_names.append(tag.name)
             if len(open_names) > limits.TEMPLATE_DEPTH:
                 return Problem(
-                    "CAL-E093", f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.", "Leave out the innermost."
+                    "CAL-E093",
+                    f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.",
+                    "Leave out the innermost.",
                 )
     if open_names:
         return _balance_problem(f"{{{{#{open_names[-1]}}}}} is not closed")
@@ -132,7 +134,11 @@ def _check_tag_name(section: str, tag: Tag) -> Problem | None:
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
     hint = suggest.did_you_mean(name, sorted(VARIABLES))
-    return Problem("CAL-E090", f'Unknown template variable "{name[:80]}".', hint or "Use grain.content, grain.type, …")
+    return Problem(
+        "CAL-E090",
+        f'Unknown template variable "{name[:80]}".',
+        hint or "Use grain.content, grain.type, …",
+    )
 
 
 def _syntax_problem(reason: str) -> Problem:
@@ -147,5 +153,7 @@ def _syntax_problem(reason: str) -> Problem:
 def _balance_problem(reason: str) -> Problem:
     """Return the problem of a section that is not opened or closed correctly."""
     return Problem(
-        "CAL-E091", f"The template is not balanced: {reason}.", "Close every section in the order it was opened."
+        "CAL-E091",
+        f"The template is not balanced: {reason}.",
+        "Close every section in the order it was opened.",
     )

@@ -20,7 +20,9 @@ class TemplateParser(RecallParser):
         start = self.position
         name = self.parse_name("the name of a template")
         if name.lower() in words.FORMAT_NAMES:
-            raise self.new_error("CAL-E088", f"{name} is a format already.", "Choose another name.", position=start)
+            raise self.new_error(
+                "CAL-E088", f"{name} is a format already.", "Choose another name.", position=start
+            )
         extends = self.parse_parent() if self.peek_keyword() == "EXTENDS" else None
         return DefineTemplate(name=name, extends=extends, sections=self.parse_sections())
 
@@ -29,13 +31,25 @@ class TemplateParser(RecallParser):
         self.position += 1
         token = self.tokens[self.position]
         name = token.lower()
-        if lexer.classify_token(token) is not lexer.TokenKind.WORD or token.upper() in words.REFUSED_WORDS:
+        if (
+            lexer.classify_token(token) is not lexer.TokenKind.WORD
+            or token.upper() in words.REFUSED_WORDS
+        ):
             self.raise_unexpected(*words.PRESETS)
         if name == "data":
-            raise self.new_error("CAL-E086", "data cannot be extended.", "Extend structured, readable or compact.")
+            raise self.new_error(
+                "CAL-E086", "data cannot be extended.", "Extend structured, readable or compact."
+            )
         if name not in words.PRESETS:
-            hint = suggest.did_you_mean(name, words.PRESETS) or "Extend structured, readable or compact."
-            raise self.new_error("CAL-E087", f"{lexer.quote_token(token)} cannot be extended; only presets can.", hint)
+            hint = (
+                suggest.did_you_mean(name, words.PRESETS)
+                or "Extend structured, readable or compact."
+            )
+            raise self.new_error(
+                "CAL-E087",
+                f"{lexer.quote_token(token)} cannot be extended; only presets can.",
+                hint,
+            )
         self.position += 1
         return name
 
@@ -51,7 +65,9 @@ class TemplateParser(RecallParser):
             texts[word] = self.parse_section(word, begin)
         for word in ("ELEMENT_SUMMARY", "ELEMENT_OMIT"):
             if word in texts and "ELEMENT" not in texts:
-                raise self.new_error("CAL-E096", f"{word} needs an ELEMENT section.", "Add ELEMENT { … }.")
+                raise self.new_error(
+                    "CAL-E096", f"{word} needs an ELEMENT section.", "Add ELEMENT { … }."
+                )
         return Sections(**{word.lower(): text for word, text in texts.items()})
 
     def parse_section(self, word: str, template_start: int) -> str:
@@ -63,7 +79,9 @@ class TemplateParser(RecallParser):
         start = self.span_at(self.position).end
         end = template.find_section_end(self.text, start)
         if end is None:
-            raise self.new_error("CAL-E091", f"{word} is not closed.", "Close it with }.", position=keyword_position)
+            raise self.new_error(
+                "CAL-E091", f"{word} is not closed.", "Close it with }.", position=keyword_position
+            )
         text = template.trim_section(self.text[start:end])
         if len(self.text[template_start : end + 1].encode()) > limits.TEMPLATE_BYTES:
             message = f"A template has at most {limits.TEMPLATE_BYTES} bytes."

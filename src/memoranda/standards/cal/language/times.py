@@ -12,7 +12,14 @@ from datetime import UTC, date
 from typing import Final
 
 from memoranda.errors import QueryError
-from memoranda.model.calendar import FIRST_DAY, end_of_month, existing_day, instant_of, months_after, utc_day
+from memoranda.model.calendar import (
+    FIRST_DAY,
+    end_of_month,
+    existing_day,
+    instant_of,
+    months_after,
+    utc_day,
+)
 from memoranda.model.instant import DAY_MS, EARLIEST, clamp, parse_instant
 from memoranda.standards.cal.language.syntax import Option
 
@@ -30,7 +37,13 @@ _WEEKDAY: Final = re.compile(rf"(?:last +)?({'|'.join(_WEEKDAYS)})", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 _EPOCH: Final = re.compile(r"\d{9,14}", re.ASCII)
 _HAS_OFFSET: Final = re.compile(r"(?:z|[+-]\d{2}:\d{2})\Z", re.IGNORECASE)
-_UNIT_MS: Final = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
+_UNIT_MS: Final = {
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": DAY_MS,
+    "week": 7 * DAY_MS,
+}
 
 
 def first_ms(text: str, now: int) -> int | None:
@@ -75,7 +88,9 @@ def time_option(options: Iterable[Option], name: str, now: int) -> int | None:
         instant = last_ms(argument, now) if isinstance(argument, str) else None
         if instant is None:
             raise QueryError(
-                f"{name} needs one time.", cal_code="CAL-E021", suggestion=f'Write {name}("2026-05-01T12:00:00Z").'
+                f"{name} needs one time.",
+                cal_code="CAL-E021",
+                suggestion=f'Write {name}("2026-05-01T12:00:00Z").',
             )
         return instant
     return None

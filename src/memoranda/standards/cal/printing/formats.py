@@ -12,12 +12,25 @@ from typing import Any, Final
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
+from memoranda.standards.cal.printing.elements import (
+    Element,
+    Frame,
+    cached_on_element,
+    group_elements,
+)
 from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import project, to_text
 from memoranda.standards.sml import render as sml
 
-__all__ = ["Element", "Frame", "assembled_text", "canonical_format", "line_of", "recall_text", "values_text"]
+__all__ = [
+    "Element",
+    "Frame",
+    "assembled_text",
+    "canonical_format",
+    "line_of",
+    "recall_text",
+    "values_text",
+]
 
 _CANONICAL_NAMES: Final = {
     **{name: name for name in FORMATS},
@@ -33,11 +46,19 @@ def canonical_format(name: str) -> str:
     format_name = _CANONICAL_NAMES.get(name)
     if format_name is None:
         names = ", ".join(FORMATS)
-        raise QueryError(f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {names}.")
+        raise QueryError(
+            f'Unknown format "{name[:80]}".', cal_code="CAL-E002", suggestion=f"Use {names}."
+        )
     return format_name
 
 
-def recall_text(format: str, elements: Sequence[Element], now: int, *, iso_times: bool = False) -> str:  # noqa: A002
+def recall_text(
+    format: str,  # noqa: A002
+    elements: Sequence[Element],
+    now: int,
+    *,
+    iso_times: bool = False,
+) -> str:
     """Return the text of RECALL … AS: no envelope, no heading, no indentation."""
     return _RECALL_WRITERS[canonical_format(format)](elements, now, iso_times)
 
@@ -68,7 +89,11 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
     value = plain_value(value, is_read=True)
     if isinstance(value, dict) and "groups" in value:
         # Omit the grains of a group: they contain hashes and namespaces, which are for programs.
-        value = {"groups": [{"key": group.get("key"), "count": group.get("count")} for group in value["groups"]]}
+        value = {
+            "groups": [
+                {"key": group.get("key"), "count": group.get("count")} for group in value["groups"]
+            ]
+        }
     if name == "json":
         return dump_json(value)
     if name == "yaml":
@@ -97,7 +122,9 @@ def _row_line(row: Any) -> str:
     """Return the fields of a row on one line."""
     if not isinstance(row, dict):
         return to_text(row)
-    return ", ".join(f"{name}: {to_text(member)}" for name, member in row.items() if member is not None)
+    return ", ".join(
+        f"{name}: {to_text(member)}" for name, member in row.items() if member is not None
+    )
 
 
 def _format_line(name: str, line: str) -> str:
@@ -111,7 +138,9 @@ def _values_table(value: Any) -> str:
     if isinstance(value, dict) and "groups" in value:
         return toon.write_table("groups", ("key", "count"), value["groups"])
     if isinstance(value, dict) and "values" in value:
-        return toon.write_table("values", ("value",), [{"value": member} for member in value["values"]])
+        return toon.write_table(
+            "values", ("value",), [{"value": member} for member in value["values"]]
+        )
     if isinstance(value, dict) and "count" in value:
         return f"count: {toon.format_cell(value['count'])}"
     candidates = value if isinstance(value, list) else [value]
@@ -132,7 +161,10 @@ def _sml_element(element: Element, now: int, iso_times: bool) -> str:
 
 def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[list[str]]:
     """Return the elements of each group in SML."""
-    return [[_sml_element(element, now, iso_times) for element in group] for group in group_elements(elements)]
+    return [
+        [_sml_element(element, now, iso_times) for element in group]
+        for group in group_elements(elements)
+    ]
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -140,8 +172,12 @@ def _sml_groups(elements: Sequence[Element], now: int, iso_times: bool) -> list[
 _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str]]] = {
     "sml": lambda elements, now, iso_times: sml.render_bare(_sml_groups(elements, now, iso_times)),
     "markdown": prose.markdown,
-    "text": lambda elements, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
-    "triples": lambda elements, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
+    "text": lambda elements, now, iso_times: prose.join_lines(
+        prose.text_line, elements, now, iso_times
+    ),
+    "triples": lambda elements, now, iso_times: prose.join_lines(
+        prose.triple_line, elements, now, iso_times
+    ),
     "json": structured.json_list,
     "yaml": structured.yaml_list,
     "toon": toon.recall_tables,
@@ -150,9 +186,15 @@ _ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, b
     "sml": lambda elements, frame, now, iso_times: sml.render_context(
         frame.intent, _sml_groups(elements, now, iso_times)
     ),
-    "markdown": lambda elements, frame, now, iso_times: prose.markdown(elements, now, iso_times, frame),
-    "text": lambda elements, _, now, iso_times: prose.join_lines(prose.text_line, elements, now, iso_times),
-    "triples": lambda elements, _, now, iso_times: prose.join_lines(prose.triple_line, elements, now, iso_times),
+    "markdown": lambda elements, frame, now, iso_times: prose.markdown(
+        elements, now, iso_times, frame
+    ),
+    "text": lambda elements, _, now, iso_times: prose.join_lines(
+        prose.text_line, elements, now, iso_times
+    ),
+    "triples": lambda elements, _, now, iso_times: prose.join_lines(
+        prose.triple_line, elements, now, iso_times
+    ),
     "json": lambda elements, frame, now, iso_times: dump_json(
         structured.framed_document(elements, frame, now, iso_times)
     ),
@@ -164,7 +206,11 @@ _LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
     "markdown": lambda element, now, iso_times: prose.markdown_line(element, now, iso_times) + "\n",
     "text": lambda element, now, iso_times: prose.text_line(element, now, iso_times) + "\n",
     "triples": lambda element, now, iso_times: prose.triple_line(element, now, iso_times) + "\n",
-    "json": lambda element, now, iso_times: dump_json(structured.grain_members(element, now, iso_times)) + ",",
+    "json": lambda element, now, iso_times: (
+        dump_json(structured.grain_members(element, now, iso_times)) + ","
+    ),
     "yaml": structured.yaml_item,
-    "toon": lambda element, now, iso_times: f"{toon.INDENT}{toon.row_text(element, now, iso_times)}\n",
+    "toon": lambda element, now, iso_times: (
+        f"{toon.INDENT}{toon.row_text(element, now, iso_times)}\n"
+    ),
 }

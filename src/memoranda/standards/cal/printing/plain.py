@@ -35,7 +35,9 @@ def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) ->
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        valid_text = value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
+        valid_text = (
+            value if is_unicode(value) else value.encode("utf-8", "replace").decode("utf-8")
+        )
         return neutralize_tags(valid_text) if is_read else valid_text
     if isinstance(value, int):
         return int(value) if value.bit_length() <= MAX_INTEGER_BITS else format_number(value)
@@ -45,7 +47,8 @@ def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) ->
         return None
     if isinstance(value, Mapping):
         return {
-            _key_text(key, is_read): plain_value(member, depth - 1, is_read=is_read) for key, member in value.items()
+            _key_text(key, is_read): plain_value(member, depth - 1, is_read=is_read)
+            for key, member in value.items()
         }
     if isinstance(value, list | tuple):
         return [plain_value(item, depth - 1, is_read=is_read) for item in value]

@@ -46,7 +46,9 @@ class FormatPrinter(msgspec.Struct, frozen=True):
         if self.format not in _FORMATS_WITH_USAGE:
             return self._print_with_usage(elements, 0)
         return _settle_usage(
-            lambda used: self._print_with_usage(elements, used), self.counter.count, self.budget.amount
+            lambda used: self._print_with_usage(elements, used),
+            self.counter.count,
+            self.budget.amount,
         )
 
     def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
@@ -102,7 +104,9 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
     def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
         """Return the scope of the whole text."""
         frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return Scope(frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts)
+        return Scope(
+            frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts
+        )
 
     def _source_part(self, selection: SourceSelection) -> SourcePart:
         """Return the chosen grains of one source, as the template sees them."""

@@ -42,7 +42,9 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     is_sentence: bool = False
 
 
-def project(item: Item, level: Level, now: int, *, iso_times: bool = False, shape: Project | None = None) -> Projection:
+def project(
+    item: Item, level: Level, now: int, *, iso_times: bool = False, shape: Project | None = None
+) -> Projection:
     """Return the projection of a grain at a level of detail; PROJECT (`shape`) overrides the level (cal.md, *PROJECT*).
 
     `now` is in milliseconds. With `iso_times`, times are printed as instants, and not relative to now.
@@ -56,7 +58,10 @@ def project(item: Item, level: Level, now: int, *, iso_times: bool = False, shap
             attributes.append((name, value))
     is_sentence = is_text(item.grain_type, item.fields)
     return Projection(
-        grain_type=item.grain_type, text=text_of(item), attributes=tuple(attributes), is_sentence=is_sentence
+        grain_type=item.grain_type,
+        text=text_of(item),
+        attributes=tuple(attributes),
+        is_sentence=is_sentence,
     )
 
 
@@ -76,7 +81,9 @@ def subject_of(item: Item) -> str:
     For a text without a triple the owner's DID becomes "user": one token instead of about forty.
     """
     subject = to_text(item.fields.get("subject"))
-    return OWNER if subject.startswith("did:") and is_text(item.grain_type, item.fields) else subject
+    return (
+        OWNER if subject.startswith("did:") and is_text(item.grain_type, item.fields) else subject
+    )
 
 
 def humanize(relation: Any) -> str:
@@ -189,7 +196,11 @@ def _first_text(fields: Fields, *names: str) -> str:
 
 def _triple_text(fields: Fields) -> str:
     """Return subject, relation and object as one sentence."""
-    parts = (to_text(fields.get("subject")), humanize(fields.get("relation")), to_text(fields.get("object")))
+    parts = (
+        to_text(fields.get("subject")),
+        humanize(fields.get("relation")),
+        to_text(fields.get("object")),
+    )
     return " ".join(filter(None, parts))
 
 
@@ -229,7 +240,9 @@ def _action_text(fields: Fields) -> str:
     if text := _first_text(fields, "object", "content", "error", "stdout"):
         return text
     phase = fields.get("action_phase")
-    return _first_text(fields, "input") if phase == "call" else _first_text(fields, "tool_description")
+    return (
+        _first_text(fields, "input") if phase == "call" else _first_text(fields, "tool_description")
+    )
 
 
 def _state_text(fields: Fields) -> str:
@@ -364,7 +377,10 @@ _STANDARD_EXTRA: Final[Mapping[str, _Attributes]] = {
     "reasoning": (("type", _field_reader("inference_method")),),
     "state": (("context", _context_attribute),),
     "workflow": (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state"))),
-    "consensus": (("threshold", _field_reader("threshold")), ("count", _field_reader("agreement_count"))),
+    "consensus": (
+        ("threshold", _field_reader("threshold")),
+        ("count", _field_reader("agreement_count")),
+    ),
     "consent": (),
 }
 # The attributes that only the level "full" adds, for all types.
@@ -380,11 +396,17 @@ _FULL_EXTRA: Final[_Attributes] = (
 def _full_attributes(grain_type: str) -> _Attributes:
     """Return the attributes of a type at the level "full"."""
     # The standard level of an event has its time already (cal.md, *worth saying*).
-    extra = tuple(attribute for attribute in _FULL_EXTRA if attribute[0] != "observed" or grain_type != "event")
+    extra = tuple(
+        attribute
+        for attribute in _FULL_EXTRA
+        if attribute[0] != "observed" or grain_type != "event"
+    )
     return _STANDARD[grain_type] + extra
 
 
-_STANDARD: Final = {grain_type: _SUMMARY[grain_type] + extra for grain_type, extra in _STANDARD_EXTRA.items()}
+_STANDARD: Final = {
+    grain_type: _SUMMARY[grain_type] + extra for grain_type, extra in _STANDARD_EXTRA.items()
+}
 _FULL: Final = {grain_type: _full_attributes(grain_type) for grain_type in _SUMMARY}
 _BY_LEVEL: Final[Mapping[Level, Mapping[str, _Attributes]]] = {
     "summary": _SUMMARY,

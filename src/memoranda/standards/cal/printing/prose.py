@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element, group_elements
+from memoranda.standards.cal.printing.elements import (
+    Element,
+    Frame,
+    cached_on_element,
+    group_elements,
+)
 from memoranda.standards.cal.printing.projection import (
     Projection,
     humanize,
@@ -38,7 +43,9 @@ _LEADING_ATTRIBUTES: Final = {
 # Attributes after the text that are printed without their name.
 _UNNAMED: Final = frozenset(("state", "phase", "time", "type"))
 _UNNAMED_IN_TEXT: Final = _UNNAMED | {"confidence"}
-_TITLES: Final = {grain_type: f"**{plural.capitalize()}**" for grain_type, plural in PLURAL_OF.items()}
+_TITLES: Final = {
+    grain_type: f"**{plural.capitalize()}**" for grain_type, plural in PLURAL_OF.items()
+}
 # Section 4.1 of the digest: the relation of a grain that has no triple of its own.
 _RELATIONS: Final = {
     "belief": "knows",
@@ -77,9 +84,17 @@ def text_line(element: Element, now: int, iso_times: bool) -> str:
 def triple_line(element: Element, now: int, iso_times: bool) -> str:
     """Return a line such as `(alice, prefers, dark mode)` (cal.md, *triples*)."""
     fields, grain_type, shape = element.item.fields, element.item.grain_type, element.shape
-    subject, relation, object_ = subject_of(element.item), humanize(fields.get("relation")), fields.get("object")
+    subject, relation, object_ = (
+        subject_of(element.item),
+        humanize(fields.get("relation")),
+        fields.get("object"),
+    )
     if is_text(grain_type, fields) or not (subject and relation and object_ is not None):
-        relation = "revokes" if grain_type == "consent" and fields.get("is_withdrawal") else _RELATIONS[grain_type]
+        relation = (
+            "revokes"
+            if grain_type == "consent" and fields.get("is_withdrawal")
+            else _RELATIONS[grain_type]
+        )
         subject = subject or _actor_of(element)
         object_ = text_of(element.item)
     if shape is not None and shape.content is not None:
@@ -87,18 +102,26 @@ def triple_line(element: Element, now: int, iso_times: bool) -> str:
     return f"({format_line(subject)}, {format_line(relation)}, {format_line(to_text(object_))})"
 
 
-def markdown(elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None) -> str:
+def markdown(
+    elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None
+) -> str:
     """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
     parts = [f"## Context: {format_line(title)}"] if title else []
     for group in group_elements(elements):
-        lines = [_TITLES[group[0].item.grain_type], *(markdown_line(element, now, iso_times) for element in group)]
+        lines = [
+            _TITLES[group[0].item.grain_type],
+            *(markdown_line(element, now, iso_times) for element in group),
+        ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def join_lines(
-    write: Callable[[Element, int, bool], str], elements: Iterable[Element], now: int, iso_times: bool
+    write: Callable[[Element, int, bool], str],
+    elements: Iterable[Element],
+    now: int,
+    iso_times: bool,
 ) -> str:
     """Return the lines of all elements."""
     return "\n".join(write(element, now, iso_times) for element in elements)

@@ -22,11 +22,17 @@ def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, Any]
     projected = project(item, element.level, now, iso_times=iso_times, shape=element.shape)
     document: dict[str, Any] = {"type": item.grain_type}
     for name, value in projected.attributes:
-        document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(value, is_read=True)
+        document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(
+            value, is_read=True
+        )
     fields = item.fields
     # PROJECT omits all fields that it does not list.
     is_triple = element.shape is None and not projected.is_sentence
-    if is_triple and None not in (fields.get("subject"), fields.get("relation"), fields.get("object")):
+    if is_triple and None not in (
+        fields.get("subject"),
+        fields.get("relation"),
+        fields.get("object"),
+    ):
         document["relation"] = neutralize_tags(humanize(fields["relation"]))
         document["object"] = plain_value(fields["object"], is_read=True)
     document["content"] = neutralize_tags(projected.text)
@@ -38,7 +44,9 @@ def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     return dump_json([grain_members(element, now, iso_times) for element in elements])
 
 
-def framed_document(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> dict[str, Any]:
+def framed_document(
+    elements: Sequence[Element], frame: Frame, now: int, iso_times: bool
+) -> dict[str, Any]:
     """Return an assembled context as a document."""
     usage: dict[str, Any] = {"used": frame.used, "total": frame.total}
     document: dict[str, Any] = {"context": frame.name, "intent": frame.intent}

@@ -219,11 +219,18 @@ class TemplateRenderer:
                 continue
             if has_printed:
                 output.append(
-                    self._render_section("SOURCE_BREAK", self.sections.source_break, self._parent.source_break, inside)
+                    self._render_section(
+                        "SOURCE_BREAK",
+                        self.sections.source_break,
+                        self._parent.source_break,
+                        inside,
+                    )
                 )
             has_printed = True
             output.append(printed)
-        output.append(self._render_section("FOOTER", self.sections.footer, self._parent.footer, scope))
+        output.append(
+            self._render_section("FOOTER", self.sections.footer, self._parent.footer, scope)
+        )
         return "".join(output)
 
     def _render_part(self, scope: Scope) -> Iterator[str]:
@@ -250,7 +257,9 @@ class TemplateRenderer:
         if parent == "readable":
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
-    def _render_section(self, name: str, own: str | None, inherited: str | None, scope: Scope) -> str:
+    def _render_section(
+        self, name: str, own: str | None, inherited: str | None, scope: Scope
+    ) -> str:
         """Return a section of the template, or the one inherited from its parent."""
         # Every section is followed by one line break (cal.md, *sections of templates*), except an inherited empty one.
         if own is not None:
@@ -313,7 +322,9 @@ def _content_value(element: Element, scope: Scope) -> str:
     """Return the text of a grain, as PROJECT defines it if there is one."""
     if element.shape is None:
         return text_of(element.item)
-    return project(element.item, element.level, scope.now, iso_times=scope.iso_times, shape=element.shape).text
+    return project(
+        element.item, element.level, scope.now, iso_times=scope.iso_times, shape=element.shape
+    ).text
 
 
 def _tags_value(element: Element, _: Scope) -> str:

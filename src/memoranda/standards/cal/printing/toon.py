@@ -48,7 +48,9 @@ def _level_columns(level: Level, grain_type: str) -> tuple[str, ...]:
 
 _LEVELS: Final[Mapping[Level, int]] = {"summary": 0, "standard": 1, "full": 2}
 _COLUMNS: Final = {
-    (level, grain_type): _level_columns(level, grain_type) for level in _LEVELS for grain_type in _STANDARD
+    (level, grain_type): _level_columns(level, grain_type)
+    for level in _LEVELS
+    for grain_type in _STANDARD
 }
 # The cells that are computed for a row: its columns, and the deadline of a goal.
 _CELL_NAMES: Final = {
@@ -153,7 +155,9 @@ def _element_cells(element: Element, now: int, iso_times: bool) -> Mapping[str, 
     # At the level "summary" this format omits four columns only, fewer than the projection does.
     level = "standard" if element.level == "summary" else element.level
     projected = project(element.item, level, now, iso_times=iso_times, shape=shape)
-    columns = _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
+    columns = (
+        _CELL_NAMES[element.level, element.item.grain_type] if shape is None else columns_of(shape)
+    )
     cells = {name: format_cell(value) for name, value in projected.attributes if name in columns}
     cells["content"] = format_cell(projected.text)
     return cells
@@ -167,5 +171,7 @@ def _group_columns(group: Sequence[Element], rows: Sequence[Mapping[str, str]]) 
     if grain_type == "goal" and "state" in columns and any(_DEADLINE in cells for cells in rows):
         # The deadline comes right after the state, before the columns of the level "full".
         columns = (*_STANDARD["goal"], _DEADLINE, *columns[len(_STANDARD["goal"]) :])
-    projected_names = [name for element in group if element.shape is not None for name in columns_of(element.shape)]
+    projected_names = [
+        name for element in group if element.shape is not None for name in columns_of(element.shape)
+    ]
     return tuple(dict.fromkeys((*columns, *projected_names))) if projected_names else columns

@@ -40,7 +40,12 @@ from memoranda.standards.cal.language.syntax import (
     Supersede,
     Template,
 )
-from memoranda.standards.cal.wire.recall import read_namespace, read_nested_recall, read_options, read_recall
+from memoranda.standards.cal.wire.recall import (
+    read_namespace,
+    read_nested_recall,
+    read_options,
+    read_recall,
+)
 from memoranda.standards.cal.wire.shapes import (
     is_deeper_than,
     read_count,
@@ -71,13 +76,19 @@ def from_json(value: object, *, strict: bool = False) -> Query:
         refuse(f"the JSON is nested deeper than {MAX_DEPTH} levels")
     form = require_object(value, "the query")
     if form.get("cal_version", CAL_VERSION) is not CAL_VERSION:
-        raise QueryError("This is not version 1 of CAL.", cal_code="CAL-E100", suggestion='Write "cal_version": 1.')
+        raise QueryError(
+            "This is not version 1 of CAL.",
+            cal_code="CAL-E100",
+            suggestion='Write "cal_version": 1.',
+        )
     lets = tuple(_read_let(member) for member in require_list(form.get("let", []), "let"))
     members = {name: member for name, member in form.items() if name not in ("cal_version", "let")}
     query = Query(statement=_read_statement(members), lets=lets)
     text = canonical(query)
     # The limit of bytes applies to queries as people write them; canonical text is longer.
-    parsed = parser.parse_text(text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH)
+    parsed = parser.parse_text(
+        text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH
+    )
     if parsed != query:
         refuse("a name is not a single word")
     return parsed
@@ -86,7 +97,10 @@ def from_json(value: object, *, strict: bool = False) -> Query:
 def _read_let(value: object) -> Let:
     """Read `{"name": …, "query": {…}}`."""
     form = require_members(value, "a LET", ("name", "query"), ("name", "query"))
-    return Let(name=require_word(form["name"], "the name of a LET"), query=read_nested_recall(form["query"]))
+    return Let(
+        name=require_word(form["name"], "the name of a LET"),
+        query=read_nested_recall(form["query"]),
+    )
 
 
 def _read_statement(value: object) -> Statement:
@@ -96,13 +110,18 @@ def _read_statement(value: object) -> Statement:
     reader = _STATEMENT_READERS.get(name) if isinstance(name, str) else None
     if reader is None:
         refuse(f"statement must be one of {', '.join(_STATEMENT_READERS)}")
-    return reader({member: member_value for member, member_value in form.items() if member != "statement"})
+    return reader(
+        {member: member_value for member, member_value in form.items() if member != "statement"}
+    )
 
 
 def _read_assemble(value: object) -> Assemble:
     """Read an ASSEMBLE."""
     form = require_members(
-        value, "assemble", tuple("name for from budget priority format stream with".split()), ("from",)
+        value,
+        "assemble",
+        tuple("name for from budget priority format stream with".split()),
+        ("from",),
     )
     sources = tuple(_read_source(source) for source in require_list(form["from"], "from"))
     if not sources:
@@ -124,7 +143,11 @@ def _read_source(value: object) -> Source:
     form = require_members(value, "a source", ("label", "query", "ref"))
     if ("query" in form) == ("ref" in form):
         refuse("a source needs either query or ref")
-    query = read_nested_recall(form["query"]) if "query" in form else Param(name=require_word(form["ref"], "ref"))
+    query = (
+        read_nested_recall(form["query"])
+        if "query" in form
+        else Param(name=require_word(form["ref"], "ref"))
+    )
     return Source(label=read_optional(form, "label", require_word), query=query)
 
 
@@ -141,7 +164,9 @@ def _read_positive_integer(value: object, label: str) -> int:
     """Return a whole number above 0."""
     count = read_count(value, label)
     if not isinstance(count, int) or count < 1:
-        raise QueryError(f"{label} is not a whole number above 0.", cal_code="CAL-E006", suggestion="Write 100.")
+        raise QueryError(
+            f"{label} is not a whole number above 0.", cal_code="CAL-E006", suggestion="Write 100."
+        )
     return count
 
 
@@ -170,7 +195,9 @@ def _read_stream(value: object, label: str) -> Stream:
     """Read `{"options": […], "chunk_size": n}`."""
     form = require_members(value, label, ("options", "chunk_size"))
     options = require_words(form["options"], "options") if "options" in form else ("all",)
-    size = _read_positive_integer(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
+    size = (
+        _read_positive_integer(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
+    )
     return Stream(options=tuple(dict.fromkeys(options)), chunk_size=size)
 
 
@@ -190,7 +217,11 @@ def _read_set(value: object) -> SetOp:
 
 def _read_exists(value: object) -> Exists:
     """Read `{"hash": …}`."""
-    return Exists(hash=read_hash_or_param(require_members(value, "exists", ("hash",), ("hash",))["hash"], "hash"))
+    return Exists(
+        hash=read_hash_or_param(
+            require_members(value, "exists", ("hash",), ("hash",))["hash"], "hash"
+        )
+    )
 
 
 def _read_history(value: object) -> History:
@@ -199,7 +230,8 @@ def _read_history(value: object) -> History:
     if "hash" in form:
         require_members(form, "the history of a hash", ("hash", "diff"))
         return History(
-            hash=read_hash_or_param(form["hash"], "hash"), diff=read_optional(form, "diff", read_hash_or_param)
+            hash=read_hash_or_param(form["hash"], "hash"),
+            diff=read_optional(form, "diff", read_hash_or_param),
         )
     members = ("in", "subject", "relation", "as_of")
     require_members(form, "the history of a subject", members, ("subject", "relation"))
@@ -229,7 +261,9 @@ def _read_describe(value: object) -> Describe:
 
 def _read_batch(value: object) -> Batch:
     """Read `{"entries": […]}`."""
-    entries = require_list(require_members(value, "batch", ("entries",), ("entries",))["entries"], "entries")
+    entries = require_list(
+        require_members(value, "batch", ("entries",), ("entries",))["entries"], "entries"
+    )
     if not entries:
         refuse("entries is empty")
     return Batch(entries=tuple(_read_entry(entry) for entry in entries))
@@ -246,7 +280,9 @@ def _read_entry(value: object) -> Entry:
 
 def _read_coalesce(value: object) -> Coalesce:
     """Read `{"branches": […]}`."""
-    branches = require_list(require_members(value, "coalesce", ("branches",), ("branches",))["branches"], "branches")
+    branches = require_list(
+        require_members(value, "coalesce", ("branches",), ("branches",))["branches"], "branches"
+    )
     if len(branches) < 2:
         refuse("coalesce needs at least two branches")
     return Coalesce(branches=tuple(read_nested_recall(branch) for branch in branches))
@@ -256,7 +292,8 @@ def _read_assignments(value: object) -> tuple[Assignment, ...]:
     """Return the assignments of `set`, known fields first and in canonical order."""
     form = require_object(value, "set")
     values = {
-        require_word(name, "a field of set").lower(): read_value(member, str(name)) for name, member in form.items()
+        require_word(name, "a field of set").lower(): read_value(member, str(name))
+        for name, member in form.items()
     }
     settable = [name for name in fields.SETTABLE if name in values]
     # Unknown fields are kept, so that the parser reports them.
@@ -267,7 +304,9 @@ def _read_assignments(value: object) -> tuple[Assignment, ...]:
 def _read_reason(form: Mapping[str, Any]) -> str:
     """Return the reason of a change. Raise QueryError if it is missing."""
     if "reason" not in form:
-        raise QueryError("A change needs a REASON.", cal_code="CAL-E018", suggestion='Add "reason": "why".')
+        raise QueryError(
+            "A change needs a REASON.", cal_code="CAL-E018", suggestion='Add "reason": "why".'
+        )
     return require_text(form["reason"], "reason")
 
 
@@ -283,7 +322,9 @@ def _read_supersede(value: object) -> Supersede:
     """Read `{"hash": …, "set": {…}, "reason": …}`."""
     form = require_members(value, "supersede", ("hash", "set", "reason"), ("hash",))
     target = read_hash_or_param(form["hash"], "hash")
-    return Supersede(hash=target, assignments=_read_assignments(form.get("set", {})), reason=_read_reason(form))
+    return Supersede(
+        hash=target, assignments=_read_assignments(form.get("set", {})), reason=_read_reason(form)
+    )
 
 
 def _read_revert(value: object) -> Revert:
@@ -294,7 +335,9 @@ def _read_revert(value: object) -> Revert:
 
 def _read_define_template(value: object) -> DefineTemplate:
     """Read `{"name": …, "extends": …, "sections": {…}}`."""
-    form = require_members(value, "define_template", ("name", "extends", "sections"), ("name", "sections"))
+    form = require_members(
+        value, "define_template", ("name", "extends", "sections"), ("name", "sections")
+    )
     extends = read_optional(form, "extends", require_word)
     return DefineTemplate(
         name=require_word(form["name"], "name"),

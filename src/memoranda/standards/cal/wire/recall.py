@@ -41,7 +41,11 @@ from memoranda.standards.cal.wire.shapes import (
     require_word,
     require_words,
 )
-from memoranda.standards.cal.wire.writer import OPTION_VALUE_MEMBERS, OPTION_WORD_MEMBERS, RECALL_MEMBERS
+from memoranda.standards.cal.wire.writer import (
+    OPTION_VALUE_MEMBERS,
+    OPTION_WORD_MEMBERS,
+    RECALL_MEMBERS,
+)
 
 _REDUCERS: Final = ("count", "first", "subjects", "objects", "hashes")
 
@@ -72,7 +76,9 @@ def read_recall(value: object) -> Recall:
         thread=read_optional(form, "thread", _read_thread),
         where=tuple(_read_condition(item) for item in require_list(form.get("where", []), "where")),
         options=read_options(form),
-        stages=tuple(_read_stage(item) for item in require_list(form.get("pipeline", []), "pipeline")),
+        stages=tuple(
+            _read_stage(item) for item in require_list(form.get("pipeline", []), "pipeline")
+        ),
         recent=read_optional(form, "recent", read_count),
         contradictions=read_flag(form, "contradictions"),
         format=read_optional(form, "as", require_word),
@@ -113,7 +119,9 @@ def _read_condition(value: object) -> Condition:
     operator = require_text(form["op"], "op").upper()
     if operator not in words.OPERATORS:
         refuse(f"{lexer.quote_token(operator)} is not an operator")
-    return Condition(field=field, operator=operator, value=_read_operand(field, operator, form["value"]))
+    return Condition(
+        field=field, operator=operator, value=_read_operand(field, operator, form["value"])
+    )
 
 
 def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
@@ -122,7 +130,9 @@ def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
         if isinstance(value, dict):
             form = require_members(value, "the value of IN", ("subquery",), ("subquery",))
             return Subquery(query=read_nested_recall(form["subquery"]))
-        return tuple(read_value(member, "a value of IN") for member in require_list(value, "the value of IN"))
+        return tuple(
+            read_value(member, "a value of IN") for member in require_list(value, "the value of IN")
+        )
     if operator == "BETWEEN":
         ends = require_list(value, "the value of BETWEEN")
         if len(ends) != 2:
@@ -155,7 +165,9 @@ def _read_option(value: object) -> Option:
     if name == "diversity":
         value_name: str | None = "lambda" if word == "mmr" else "value"
     else:
-        value_name = OPTION_VALUE_MEMBERS.get(name) if name != "consistency" or word == "bounded" else None
+        value_name = (
+            OPTION_VALUE_MEMBERS.get(name) if name != "consistency" or word == "bounded" else None
+        )
     allowed = tuple(member for member in ("option", word_name, value_name) if member is not None)
     require_members(form, name, allowed)
     option_value = None if value_name is None else read_optional(form, value_name, read_value)
@@ -211,7 +223,9 @@ def _read_order_by(form: object) -> Stage:
     direction = members.get("dir", "asc")
     if direction not in ("asc", "desc"):
         refuse("dir must be asc or desc")
-    return OrderBy(field=require_word(members["field"], "field").lower(), descending=direction == "desc")
+    return OrderBy(
+        field=require_word(members["field"], "field").lower(), descending=direction == "desc"
+    )
 
 
 def _read_limit(form: object) -> Stage:
@@ -221,7 +235,9 @@ def _read_limit(form: object) -> Stage:
 
 def _read_offset(form: object) -> Stage:
     """Read `{"stage": "offset", "n": …}`."""
-    return Offset(count=read_count(require_members(form, "offset", ("stage", "n"), ("n",))["n"], "n"))
+    return Offset(
+        count=read_count(require_members(form, "offset", ("stage", "n"), ("n",))["n"], "n")
+    )
 
 
 def _read_group_by(form: object) -> Stage:
@@ -241,7 +257,9 @@ def _read_project(form: object) -> Stage:
     if len(members) == 1:
         refuse("project needs content or attr")
     content = read_optional(members, "content", _read_projected_names)
-    return Project(content=content, attributes=read_optional(members, "attr", _read_projected_names))
+    return Project(
+        content=content, attributes=read_optional(members, "attr", _read_projected_names)
+    )
 
 
 _STAGE_READERS: Final[Mapping[str, Callable[[object], Stage]]] = {

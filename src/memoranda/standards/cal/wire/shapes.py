@@ -17,7 +17,9 @@ from memoranda.standards.cal.language.syntax import Hash, Param, Value
 def refuse(reason: str) -> NoReturn:
     """Raise the error for a value that is not the JSON form of a query."""
     raise QueryError(
-        f"Not the JSON form of a query: {reason}.", cal_code="CAL-E002", suggestion='Example: {"statement": "recall"}'
+        f"Not the JSON form of a query: {reason}.",
+        cal_code="CAL-E002",
+        suggestion='Example: {"statement": "recall"}',
     )
 
 
@@ -119,7 +121,9 @@ def read_number(value: float) -> int | float:
     """Return a number of the language."""
     number = lexer.normalize_number(value)
     if number is None:
-        raise QueryError("The number is too large.", cal_code="CAL-E006", suggestion="Write at most 300 digits.")
+        raise QueryError(
+            "The number is too large.", cal_code="CAL-E006", suggestion="Write at most 300 digits."
+        )
     return number
 
 
@@ -128,7 +132,9 @@ def read_hash(value: object, label: str) -> Hash:
     text = require_text(value, label).lower()
     if not lexer.HASH.fullmatch(text):
         raise QueryError(
-            f"{label} is not a hash.", cal_code="CAL-E015", suggestion="Write sha256: and 8 to 64 hexadecimal digits."
+            f"{label} is not a hash.",
+            cal_code="CAL-E015",
+            suggestion="Write sha256: and 8 to 64 hexadecimal digits.",
         )
     return Hash(text=text)
 

@@ -58,7 +58,11 @@ def statement_json(statement: Statement) -> Json:
 
 def _without_absent(**members: Any) -> Json:
     """Return the members without those that are None, False or an empty list."""
-    return {name: value for name, value in members.items() if value is not None and value != [] and value is not False}
+    return {
+        name: value
+        for name, value in members.items()
+        if value is not None and value != [] and value is not False
+    }
 
 
 def value_json(value: Value) -> Any:
@@ -93,7 +97,9 @@ def _recall_json(recall: Recall) -> Json:
         about=_optional_json(recall.about),
         like=_optional_json(recall.like),
         since=_optional_json(recall.since),
-        between=None if recall.between is None else [value_json(recall.between.low), value_json(recall.between.high)],
+        between=None
+        if recall.between is None
+        else [value_json(recall.between.low), value_json(recall.between.high)],
         thread=None if recall.thread is None else _thread_json(recall.thread),
         where=[_condition_json(item) for item in recall.where],
         pipeline=[_STAGE_WRITERS[type(item)](item) for item in recall.stages],
@@ -122,7 +128,11 @@ def _namespace_json(namespace: Namespace) -> Any:
 
 def _thread_json(thread: Thread) -> Any:
     """Return the id of a session, or `{"from": hash}`."""
-    return _optional_json(thread.session) if thread.message is None else {"from": _hash_json(thread.message)}
+    return (
+        _optional_json(thread.session)
+        if thread.message is None
+        else {"from": _hash_json(thread.message)}
+    )
 
 
 def _condition_json(condition: Condition) -> Json:
@@ -183,7 +193,11 @@ def _project_json(stage: Project) -> Json:
 
 _STAGE_WRITERS: Final[Mapping[type[Stage], Callable[[Any], Json]]] = {
     Select: lambda stage: {"stage": "select", "fields": list(stage.fields)},
-    OrderBy: lambda stage: {"stage": "order_by", "field": stage.field, "dir": "desc" if stage.descending else "asc"},
+    OrderBy: lambda stage: {
+        "stage": "order_by",
+        "field": stage.field,
+        "dir": "desc" if stage.descending else "asc",
+    },
     Limit: lambda stage: {"stage": "limit", "n": value_json(stage.count)},
     Offset: lambda stage: {"stage": "offset", "n": value_json(stage.count)},
     GroupBy: lambda stage: {"stage": "group_by", "field": stage.field},
@@ -204,7 +218,9 @@ def _assemble_json(statement: Assemble) -> Json:
         "from": [_source_json(source) for source in statement.sources],
         "budget": None if budget is None else {"amount": budget.amount, "unit": budget.unit},
         "priority": list(statement.priority),
-        "format": _template_json(statement.format) if isinstance(statement.format, Template) else statement.format,
+        "format": _template_json(statement.format)
+        if isinstance(statement.format, Template)
+        else statement.format,
         "stream": None
         if stream is None
         else _without_absent(options=list(stream.options), chunk_size=stream.chunk_size),
@@ -222,7 +238,11 @@ def _source_json(source: Source) -> Json:
 
 def _template_json(template: Template) -> Json:
     """Return `{"template": …}` with a name or sections."""
-    return {"template": template.name if template.sections is None else _sections_json(template.sections)}
+    return {
+        "template": template.name
+        if template.sections is None
+        else _sections_json(template.sections)
+    }
 
 
 def _sections_json(sections: Sections) -> Json:
@@ -280,7 +300,12 @@ def _coalesce_json(statement: Coalesce) -> Json:
 
 def _batch_json(statement: Batch) -> Json:
     """Return `{"entries": [{"label": …, "query": {…}}, …]}`."""
-    return {"entries": [{"label": entry.label, "query": statement_json(entry.query)} for entry in statement.entries]}
+    return {
+        "entries": [
+            {"label": entry.label, "query": statement_json(entry.query)}
+            for entry in statement.entries
+        ]
+    }
 
 
 def _define_template_json(statement: DefineTemplate) -> Json:
@@ -298,11 +323,17 @@ _STATEMENT_WRITERS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Js
     Exists: ("exists", lambda statement: {"hash": _hash_json(statement.hash)}),
     History: ("history", _history_json),
     Explain: ("explain", lambda statement: {"query": statement_json(statement.query)}),
-    Describe: ("describe", lambda statement: _without_absent(target=statement.target, grain_type=statement.grain_type)),
+    Describe: (
+        "describe",
+        lambda statement: _without_absent(target=statement.target, grain_type=statement.grain_type),
+    ),
     Batch: ("batch", _batch_json),
     Coalesce: ("coalesce", _coalesce_json),
     Add: ("add", _add_json),
     Supersede: ("supersede", _supersede_json),
-    Revert: ("revert", lambda statement: {"hash": _hash_json(statement.hash), "reason": statement.reason}),
+    Revert: (
+        "revert",
+        lambda statement: {"hash": _hash_json(statement.hash), "reason": statement.reason},
+    ),
     DefineTemplate: ("define_template", _define_template_json),
 }
