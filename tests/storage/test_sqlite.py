@@ -531,8 +531,8 @@ def test_the_files_can_be_made_private(tmp_path: Path) -> None:
 
 
 def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() -> None:
-    folder = Path(engine_module.__file__).parent
-    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    folder = Path(engine_module.__file__).parents[1]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     asked = set(re.findall(r'(?:_rows|_run|_run_many|_versions|\.rows?|\.run|\.run_many)\(\s*"(\w+)"', source))
     assert asked - set(load_queries("sqlite")) == set()
     assert [name for name in load_queries("sqlite") if f'"{name}"' not in source] == []
