@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoranda.settings import Settings
-from memoranda.storage.postgres_server import OLDEST_VERSION
+from memoranda.storage.postgres.server import OLDEST_VERSION
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

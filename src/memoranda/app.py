@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
-    from memoranda.service.imports import UndoneImport
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.report import Report
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.report import Report
     from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
@@ -449,7 +449,7 @@ class Memoranda:
 
     def import_records(self, records: Iterable[object], *, restore: bool = False) -> Report:
         """Take records in; `restore` also those that were forgotten here."""
-        from memoranda.service.exchange import numbered
+        from memoranda.service.exchange.importing import numbered
 
         return self.ump.import_items(numbered("ump", records), restore=restore)
 

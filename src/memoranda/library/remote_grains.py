@@ -14,10 +14,10 @@ from memoranda.errors import InvalidInput, NotFound, Unsupported
 from memoranda.library.remote_ump import position, reported
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Selection
+from memoranda.service.exchange.report import Report
 from memoranda.service.oms.grains import Stored
 from memoranda.service.oms.query import FoundGrain, GrainPage
 from memoranda.service.oms.views import Given, StoredGrain
-from memoranda.service.report import Report
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import IndexState

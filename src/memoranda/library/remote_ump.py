@@ -14,7 +14,7 @@ from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.core.ranking import Ranked
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.service.ump.overview import Stats
 from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
@@ -32,8 +32,8 @@ from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange import Item, Part
-    from memoranda.service.imports import UndoneImport
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.importing import Item, Part
     from memoranda.standards.oams.namespace import Namespace
 
 Progress = Callable[[int], None]
@@ -240,7 +240,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     ) -> Part:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import item_document
-        from memoranda.service.exchange import Part
+        from memoranda.service.exchange.importing import Part
 
         documents = [item_document(item) for item in items]
         answer = self._document(
@@ -253,7 +253,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         self, name: str | None = None, *, progress: Progress | None = None
     ) -> UndoneImport:
         """Undo an import; by default the last."""
-        from memoranda.service.imports import UndoneImport
+        from memoranda.service.exchange.import_records import UndoneImport
 
         answer = self._document("undo_import", name=name)
         undone = UndoneImport(id=answer.pop("import"), **answer)

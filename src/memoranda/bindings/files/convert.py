@@ -27,9 +27,9 @@ from memoranda.bindings.files.importers.importer import Importer
 from memoranda.bindings.files.reader_process import Found
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
-from memoranda.service.convert import Carried, Conversion, Target
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.convert import Carried, Conversion, Target
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
