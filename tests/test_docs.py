@@ -87,7 +87,7 @@ def test_every_page_with_python_is_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories", "memoranda.library.files"]
+    "module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories", "memoranda.bindings.files.convert"]
 )
 def test_the_library_examples_in_the_docstrings_run(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,8 @@
-"""UMP over a server. The body has what takes several requests, or an answer that a row does not describe."""
+"""UMP over a server.
+
+The body of the class has the verbs that take several requests, and those whose answer a row of the table of operations
+does not describe. What an import needs is imported with the first one: it loads the other standards.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
     MAX_EXPORT_IDS,
     RecallRequest,
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
     from memoranda.service.exchange.import_records import UndoneImport
     from memoranda.service.exchange.importing import Item, Part
     from memoranda.standards.oams.namespace import Namespace
-    from memoranda.standards.ump.rehydrate import RehydratedBlock
 
 Progress = Callable[[int], None]
 T = TypeVar("T")
@@ -94,8 +98,6 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def for_prompt(self, request: RehydrateRequest) -> RehydratedBlock:
         """Return recalled memories as one framed, neutralised block for a model's context."""
-        from memoranda.standards.ump.rehydrate import RehydratedBlock
-
         answer = self._document("for_prompt", request=request)
         dropped = tuple((memory["id"], memory["reason"]) for memory in answer.get("dropped", ()))
         return RehydratedBlock(
@@ -104,8 +106,6 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
         """Return records as such a block with short ids."""
-        from memoranda.standards.ump.rehydrate import frame_records
-
         return frame_records(
             records, self.short_ids([record["id"] for record in records]), max_chars=max_chars
         )
