@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from memoranda.model.selection import Selection
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language.syntax import (

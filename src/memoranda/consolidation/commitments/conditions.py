@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.encoding.short_cache import short_cache
+from memoranda.retrieval.analysis import plain_words
 from memoranda.retrieval.languages import ENGLISH, LITTLE_WORDS
-from memoranda.retrieval.words import plain_words
 
 # Events in the words that state them; a word may stand in several rows.
 _EVENTS: Final = (

@@ -18,7 +18,7 @@ from memoranda.consolidation.text.note import Note, ordered
 from memoranda.consolidation.text.sentences import sentences
 from memoranda.consolidation.text.statement import statement_key
 from memoranda.model.calendar import utc_day
-from memoranda.retrieval.words import plain_words
+from memoranda.retrieval.analysis import plain_words
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from memoranda.model.selection import (
     Test,
     Words,
 )
-from memoranda.retrieval.words import sought, words
+from memoranda.retrieval.analysis import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (

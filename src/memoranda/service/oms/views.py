@@ -10,7 +10,7 @@ import msgspec
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
 from memoranda.model.selection import UPDATED, IsOneOf, Leg, Matches, Meaning, Selection
-from memoranda.retrieval.exact import Exact, exact_in
-from memoranda.retrieval.words import said
+from memoranda.retrieval.analysis import Exact, exact_in, said
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
