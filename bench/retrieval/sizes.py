@@ -24,7 +24,7 @@ from bench.retrieval.scores import Taken, Watch, times
 from memoranda import Memoranda
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.selection import KeywordQuery, Selection
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms.requests import FindRequest
 
 LIMIT: Final = 10

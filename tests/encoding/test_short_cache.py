@@ -14,7 +14,7 @@ from memoranda.errors import MemorandaError
 from memoranda.standards.oms import port as oms_port
 from memoranda.standards.ump import port as ump_port
 from memoranda.standards.ump.paths import parse_path
-from memoranda.storage.fingerprints import Fingerprints
+from memoranda.storage.crypto.fingerprints import Fingerprints
 
 _PRINTS = Fingerprints(bytes(32))
 

@@ -19,7 +19,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.cal.cal import Cal
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.verbs import Verb
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.oams.oams import Oams
 from memoranda.service.oms.oms import Grains
 from memoranda.service.openwop.openwop import Openwop

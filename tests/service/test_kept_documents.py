@@ -13,8 +13,8 @@ from memoranda.model.memory import OpenedDocument
 from memoranda.model.selection import Selection
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
-from memoranda.storage.documents import Age, Documents
-from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.engine.document_cache import Age, Documents
+from memoranda.storage.engine.sql_engine import SqlEngine
 from tests import forking
 
 ASKED = 'RECALL WHERE subject = "ada"'

@@ -22,10 +22,10 @@ from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.cipher import Cipher, Coverage, RingCipher
-from memoranda.storage.database import Database
-from memoranda.storage.key_ring import SqliteKeyRing
-from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.crypto.cipher import Cipher, Coverage, RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.engine.database import Database
+from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.stores import open_store
 
 OPERATOR = SigningKey(bytes([7]) * 32)

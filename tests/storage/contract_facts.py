@@ -28,8 +28,8 @@ from memoranda.model.selection import (
     Test,
     VisibleToRun,
 )
-from memoranda.storage.engine import Engine, Unit
-from memoranda.storage.paging import Paging, Reading
+from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.paging import Paging, Reading
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
 

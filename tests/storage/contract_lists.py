@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import UPDATED, PageCursor, Selection
-from memoranda.storage.engine import Engine, Snapshot, Unit
-from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.engine.contract import Engine, Snapshot, Unit
+from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
 
 FATES = ("live", "live", "live", "closed", "retired", "tombstoned", "erased", "retracted", "restored", "expired")

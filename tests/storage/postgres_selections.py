@@ -30,10 +30,10 @@ from memoranda.model.selection import (
     VisibleToRun,
 )
 from memoranda.retrieval import vectors
-from memoranda.storage.database import Params, Row
-from memoranda.storage.paging import Paging, Reading
-from memoranda.storage.postgres_server import PostgresConnection
-from memoranda.storage.queries import load_queries
+from memoranda.storage.engine.database import Params, Row
+from memoranda.storage.engine.paging import Paging, Reading
+from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.postgres.server import PostgresConnection
 from tests.embedders import letters
 from tests.postgres import server
 from tests.service.world import World

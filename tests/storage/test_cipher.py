@@ -16,11 +16,11 @@ import pytest
 from memoranda.errors import MemorandaError, StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.model.selection import Selection
-from memoranda.storage.cipher import Coverage, NoCipher, RingCipher
-from memoranda.storage.engine import Engine
-from memoranda.storage.key_ring import SqliteKeyRing
-from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.crypto.cipher import Coverage, NoCipher, RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.engine.contract import Engine
+from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.store import processes
 from tests.proofs.test_erasure import found_in_files
 from tests.storage.contract import NOW, document, everything, matches, projection, seal

@@ -23,7 +23,7 @@ from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import redaction, refs
 from memoranda.standards.openwop.entry import Draft, ListOptions
 from memoranda.standards.openwop.events import Event
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 # The tenant whose memory the cross-tenant probes try to read; it is never the caller.
 OTHER_TENANT: Final = "openwop-conformance-other-tenant"

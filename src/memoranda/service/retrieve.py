@@ -35,7 +35,7 @@ from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
 from memoranda.service.core.views import project, unless_damaged
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from memoranda.bindings.files.sync import FolderForm, FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
 from memoranda.opening import open_service
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.service.retrieve import read_page
 from memoranda.settings import load_settings
 from memoranda.standards.oams.mapping import from_projection

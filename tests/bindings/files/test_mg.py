@@ -14,7 +14,7 @@ from memoranda.bindings.files import exchange, mg, mg_report
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.model.selection import Selection
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import DEFAULT, IndexState

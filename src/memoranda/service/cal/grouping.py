@@ -19,7 +19,7 @@ from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE_GRAINS, Groups
 from memoranda.standards.cal.field_index import INDEX_NAMES
 from memoranda.standards.cal.item import Item, value_of
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 # Fields with a column of their own that says what the grain itself says.
 COUNTED: Final = frozenset(("subject", "relation", "type", "session_id", "verification_status"))

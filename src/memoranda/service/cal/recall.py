@@ -75,7 +75,7 @@ from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import ADDRESS_CHARS, decode, read_accepted_fields
 from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 # What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
 SCAN_LIMIT: Final = 100_000

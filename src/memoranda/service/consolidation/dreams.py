@@ -65,7 +65,7 @@ from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import DreamRequest
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # A pass reads a namespace into memory; a larger one has to be split into several.
 INPUTS_LIMIT: Final = 100_000

@@ -14,7 +14,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import holds, project
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain

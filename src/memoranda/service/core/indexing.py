@@ -26,7 +26,7 @@ from memoranda.service.core.rules import tightened
 from memoranda.service.core.views import project, project_document, record_of
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain

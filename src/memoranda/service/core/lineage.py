@@ -22,7 +22,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import holds
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Kept beside the memories: which versions an entry took the place of, by its id.
 _REPLACED: Final = "openwop compaction"

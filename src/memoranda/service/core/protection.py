@@ -14,7 +14,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.standard import OMS
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.policy import Decision

@@ -23,7 +23,7 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.protection import refuse_rewriting
 from memoranda.service.core.views import project, record_of
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Kept beside the memories, by the number of a version.
 _ELSEWHERE: Final = "successor elsewhere"

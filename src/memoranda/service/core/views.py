@@ -23,7 +23,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.port import is_valid_record, load_record
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain

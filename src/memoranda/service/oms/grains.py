@@ -50,7 +50,7 @@ from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 LIST_LIMIT = 500
 BATCH_LIMIT = 200

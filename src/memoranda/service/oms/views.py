@@ -29,7 +29,7 @@ from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes

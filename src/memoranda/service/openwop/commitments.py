@@ -36,7 +36,7 @@ from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
     from memoranda.consolidation.commitments.commitments import StatedCommitment as Stated

@@ -52,7 +52,7 @@ from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 # A context window's part that a digest of a ref may take, read and written together.
 MAX_TOKEN_BUDGET: Final = 16_000

@@ -28,7 +28,7 @@ from memoranda.service.retrieve import reach, walk
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, ListOptions
 from memoranda.standards.openwop.events import PROPOSAL_KINDS
-from memoranda.storage.engine import RunPlace
+from memoranda.storage.engine.contract import RunPlace
 
 NAMED: Final = "$memory"
 # An entry names whom it is about by a tag; `forget` takes out all that name them.

@@ -65,7 +65,7 @@ from memoranda.standards.openwop.entry import (
 from memoranda.standards.openwop.problem import CAPABILITY_REQUIRED
 from memoranda.standards.port import load, port_of
 from memoranda.standards.ump import mapping as ump
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 ID_PREFIX: Final = "mem_"
 _RANKED_FACTOR: Final = 2

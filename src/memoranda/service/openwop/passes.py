@@ -24,7 +24,7 @@ from memoranda.service.retrieve import walk
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.openwop import mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 _MAX_PROVENANCE_TAGS: Final = 100
 # The latest of what other standards wrote: the largest budget has room for less.

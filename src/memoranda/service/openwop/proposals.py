@@ -22,7 +22,7 @@ from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
     from memoranda.consolidation.habits.habits import HabitDraft, RunTrace, ToolCall

@@ -31,7 +31,7 @@ from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.ump.rehydrate import RehydratedBlock
