@@ -33,7 +33,7 @@ from bench.served import Served, server
 from bench.writers import Door, draft, writers
 from memoranda import Memoranda, __version__
 from memoranda.opening import owner_credential
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.settings import load_settings
 
 

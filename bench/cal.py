@@ -14,7 +14,7 @@ from bench.homes import home_for
 from memoranda import Memoranda
 from memoranda.model.instant import DAY_MS
 from memoranda.opening import system_clock
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.oms.requests import FindRequest

@@ -15,7 +15,7 @@ from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import format_instant
-from memoranda.service.exchange import Item
+from memoranda.service.exchange.importing import Item
 from memoranda.standards.oams.requests import ListRequest
 
 _CREATED_MS = 1_777_291_200_000

@@ -13,7 +13,7 @@ from typing import Any
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms.container import ContainerWriter
 from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain, decode, encode

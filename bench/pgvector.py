@@ -25,11 +25,11 @@ from bench.served import processor_seconds
 from bench.store import Store, add_weight
 from memoranda.embedding.embedder import of_callable
 from memoranda.opening import open_service
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.ump.requests import RecallRequest
-from memoranda.storage.search import Search
+from memoranda.storage.index.search import Search
 
 SIZE: Final = 256
 OTHERS: Final = 99

@@ -30,8 +30,8 @@ from bench.served import Served
 from bench.store import Store, add_weight
 from bench.writers import Door, draft, writers
 from memoranda.opening import open_service
-from memoranda.service.exchange import numbered
-from memoranda.service.report import Form
+from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.report import Form
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.oms.grains import encode

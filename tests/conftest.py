@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from memoranda.cli import COLLECTED_AFTER
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests import stores
 from tests.reader_nesting import Watch
 from tests.writer_time import Probe

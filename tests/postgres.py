@@ -29,8 +29,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from memoranda.storage.postgres import PostgresDatabase
-from memoranda.storage.postgres_server import server_version
+from memoranda.storage.postgres.database import PostgresDatabase
+from memoranda.storage.postgres.server import server_version
 from tests.waiting import until
 
 # The versions of the servers that this process used, as they report them.

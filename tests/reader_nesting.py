@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final
 
-from memoranda.storage.database import Connection
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.sqlite.database import SqliteDatabase
 
 _BETWEEN: Final = ("contextlib.py", "sql_engine.py", "reader_nesting.py")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from memoranda import stores
-from memoranda.storage.database import Database
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.engine.database import Database
+from memoranda.storage.sqlite.database import SqliteDatabase
 
 WITH_PGVECTOR: Final = os.environ.get("MEMORANDA_TEST_STORE") == "pgvector"
 ON_POSTGRES: Final = WITH_PGVECTOR or os.environ.get("MEMORANDA_TEST_STORE") == "postgres"

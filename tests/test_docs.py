@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoranda.settings import Settings
-from memoranda.storage.postgres_server import OLDEST_VERSION
+from memoranda.storage.postgres.server import OLDEST_VERSION
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -87,7 +87,7 @@ def test_every_page_with_python_is_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories", "memoranda.library.files"]
+    "module", ["memoranda.app", "memoranda.aio", "memoranda.library.memories", "memoranda.bindings.files.convert"]
 )
 def test_the_library_examples_in_the_docstrings_run(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

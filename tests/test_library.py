@@ -390,9 +390,9 @@ def test_a_limit_says_when_to_ask_again(tmp_path: Path) -> None:
 
 def test_a_connection_that_the_server_closed_is_not_used_again(server: Running, far: Memoranda) -> None:
     first = far.remember("tea is green").id
-    assert isinstance(far._standards, Remote)
-    (idle,) = far._standards._server._idle
+    assert isinstance(far._backend, Remote)
+    (idle,) = far._backend._server._idle
     assert idle.sock is not None
     idle.sock.shutdown(socket.SHUT_RDWR)
     assert far.remember("tea is green").id == first
-    assert far._standards._server._idle != [idle]
+    assert far._backend._server._idle != [idle]

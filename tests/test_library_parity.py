@@ -25,11 +25,11 @@ from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import SCOPES
 from memoranda.service.core.rules import OwnRules
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.report import Report
 from memoranda.service.oams.oams import Oams
 from memoranda.service.openwop.distill import TokenBudgetExceededError
 from memoranda.service.openwop.openwop import Openwop
-from memoranda.service.report import Report
 from memoranda.service.ump.ump import Ump
 from memoranda.standards.oams.requests import ListRequest
 from memoranda.standards.oms.requests import FindRequest

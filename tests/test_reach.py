@@ -70,7 +70,7 @@ def entry_points() -> Iterator[str]:
         "memoranda:__getattr__",
         "memoranda.app:Memoranda",
         "memoranda.aio:AsyncMemoranda",
-        "memoranda.library.files:convert",
+        "memoranda.bindings.files.convert:convert",
         "memoranda.standards.port:register_port",
         *ADAPTERS,
     )

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import apsw
 
-from memoranda.storage.database import Connection
-from memoranda.storage.sqlite import SqliteConnection
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.sqlite.database import SqliteConnection
 
 ALLOWED_MS_PER_1000_ROWS: Final = 20.0
 # On a machine that does `_reference` in this; one that is slower, or slowed down by others, gets as much more.

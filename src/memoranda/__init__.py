@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from memoranda.aio import AsyncMemoranda
     from memoranda.app import Memoranda
+    from memoranda.bindings.files.convert import convert
     from memoranda.errors import (
         Conflict,
         ConsentViolation,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         Unauthorized,
         Unsupported,
     )
-    from memoranda.library.files import convert
     from memoranda.library.results import Hit, Memory, Version
     from memoranda.service.cal.cal import Cal
     from memoranda.service.oams.oams import Oams
@@ -76,7 +76,7 @@ __all__ = [
 _HOMES = {
     "AsyncMemoranda": "aio",
     "Memoranda": "app",
-    "convert": "library.files",
+    "convert": "bindings.files.convert",
     "Hit": "library.results",
     "Memory": "library.results",
     "Version": "library.results",

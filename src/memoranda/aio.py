@@ -27,7 +27,7 @@ from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
 from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Memory
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.standards.ump.record import Record
 
 if TYPE_CHECKING:

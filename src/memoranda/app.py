@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
 from memoranda.embedding.embedder import EmbedTexts, of_callable
 from memoranda.errors import InvalidInput, Unsupported
-from memoranda.library.embedded import Embedded
-from memoranda.library.keywords import NEVER, HowLong, Listed, When, Where, check, moment, plain
-from memoranda.library.memories import OamsMemories
+from memoranda.library.embedded import Backend, Embedded
 from memoranda.library.results import Hits, Memories, Memory, Versions, hit, version
-from memoranda.library.verbs import Standards
-from memoranda.model.instant import format_duration, parse_instant
+from memoranda.model.instant import (
+    format_duration,
+    format_instant,
+    from_datetime,
+    parse_instant,
+)
 from memoranda.model.owner import check_owner
+from memoranda.model.standard import Standard
 from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -28,19 +32,29 @@ from memoranda.standards.ump.requests import (
     FeedbackRequest,
     ForgetRequest,
     ListRequest,
+    Part,
     RecallRequest,
     RehydrateRequest,
 )
-from memoranda.standards.ump.shapes import Kind, Outcome, Provenance, Relation, Visibility
+from memoranda.standards.ump.shapes import (
+    Kind,
+    Outcome,
+    Provenance,
+    Relation,
+    Signal,
+    Status,
+    Visibility,
+)
 
 if TYPE_CHECKING:
+    from memoranda.library.memories import OamsMemories
     from memoranda.service.cal.cal import Cal
     from memoranda.service.consolidation.dreams import DreamRun
     from memoranda.service.consolidation.runs import Undone
-    from memoranda.service.imports import UndoneImport
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.report import Report
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.report import Report
     from memoranda.service.ump.overview import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
@@ -48,8 +62,57 @@ if TYPE_CHECKING:
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.rehydrate import RehydratedBlock
 
-# Whoever wrote something and asks at once is the same person, mostly: so long the question waits for the vectors.
+# Seconds that a recall waits for the vectors of recent writes: mostly the same program wrote and asks at once.
 PATIENCE_SECONDS = 2.0
+
+# A moment: a datetime with its time zone, or text in RFC 3339.
+When = datetime | str
+# In place of a moment, in `revise`: removes the end.
+NEVER: Final = "never"
+# A duration: a timedelta, or text in ISO 8601, such as P30D.
+HowLong = timedelta | str
+Kinds = Kind | Sequence[Kind]
+
+
+class Where(TypedDict, total=False):
+    """Keywords that filter the results of a recall and rank them; None means the same as no keyword."""
+
+    owner: str | None
+    project: str | None
+    user: str | None
+    agent: str | None
+    session: str | None
+    visibility: Visibility | None
+    kind: Kinds | None
+    status: Status | Sequence[Status] | None
+    valid_at: When | None
+    known_at: When | None
+    tags: Sequence[str]
+    standard: Standard | None
+    strict: bool
+    prefer: Sequence[Signal]
+    asked_at: When | None
+    zone: str | None
+    weights: Mapping[Part, float] | None
+    words_only: bool
+    floor: bool
+    rerank: bool
+    explain: bool
+
+
+class ListFilter(TypedDict, total=False):
+    """Keywords that choose the memories of a list; each must match exactly."""
+
+    project: str | None
+    user: str | None
+    agent: str | None
+    session: str | None
+    kind: Kinds | None
+    tags: Sequence[str]
+    standard: Standard | None
+    since: When | None
+    valid_at: When | None
+    known_at: When | None
 
 
 class Memoranda:
@@ -62,7 +125,7 @@ class Memoranda:
     """
 
     def __init__(self, service: Service, access: Access) -> None:
-        self._standards: Standards = Embedded(service, access)
+        self._backend: Backend = Embedded(service, access)
 
     @classmethod
     def open(
@@ -89,7 +152,7 @@ class Memoranda:
             from memoranda.library.remote import Remote
 
             opened = cls.__new__(cls)
-            opened._standards = Remote(str(path_or_url), key)
+            opened._backend = Remote(str(path_or_url), key)
             return opened
         if key is not None:
             raise InvalidInput("key is for a server; a store of this machine needs none")
@@ -112,14 +175,14 @@ class Memoranda:
 
     @property
     def _embedded(self) -> Embedded:
-        if not isinstance(self._standards, Embedded):
+        if not isinstance(self._backend, Embedded):
             raise Unsupported("this needs the store itself, and this memory is on a server")
-        return self._standards
+        return self._backend
 
     @cached_property
     def ump(self) -> Ump[Access]:
         """UMP's verbs as they are, with its own requests."""
-        return self._standards.ump
+        return self._backend.ump
 
     @cached_property
     def grains(self) -> Grains[Access]:
@@ -131,17 +194,19 @@ class Memoranda:
         ...     m.grains.get(stored.address).grain.fields["object"]
         'tea'
         """
-        return self._standards.grains
+        return self._backend.grains
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
         """The same memory through openwop; over a server without the few verbs that stay there, which say why."""
-        return self._standards.openwop
+        return self._backend.openwop
 
     @cached_property
     def oams(self) -> OamsMemories:
         """The same memory through OAMS."""
-        return OamsMemories(self._standards.oams)
+        from memoranda.library.memories import OamsMemories
+
+        return OamsMemories(self._backend.oams)
 
     @cached_property
     def cal(self) -> Cal[Access]:
@@ -155,11 +220,11 @@ class Memoranda:
         ...     m.cal("RECALL beliefs ABOUT $who AS text", {"who": "alice"})["formatted"]
         '[belief] alice prefers tea (0.9)'
         """
-        return self._standards.cal
+        return self._backend.cal
 
     @property
     def owner(self) -> str:
-        return self._standards.owner
+        return self._backend.owner
 
     def remember(
         self,
@@ -209,7 +274,7 @@ class Memoranda:
         parts = {name: given.pop(name) for name in ("scope", "time", "lifecycle", "consent")}
         if expires is not None:
             given["retention"] = self._until(expires, created, retention)
-        draft = PlainMemory(**plain(given)).to_draft()
+        draft = PlainMemory(**_request_fields(given)).to_draft()
         draft |= {name: {**part, **draft.get(name, {})} for name, part in parts.items() if part}
         return self.ump.remember(self.ump.with_defaults(draft, method="library"))
 
@@ -217,8 +282,8 @@ class Memoranda:
         """How long it is from when a memory is written to when it is to be erased."""
         if retention is not None:
             raise InvalidInput("expires and retention say the same; give one of them")
-        begins = self._standards.now() if created is None else parse_instant(moment(created))
-        return format_duration(max(0, parse_instant(moment(expires)) - begins))
+        begins = self._backend.now() if created is None else parse_instant(_format_moment(created))
+        return format_duration(max(0, parse_instant(_format_moment(expires)) - begins))
 
     def recall(self, query: str, *, limit: int = 8, **where: Unpack[Where]) -> Hits:
         """The best memories for a question, best first; none where none answers.
@@ -235,9 +300,9 @@ class Memoranda:
         ...     hit.text, hit.id == done.id, hit.project, hit.score > 0.9
         ('use pnpm, never npm', True, 'shop', True)
         """
-        check(where, Where)
+        _check_keywords(where, Where)
         asked = RecallRequest.parse(
-            PlainQuestion(query=query, limit=limit, **plain(where)).to_recall()
+            PlainQuestion(query=query, limit=limit, **_request_fields(where)).to_recall()
         )
         return [hit(found) for found in self.ump.recall(asked)]
 
@@ -259,8 +324,8 @@ class Memoranda:
         ...     print(m.for_prompt("pnpm", project="shop").text.splitlines()[4])
         - [semantic project:shop] use pnpm, never npm
         """
-        check(where, Where)
-        asked = PlainQuestion(query=query, limit=limit, **plain(where)).to_recall()
+        _check_keywords(where, Where)
+        asked = PlainQuestion(query=query, limit=limit, **_request_fields(where)).to_recall()
         options: dict[str, Any] = {
             "max_chars": max_chars,
             "max_visibility": max_visibility,
@@ -270,7 +335,7 @@ class Memoranda:
             options["budget_chars"] = budget_chars
         return self.ump.for_prompt(RehydrateRequest.parse({**asked, **options}))
 
-    def list(self, *, limit: int = 50, after: int = 0, **where: Unpack[Listed]) -> Memories:
+    def list(self, *, limit: int = 50, after: int = 0, **where: Unpack[ListFilter]) -> Memories:
         """The latest memories, last updated first; `after` is how many to pass over.
 
         >>> with Memoranda.open(":memory:") as m:
@@ -281,9 +346,13 @@ class Memoranda:
         """
         return self._page(limit, after, where)[0]
 
-    def _page(self, limit: int, after: int, where: Listed) -> tuple[Memories, int | None]:
-        check(where, Listed)
-        asked = {**ListRequest.parse(plain(where)).arguments(), "limit": limit, "after": after}
+    def _page(self, limit: int, after: int, where: ListFilter) -> tuple[Memories, int | None]:
+        _check_keywords(where, ListFilter)
+        asked = {
+            **ListRequest.parse(_request_fields(where)).arguments(),
+            "limit": limit,
+            "after": after,
+        }
         records, following = self.ump.list_records(**asked)
         return [Memory(record) for record in records], following
 
@@ -328,10 +397,10 @@ class Memoranda:
 
         `valid_to="never"` lifts an end.
         """
-        time = plain({"valid_from": valid_from, "valid_to": valid_to})
+        time = _request_fields({"valid_from": valid_from, "valid_to": valid_to})
         patch: dict[str, Any] = {
             "time": {**time, "valid_to": None} if valid_to == NEVER else time,
-            "lifecycle": plain({"confidence": confidence, "salience": salience}),
+            "lifecycle": _request_fields({"confidence": confidence, "salience": salience}),
         }
         if relations is not None:
             patch["relations"] = list(relations)
@@ -380,7 +449,7 @@ class Memoranda:
 
     def import_records(self, records: Iterable[object], *, restore: bool = False) -> Report:
         """Take records in; `restore` also those that were forgotten here."""
-        from memoranda.service.exchange import numbered
+        from memoranda.service.exchange.importing import numbered
 
         return self.ump.import_items(numbered("ump", records), restore=restore)
 
@@ -451,7 +520,7 @@ class Memoranda:
         return self.oams.verbs.undo(run_id)
 
     def close(self) -> None:
-        self._standards.close()
+        self._backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -483,3 +552,41 @@ def _place(path_or_url: str | Path | None) -> dict[str, Any]:
     if path.suffix in (".db", ".sqlite"):
         return {"store": f"sqlite:///{path}", "home": path.parent}
     return {"home": path}
+
+
+def _check_keywords(keywords: Mapping[str, Any], shape: type) -> None:
+    """Raise TypeError for an unknown keyword, as Python does for a signature that names all of them."""
+    names = shape.__annotations__
+    if unknown := sorted(keywords.keys() - names.keys()):
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; there are {', '.join(names)}")
+
+
+def _request_fields(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords as the fields of a request, without those that are None or an empty tuple."""
+    return {
+        name: _request_value(value)
+        for name, value in keywords.items()
+        if value is not None and value != ()
+    }
+
+
+def _request_value(value: object) -> object:
+    """Return the value of a keyword in the types of a request: text for times, lists, dicts."""
+    if isinstance(value, datetime):
+        return _format_moment(value)
+    if isinstance(value, timedelta):
+        return format_duration(value // timedelta(milliseconds=1))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _format_moment(value: When) -> str:
+    """Return a moment in RFC 3339. Raises InvalidInput without a time zone, since it would depend on the machine."""
+    if isinstance(value, str):
+        return value
+    if value.tzinfo is None:
+        raise InvalidInput(
+            f"{value.isoformat()} has no time zone; say datetime.now(UTC), or .astimezone()"
+        )
+    return format_instant(from_datetime(value))

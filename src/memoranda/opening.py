@@ -37,9 +37,9 @@ from memoranda.service.openwop.secrets import (
 from memoranda.service.service import Service
 from memoranda.settings import Settings
 from memoranda.standards.cal.printing.counter import make_counter
-from memoranda.storage.database import Database
-from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.system import last_recorded
+from memoranda.storage.engine.database import Database
+from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.engine.system import last_recorded
 from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.settings import Settings, is_postgres, sqlite_path
-from memoranda.storage.cipher import Cipher, NoCipher, RingCipher
-from memoranda.storage.database import Database
-from memoranda.storage.key_ring import KeyRing, SqliteKeyRing
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.crypto.cipher import Cipher, NoCipher, RingCipher
+from memoranda.storage.crypto.key_ring import KeyRing, SqliteKeyRing
+from memoranda.storage.engine.database import Database
+from memoranda.storage.sqlite.database import SqliteDatabase
 
 if TYPE_CHECKING:
-    from memoranda.storage.moving import Tables
+    from memoranda.storage.engine.moving import Tables
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
@@ -35,7 +35,7 @@ def open_database(settings: Settings) -> Database:
         return SqliteDatabase(settings.database_path, refuses_unrecorded=refuses)
     # Loaded only for a store that needs it.
     try:
-        from memoranda.storage.postgres import PostgresDatabase
+        from memoranda.storage.postgres.database import PostgresDatabase
     except ImportError as error:
         raise StoreUnavailable(
             "a store on PostgreSQL needs psycopg: pip install 'memoranda[postgres]'"
@@ -50,7 +50,7 @@ def settle_vectors(settings: Settings) -> bool:
     if settings.address is None or settings.vector_search == "pgvector":
         return False
     try:
-        from memoranda.storage.postgres_vectors import switch_off
+        from memoranda.storage.postgres.pgvector import switch_off
     except ImportError:
         # Ignored here: opening the store raises the same error.
         return False
@@ -61,7 +61,7 @@ def open_cipher(settings: Settings) -> Cipher:
     """Open the key ring of a store, even if new documents are not encrypted: older ones may be."""
     ring: KeyRing
     if settings.address is not None:
-        from memoranda.storage.postgres_keys import PostgresKeyRing
+        from memoranda.storage.postgres.keys import PostgresKeyRing
 
         ring, master = PostgresKeyRing(settings.address), settings.home / MASTER_KEY_FILE
         return RingCipher(
@@ -88,7 +88,7 @@ def move_store(
     compared: Callable[[int], None] | None = None,
 ) -> int:
     """Copy a store to an empty database and compare all rows; return their number."""
-    from memoranda.storage.moving import move
+    from memoranda.storage.engine.moving import move
 
     with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
         return move(origin, copy, copied=copied, compared=compared)
@@ -102,8 +102,8 @@ def copy_to_file(
     compared: Callable[[int], None] | None = None,
 ) -> None:
     """Copy a snapshot of a store on PostgreSQL to an SQLite file, with the key ring and the master key next to it."""
-    from memoranda.storage.moving import move
-    from memoranda.storage.moving_postgres import PostgresTables
+    from memoranda.storage.engine.moving import move
+    from memoranda.storage.postgres.moving import PostgresTables
 
     assert settings.address is not None
     with closing(open_cipher(settings)) as cipher:
@@ -123,10 +123,10 @@ def copy_to_file(
 
 def _tables(url: str, *, is_target: bool = False) -> Tables:
     if is_postgres(url):
-        from memoranda.storage.moving_postgres import PostgresTables
+        from memoranda.storage.postgres.moving import PostgresTables
 
         return PostgresTables(url)
-    from memoranda.storage.moving_sqlite import SqliteTables
+    from memoranda.storage.sqlite.moving import SqliteTables
 
     path = sqlite_path(url)
     if path is None:

@@ -16,7 +16,7 @@ from tests.bindings.http.running import OWNER, Running, running
 from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.mcp.http import McpEndpoint
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.openwop.host import MAX_RUNS
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of

@@ -24,7 +24,7 @@ from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange, oams
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, NamespaceNotFound, QuotaExceeded
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.settings import load_settings
 from memoranda.standards.oams import markdown
 

@@ -11,7 +11,7 @@ import pytest
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.registry import Foreign, recognised
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 Import = Callable[..., Report]

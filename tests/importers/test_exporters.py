@@ -19,7 +19,7 @@ from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
 from memoranda.cli.formats import TargetName
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.mapping import USER_KEY
 from memoranda.standards.oams.memory import EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY
 from tests.importers.conftest import SAMPLES, Import

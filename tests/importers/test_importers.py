@@ -25,7 +25,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.cli.formats import SystemName
 from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oams.memory import check
 from memoranda.standards.ump.rules import retention_end
 from tests.importers.conftest import SAMPLES, Import

@@ -21,7 +21,7 @@ from tests.standards.oms.published import ADDRESS, BY_ID, CREATED_AT, TYPE_NAMES
 
 from memoranda import Memoranda
 from memoranda.errors import GrainError
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms import grains
 from memoranda.standards.oms.container import ContainerWriter
 from memoranda.standards.oms.container_reader import ContainerReader

@@ -17,7 +17,7 @@ from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item, numbered
+from memoranda.service.exchange.importing import Item, numbered
 from memoranda.service.oms.views import jsonable, shown
 from memoranda.service.openwop.memory import id_of
 from memoranda.standards.oams.mapping import EXPIRES_KEY

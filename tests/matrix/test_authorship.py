@@ -10,8 +10,8 @@ from memoranda.errors import ForbiddenScope
 from memoranda.model.instant import format_instant
 from memoranda.model.native import CLAIMED_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.mapping import ACTOR_KEY, VISIBILITY_KEY
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import signature

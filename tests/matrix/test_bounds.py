@@ -15,7 +15,7 @@ import pytest
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.oms.views import shown
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import signature

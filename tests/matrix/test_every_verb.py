@@ -19,7 +19,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.cal.cal import Cal
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.verbs import Verb
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.oams.oams import Oams
 from memoranda.service.oms.oms import Grains
 from memoranda.service.openwop.openwop import Openwop
@@ -239,7 +239,7 @@ def _names(house: House) -> list[Names]:
 def _memories(house: House) -> list[tuple[int, str]]:
     """All that the owner has, and what is known about each."""
     with house.engine.read(house.tenant) as snapshot:
-        found = [each.version_id for each in snapshot.page(Selection(standing="all"), limit=500, now=house.now)]
+        found = [each.version_id for each in snapshot.page(Selection(status_filter="all"), limit=500, now=house.now)]
         return [(each.version_id, repr(each.state)) for each in snapshot.versions(found)]
 
 

@@ -15,8 +15,8 @@ from memoranda.service.cal import recall as cal_recall
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.service.ump import recall
 from memoranda.standards.ump.requests import RecallRequest
-from memoranda.storage.snapshot import SqlSnapshot
-from memoranda.storage.unit import SqlUnit
+from memoranda.storage.engine.snapshot import SqlSnapshot
+from memoranda.storage.engine.unit import SqlUnit
 from tests.bindings.http.running import running
 from tests.matrix.doors import REVISES, SPACE, WRITES, House
 from tests.service.world import PEER

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.sqlite import READERS_LIMIT, SqliteDatabase
+from memoranda.storage.sqlite.database import READERS_LIMIT, SqliteDatabase
 from tests.matrix.doors import EXPORTS, READS, SPACE, WRITES, House, left, told
 from tests.service.world import PEER
 

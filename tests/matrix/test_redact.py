@@ -7,7 +7,7 @@ import pytest
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.ump import token
 from tests.matrix.doors import EXPORTS, READS, SPACE, House, left, told
 from tests.service.oams_verbs import Oams, namespace

@@ -12,7 +12,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import KINDS, VISIBILITIES, Projection, Version
 from memoranda.model.native import CUT_KEY, NATIVE_KEY
 from memoranda.service.core.views import project
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES

@@ -24,7 +24,7 @@ from memoranda.service.openwop import commitments as openwop_commitments
 from memoranda.service.openwop import runs as openwop_runs
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.openwop.events import COMMITMENT_FIRED, check_event
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.store import DATABASE_FILE, Store, build, processes
 from tests.waiting import until
 

@@ -26,7 +26,7 @@ import apsw
 from memoranda.keys import OPERATOR_KEY_FILE, operator_key
 from memoranda.opening import system_clock
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, ReviseRequest
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.ledger import Ack, Op, check_kept, check_whole, digest
 from tests.proofs.store import DATABASE_FILE, Store, build, draft, opened
 

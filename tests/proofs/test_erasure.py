@@ -21,8 +21,8 @@ import pytest
 
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
-from memoranda.storage.sql_engine import SCRUB_SECONDS
-from memoranda.storage.sqlite_file import BUSY_SECONDS
+from memoranda.storage.engine.sql_engine import SCRUB_SECONDS
+from memoranda.storage.sqlite.file import BUSY_SECONDS
 from tests.proofs.store import DATABASE_FILE, Store, draft, opened, processes
 from tests.proofs.writers import erase_and_hang, hold_a_snapshot
 from tests.waiting import HANG_SECONDS, until

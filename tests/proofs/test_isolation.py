@@ -26,7 +26,7 @@ from memoranda.standards.ump.requests import (
     RehydrateRequest,
     ReviseRequest,
 )
-from memoranda.storage.write_queue import GROUP_LIMIT
+from memoranda.storage.engine.write_queue import GROUP_LIMIT
 from tests.proofs.store import draft
 from tests.proofs.two_worlds import (
     OPERATOR,

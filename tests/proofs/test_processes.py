@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memoranda.app import Memoranda
-from memoranda.storage.sqlite import WATCH_SECONDS
+from memoranda.storage.sqlite.database import WATCH_SECONDS
 from tests.proofs.store import processes
 from tests.proofs.writers import TENANTS, answer_questions, remember_at_once, revise_at_once
 from tests.waiting import HANG_SECONDS

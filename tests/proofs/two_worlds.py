@@ -18,13 +18,13 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import KEY_PREFIX, Access
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.ump import token
-from memoranda.storage.sqlite import SqliteDatabase
-from memoranda.storage.system_contract import ApiKey
+from memoranda.storage.engine.system_contract import ApiKey
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.store import Store, build
 
 OPERATOR = SigningKey(bytes([7]) * 32)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memoranda.app import Memoranda
 from memoranda.errors import Conflict
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.ledger import Ack, Op, digest
 from tests.proofs.store import DATABASE_FILE
 from tests.waiting import HANG_SECONDS

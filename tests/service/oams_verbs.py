@@ -8,11 +8,11 @@ from typing import Any
 
 from memoranda.model.instant import format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.service.oams.memories import Stored
 from memoranda.service.oams.recall import Page
 from memoranda.service.oams.views import Shown
-from memoranda.service.report import Report
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.oms import mapping as oms

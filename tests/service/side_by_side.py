@@ -26,8 +26,8 @@ from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import History, Query, Revert, Supersede
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import ListOptions
-from memoranda.storage.database import Database
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.engine.database import Database
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.embedders import letters
 from tests.postgres import server
 from tests.service.cal_samples import Queries, Stores

@@ -9,8 +9,8 @@ import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ConsentViolation, GrainError, QueryError
-from memoranda.service.exchange import Item, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import encode
 from tests.service.test_cal_evolve import run

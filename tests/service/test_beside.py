@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from tests.service.world import World
 
 

@@ -21,7 +21,7 @@ from memoranda.standards.cal.fields import Field
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Condition, Limit, Query, Recall, Reduce
-from memoranda.storage.paging import Reading
+from memoranda.storage.engine.paging import Reading
 from tests.service.cal_proof import Proof
 from tests.service.cal_samples import DOMAIN, ME, Queries, Stores
 from tests.service.world import World

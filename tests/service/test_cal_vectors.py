@@ -16,7 +16,7 @@ from memoranda.service.service import Service
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
-from memoranda.storage.word_index import OpenSegment, WordIndex
+from memoranda.storage.index.word_index import OpenSegment, WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of

@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.errors import ConsentViolation, NotFound
 from memoranda.service.core import cascade
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms.grains import encode
 from tests.service.oams_verbs import Oams
 from tests.service.world import World, grain

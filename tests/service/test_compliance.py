@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from memoranda.errors import ConsentViolation
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.service import Service
 from memoranda.standards.oms.grains import address_of
-from memoranda.storage.cipher import Coverage
+from memoranda.storage.crypto.cipher import Coverage
 from tests.service.oams_verbs import Oams
 from tests.service.world import PEER, World
 

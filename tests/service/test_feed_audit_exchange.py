@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.service.core.audit import keep_retention
-from memoranda.service.exchange import BATCH_LIMIT, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
 from memoranda.standards.ump.shapes import Record

@@ -19,12 +19,12 @@ from memoranda.model.native import unwrap
 from memoranda.service.core.indexing import prepare
 from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import project_document
-from memoranda.service.exchange import Item, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.standards import port as ports
 from memoranda.standards.oams.requests import ListRequest
 from memoranda.standards.port import Port, load, register_port
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 from tests.service.wop import Wop
 from tests.service.world import World
 

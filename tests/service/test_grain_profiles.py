@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms import grains as codec
 from tests.service.test_cal_evolve import run
 from tests.service.world import World, grain

@@ -10,7 +10,7 @@ import pytest
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import GrainError
 from memoranda.model.instant import DAY_MS, Instant, format_instant
-from memoranda.service.exchange import Item
+from memoranda.service.exchange.importing import Item
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.ump.requests import ForgetRequest

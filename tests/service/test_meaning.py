@@ -28,8 +28,8 @@ from memoranda.retrieval.vectors import encode
 from memoranda.service.core import embedding
 from memoranda.service.core.embedding import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.meaning import Meaning
-from memoranda.storage import vectors, word_index
-from memoranda.storage.word_index import FAN_IN, WordIndex
+from memoranda.storage.index import vectors, word_index
+from memoranda.storage.index.word_index import FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
 from memoranda.service.core.quotas import Quotas
-from memoranda.service.exchange import BATCH_LIMIT, numbered
+from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
-from memoranda.storage.sqlite import SqliteConnection
+from memoranda.storage.sqlite.database import SqliteConnection
 from tests.service.oams_verbs import Memory, Oams, namespace
 from tests.service.world import World
 from tests.standards.oams.strategies import memories

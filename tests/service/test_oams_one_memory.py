@@ -17,7 +17,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, GrainError, MemoryNotFound
 from memoranda.model.instant import format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature

@@ -14,7 +14,7 @@ import pytest
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET

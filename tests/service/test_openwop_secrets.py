@@ -22,8 +22,8 @@ from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import strip_integrity
-from memoranda.storage.cipher import RingCipher
-from memoranda.storage.key_ring import SqliteKeyRing
+from memoranda.storage.crypto.cipher import RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from tests.embedders import letters
 from tests.service.oams_verbs import Oams
 from tests.service.test_cal_evolve import bound, session

@@ -15,7 +15,7 @@ from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.service.core.meaning import Meaning
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
-from memoranda.storage.cipher import Coverage
+from memoranda.storage.crypto.cipher import Coverage
 from tests.service.world import OPERATOR, World
 from tests.storage.contract import everything
 

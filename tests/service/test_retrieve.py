@@ -309,8 +309,8 @@ def test_a_filter_that_leaves_few_of_many_finds_what_asking_all_of_them_finds(
     for place in ("retrieval.legs", "retrieval.weights"):
         monkeypatch.setattr(f"memoranda.{place}.LEG_LIMIT", 12)
     expected = found()
-    monkeypatch.setattr("memoranda.storage.search._NARROW", 2)
-    monkeypatch.setattr("memoranda.storage.search._CHUNK", 16)
+    monkeypatch.setattr("memoranda.storage.index.search._NARROW", 2)
+    monkeypatch.setattr("memoranda.storage.index.search._CHUNK", 16)
     assert len(expected) == 5
     assert found() == expected
     world.service.close()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.standards.ump.record import Record
 from tests.service.world import World
 

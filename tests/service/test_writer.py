@@ -14,13 +14,13 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.model.selection import Selection
-from memoranda.service.exchange import Item, numbered
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Form
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
-from memoranda.service.report import Form
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.openwop.entry import Draft
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 from tests.service.oams_verbs import Oams, namespace
 from tests.service.wop import REF, Wop
 from tests.writer_time import ALLOWED_MS_PER_1000_ROWS, SPREAD, Held, Probe

@@ -22,10 +22,10 @@ from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.cipher import Cipher, Coverage, RingCipher
-from memoranda.storage.database import Database
-from memoranda.storage.key_ring import SqliteKeyRing
-from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.crypto.cipher import Cipher, Coverage, RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.engine.database import Database
+from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.stores import open_store
 
 OPERATOR = SigningKey(bytes([7]) * 32)
@@ -92,7 +92,7 @@ class World:
         return self.service.grains.get(access or self.owner, address)
 
     def grains(self, *, access: Access | None = None, current: bool = True, **where: Any) -> list[StoredGrain]:
-        selection = Selection(standing="current" if current else "recorded", **where)
+        selection = Selection(status_filter="current" if current else "recorded", **where)
         return self.service.grains.listing(access or self.owner, selection, limit=500)[0]
 
     def as_record(self, address: str) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.storage.engine import Engine, RunView, Unit
+from memoranda.storage.engine.contract import Engine, RunView, Unit
 from tests.storage.contract import NOW, document, projection
 
 DAY = 86_400_000

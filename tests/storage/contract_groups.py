@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from memoranda.model.memory import Version
-from memoranda.storage.begun import Begun
-from memoranda.storage.database import Connection
-from memoranda.storage.engine import Engine, Unit
-from memoranda.storage.heads import End
+from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.heads import End
+from memoranda.storage.engine.pending_write import Begun
 from tests.storage.contract import NOW, document, projection
 from tests.waiting import HANG_SECONDS
 

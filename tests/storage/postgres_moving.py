@@ -15,11 +15,11 @@ import pytest
 from memoranda import Memoranda
 from memoranda.errors import StoreUnavailable
 from memoranda.opening import open_service
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from memoranda.standards.oms.grains import encode
-from memoranda.storage.moving_postgres import PostgresTables
+from memoranda.storage.postgres.moving import PostgresTables
 from tests.commands import command
 from tests.postgres import server
 from tests.service.world import grain

@@ -25,11 +25,11 @@ from memoranda.opening import open_service
 from memoranda.retrieval import vectors
 from memoranda.service.core.meaning import Meaning
 from memoranda.settings import load_settings
-from memoranda.storage import clear_vectors
-from memoranda.storage.cipher import RingCipher
-from memoranda.storage.documents import Age
-from memoranda.storage.postgres import PostgresDatabase
-from memoranda.storage.postgres_keys import PostgresKeyRing
+from memoranda.storage.crypto.cipher import RingCipher
+from memoranda.storage.engine.document_cache import Age
+from memoranda.storage.postgres import clear_vectors
+from memoranda.storage.postgres.database import PostgresDatabase
+from memoranda.storage.postgres.keys import PostgresKeyRing
 from memoranda.stores import move_store, open_database, settle_vectors
 from tests.commands import command
 from tests.embedders import LETTERS, SIZE, WORDS_ALONE, letters

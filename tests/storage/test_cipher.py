@@ -16,11 +16,11 @@ import pytest
 from memoranda.errors import MemorandaError, StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.model.selection import Selection
-from memoranda.storage.cipher import Coverage, NoCipher, RingCipher
-from memoranda.storage.engine import Engine
-from memoranda.storage.key_ring import SqliteKeyRing
-from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.crypto.cipher import Coverage, NoCipher, RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.engine.contract import Engine
+from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.store import processes
 from tests.proofs.test_erasure import found_in_files
 from tests.storage.contract import NOW, document, everything, matches, projection, seal
@@ -93,7 +93,7 @@ def test_users_words_and_links_are_in_the_tables_as_fingerprints_only(tmp_path: 
         shown = projection("kaleidoscope", user="thaumaturge", session="quetzalcoatl", subject="hippocampus")
         engine.write("ada", lambda unit: unit.append(document("n"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).found) == 1
+            assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).hits) == 1
     words = ["kaleidoscope", "thaumaturge", "quetzalcoatl", "hippocampus"]
     assert found_in_files(tmp_path, words) == set()
     (keys,) = rows(tmp_path, "SELECT user_key, session_key FROM state")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memoranda.storage.search import Memory
+from memoranda.storage.index.search import Memory
 from tests.service.world import World
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memoranda.model.memory import Projection
 from memoranda.retrieval.languages import NUMBERS
 from memoranda.retrieval.words import WORDS_LIMIT, analyse
-from memoranda.storage import fingerprints
-from memoranda.storage.fingerprints import Fingerprints
+from memoranda.storage.crypto import fingerprints
+from memoranda.storage.crypto.fingerprints import Fingerprints
 from tests.storage.contract import projection
 
 KEPT = Fingerprints(b"k" * 32)

@@ -8,8 +8,8 @@ from importlib.resources import files
 
 import apsw
 
-from memoranda.storage import selection
-from memoranda.storage.queries import load_queries
+from memoranda.storage.engine import selection
+from memoranda.storage.engine.queries import load_queries
 
 SCHEMA = files("memoranda.storage") / "sql" / "sqlite" / "migrations" / "0001_store.sql"
 

@@ -13,9 +13,9 @@ from memoranda.opening import open_service
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from memoranda.standards.ump.requests import RecallRequest
-from memoranda.storage.database import Row
-from memoranda.storage.moving import TABLES
-from memoranda.storage.moving_postgres import PostgresTables
+from memoranda.storage.engine.database import Row
+from memoranda.storage.engine.moving import TABLES
+from memoranda.storage.postgres.moving import PostgresTables
 from memoranda.stores import move_store
 from tests.commands import command
 from tests.postgres import server
@@ -85,7 +85,7 @@ def test_who_is_interrupted_goes_on_and_nobody_opens_what_is_not_whole(
     service.close()
     with server().database() as address:
         with monkeypatch.context() as patched:
-            patched.setattr("memoranda.storage.moving_postgres.PostgresTables", Interrupted)
+            patched.setattr("memoranda.storage.postgres.moving.PostgresTables", Interrupted)
             with pytest.raises(KeyboardInterrupt):
                 move_store(first, address)
         with pytest.raises(StoreUnavailable, match="not whole yet"):

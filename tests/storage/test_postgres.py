@@ -18,15 +18,16 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.change import AuditEntry
 from memoranda.model.memory import Projection, Relation
 from memoranda.model.selection import Selection
-from memoranda.storage import postgres_notify, postgres_server
-from memoranda.storage.cipher import RingCipher
-from memoranda.storage.database import Connection
-from memoranda.storage.engine import Engine, Unit
-from memoranda.storage.postgres import PostgresDatabase
-from memoranda.storage.postgres_keys import PostgresKeyRing
-from memoranda.storage.postgres_server import open_connection
-from memoranda.storage.queries import load_queries
-from memoranda.storage.sql_engine import SqlEngine
+from memoranda.storage.crypto.cipher import RingCipher
+from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.postgres import notify
+from memoranda.storage.postgres import server as postgres_server
+from memoranda.storage.postgres.database import PostgresDatabase
+from memoranda.storage.postgres.keys import PostgresKeyRing
+from memoranda.storage.postgres.server import open_connection
 from tests.postgres import server
 from tests.storage.contract import NOW, EngineContract, document, field_index, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
@@ -166,7 +167,7 @@ def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> N
         with node.read("ada") as snapshot:
             assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 81))
             assert [seq for seq, _ in snapshot.audit_after(0, 500)] == list(range(1, 81))
-            assert len(matches(snapshot, "n7", Selection(at=NOW)).found) == 4
+            assert len(matches(snapshot, "n7", Selection(at=NOW)).hits) == 4
         assert node.index_problems("ada", lambda version: projection(version.document.name), lambda _: None) == []
 
 
@@ -224,7 +225,7 @@ def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has
 ) -> None:
     here, there = nodes
     # To notify is a transaction, too, and so is to make a key: the one that began last would not be the last.
-    monkeypatch.setattr(postgres_notify, "_NOTIFY", "SELECT 1")
+    monkeypatch.setattr(notify, "_NOTIFY", "SELECT 1")
     has_begun, may_go_on, has_number, may_end = (threading.Event() for _ in range(4))
 
     def append(unit: Unit, name: str) -> None:
@@ -289,7 +290,7 @@ def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: st
         engine.write("ada", lambda unit: unit.put_item("k", "n", b"after"))
         with engine.read("ada") as snapshot:
             assert snapshot.item("k", "n") == b"after"
-            assert len(matches(snapshot, "kettle", Selection(at=NOW)).found) == 1
+            assert len(matches(snapshot, "kettle", Selection(at=NOW)).hits) == 1
     assert len(runs) == 1
 
 

@@ -15,7 +15,7 @@ import pytest
 from memoranda.app import Memoranda
 from memoranda.cli import main
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.forking import Forked
 
 NOBODY = 65_534
@@ -96,7 +96,7 @@ def test_reads_that_cannot_be_recorded_are_refused_where_that_was_chosen(
 _OWNER = """
 import sys
 from pathlib import Path
-from memoranda.storage.sqlite import SqliteDatabase
+from memoranda.storage.sqlite.database import SqliteDatabase
 database = SqliteDatabase(Path(sys.argv[1]))
 database.scrub(1.0)
 print("empty", flush=True)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memoranda.service.verify import reindex
-from memoranda.storage import reindexing
-from memoranda.storage.word_index import FAN_IN
+from memoranda.storage.index import reindexing
+from memoranda.storage.index.word_index import FAN_IN
 from tests.service.world import World, grain
 
 

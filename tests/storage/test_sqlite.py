@@ -20,16 +20,16 @@ import pytest
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.measures import WRITER_WAIT, totals
-from memoranda.model.selection import UPDATED, WRITTEN, Order, Place, Selection
-from memoranda.storage import engine as engine_module
-from memoranda.storage.cipher import RingCipher
-from memoranda.storage.database import Connection
-from memoranda.storage.dialect import SQLITE
-from memoranda.storage.engine import Engine
-from memoranda.storage.heads import Heads
-from memoranda.storage.key_ring import SqliteKeyRing
-from memoranda.storage.queries import load_queries
-from memoranda.storage.rows import (
+from memoranda.model.selection import UPDATED, WRITTEN, Order, PageCursor, Selection
+from memoranda.storage.crypto.cipher import RingCipher
+from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.engine import contract as engine_module
+from memoranda.storage.engine.contract import Engine
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.dialect import SQLITE
+from memoranda.storage.engine.heads import Heads
+from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.rows import (
     NewChangeRow,
     NewFacetRow,
     NewMeasureRow,
@@ -37,10 +37,10 @@ from memoranda.storage.rows import (
     NewStateRow,
     NewVersionRow,
 )
-from memoranda.storage.selection import Naming, SelectionSql
-from memoranda.storage.sql_engine import SqlEngine
-from memoranda.storage.sqlite import SqliteDatabase
-from memoranda.storage.write_queue import LATER_SECONDS
+from memoranda.storage.engine.selection import Naming, SelectionSql
+from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.engine.write_queue import LATER_SECONDS
+from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
@@ -78,7 +78,7 @@ def test_a_store_survives_being_closed_and_opened(tmp_path: Path) -> None:
     for expected in (0, 1, 2):
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
         with engine.read("ada") as snapshot:
-            assert len(matches(snapshot, "apple", Selection(at=NOW)).found) == expected
+            assert len(matches(snapshot, "apple", Selection(at=NOW)).hits) == expected
         engine.write("ada", lambda unit: unit.append(document("n"), projection("apple"), now=NOW))
         engine.close()
 
@@ -90,7 +90,7 @@ def test_whoever_still_reads_leaves_nothing_open(
     path = tmp_path / "x.db"
     database = SqliteDatabase(path)
     if not is_patient:
-        monkeypatch.setattr("memoranda.storage.sqlite.CLOSE_SECONDS", 0.0)
+        monkeypatch.setattr("memoranda.storage.sqlite.database.CLOSE_SECONDS", 0.0)
     reads, closes = threading.Event(), threading.Event()
 
     def read() -> None:
@@ -244,8 +244,8 @@ LAST, BEST, MOST = (Order(by=by, descending=True) for by in ("at", "confidence",
 @pytest.mark.parametrize(
     ("selection", "order", "index"),
     [
-        (Selection(standing="all"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
-        (Selection(standing="all", space="p"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(status_filter="all"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(status_filter="all", space="p"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
         (Selection(space="p"), WRITTEN, f"{FACET} AND version_id>?)"),
         (Selection(space="p", or_no_space=True), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
         (Selection(user="u"), WRITTEN, f"{FACET} AND version_id>?)"),
@@ -308,7 +308,7 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
     # Three orders with a common prefix answer what six orders would: SPO SOP PSO POS OPS OSP.
     parts = {"s": "subject", "r": "relation", "o": "object"}
     asked: dict[str, Any] = {parts[letter]: "x" for letter in path}
-    selection = Selection(standing="current", **asked)
+    selection = Selection(status_filter="current", **asked)
     drivers = range(len(path))
     plans = [_plan(tmp_path, selection, WRITTEN, after=(1, 1), chosen=chosen) for chosen in drivers]
     assert any(f"{index} (tenant_id=? AND {prefix}" in step for plan in plans for step in plan), plans
@@ -318,7 +318,7 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
 
 
 def _plan(
-    tmp_path: Path, selection: Selection, order: Order, *, after: Place | None, chosen: int | None = None
+    tmp_path: Path, selection: Selection, order: Order, *, after: PageCursor | None, chosen: int | None = None
 ) -> list[str]:
     """How SQLite goes about a page, by the one driver if there is one."""
     naming = Naming(str.encode, str)
@@ -386,7 +386,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> Non
 
 def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from memoranda.storage.sqlite import SqliteDatabase;"
+        "import sys; from pathlib import Path; from memoranda.storage.sqlite.database import SqliteDatabase;"
         "SqliteDatabase(Path(sys.argv[1])).close()"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "store.db")]
@@ -397,7 +397,7 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
 _TAKE_TURNS = """
 import os, sys
 from pathlib import Path
-from memoranda.storage.heads import Heads
+from memoranda.storage.engine.heads import Heads
 heads = Heads(Path(sys.argv[1]))
 for _ in range(200):
     with heads.turn():
@@ -425,7 +425,7 @@ def test_who_is_killed_in_its_turn_lets_the_next_have_it(tmp_path: Path) -> None
 _STAY = """
 import sys
 from pathlib import Path
-from memoranda.storage.heads import Heads
+from memoranda.storage.engine.heads import Heads
 with Heads(Path(sys.argv[1])).turn():
     print("mine", flush=True)
     sys.stdin.read()
@@ -531,8 +531,8 @@ def test_the_files_can_be_made_private(tmp_path: Path) -> None:
 
 
 def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() -> None:
-    folder = Path(engine_module.__file__).parent
-    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    folder = Path(engine_module.__file__).parents[1]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     asked = set(re.findall(r'(?:_rows|_run|_run_many|_versions|\.rows?|\.run|\.run_many)\(\s*"(\w+)"', source))
     assert asked - set(load_queries("sqlite")) == set()
     assert [name for name in load_queries("sqlite") if f'"{name}"' not in source] == []

@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from memoranda.storage.sqlite_file import Watched
+from memoranda.storage.sqlite.file import Watched
 
 
 def test_a_file_that_grows_under_many_readers_is_not_taken_for_one_that_was_cut(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval import segment
 from memoranda.retrieval.entry import Entry, Indexed
-from memoranda.storage import word_index
-from memoranda.storage.database import Connection
-from memoranda.storage.search import Memory
-from memoranda.storage.word_index import FAN_IN, SMALL_DOCS, SegmentCache, SegmentName, WordIndex
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.index import word_index
+from memoranda.storage.index.search import Memory
+from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, SegmentCache, SegmentName, WordIndex
 from tests.service.world import World
 
 

@@ -16,7 +16,7 @@ from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, line, note, note_report, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.opening import system_clock
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.manifest import IndexState

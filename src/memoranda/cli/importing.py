@@ -16,7 +16,7 @@ from memoranda.standards.oams.memory import STATEMENTS
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.service.report import Report
+    from memoranda.service.exchange.report import Report
     from memoranda.standards.oams.namespace import Namespace
 
 # Statements of one namespace that are printed; --json has all.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from memoranda.app import Memoranda
-    from memoranda.service.report import Report
+    from memoranda.service.exchange.report import Report
     from memoranda.standards.ump.audit import ChainReport
 
 _SPACES = re.compile(r"\s+")

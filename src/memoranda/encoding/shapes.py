@@ -154,8 +154,8 @@ def check_field_names(value: dict[str, Any], field_names: Sequence[str], locatio
 
 def _unknown_field(name: str, field_names: Sequence[str], location: str) -> str:
     """Return the message about an unknown field."""
-    known = ", ".join(field_names) or "none"
-    return f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {known}"
+    expected = ", ".join(field_names) or "none"
+    return f"{location} has an unknown field {name[:_QUOTED_CHARS]!a}; the fields are {expected}"
 
 
 class Custom(ABC):

@@ -1,1 +1,1 @@
-"""What the library's front door gives and takes: results, and keywords in Python's own types."""
+"""Results of the library's front door, and the two backends behind it: a store of this process, and a server."""

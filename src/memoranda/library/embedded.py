@@ -1,9 +1,16 @@
-"""Every standard over a store of this process."""
+"""One person's memory behind the verbs of `Memoranda`, and the store of this process as one.
+
+A backend has one table of verbs for each standard. `Embedded` calls the services of a store that this process opened;
+`Remote`, in `remote.py`, calls a server. Both offer the same requests, results and errors.
+
+The tables import their standard when they are first used: a command that needs UMP alone starts faster without the
+others.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
@@ -17,48 +24,89 @@ if TYPE_CHECKING:
     from memoranda.service.openwop.openwop import Openwop
 
 
+class Backend(Protocol):
+    """One person's memory through every standard."""
+
+    @property
+    def owner(self) -> str:
+        """The owner of the memory."""
+
+    @property
+    def ump(self) -> Ump[Access]:
+        """The verbs of UMP."""
+
+    @property
+    def oams(self) -> Oams[Access]:
+        """The verbs of OAMS on the same memory."""
+
+    @property
+    def cal(self) -> Cal[Access]:
+        """The verbs of CAL on the same memory."""
+
+    @property
+    def grains(self) -> Grains[Access]:
+        """The verbs of OMS on the same memory."""
+
+    @property
+    def openwop(self) -> Openwop[Access]:
+        """The verbs of openwop on the same memory."""
+
+    def now(self) -> Instant:
+        """Return the time of the clock by which memories are dated."""
+
+    def close(self) -> None:
+        """Close the store, or the connections to the server."""
+
+
 class Embedded:
-    """One person's memory in a store that is open here."""
+    """One person's memory in a store that this process opened."""
 
     def __init__(self, service: Service, access: Access) -> None:
         self.service = service
         self.access = access
 
+    @property
+    def owner(self) -> str:
+        """The owner of the memory."""
+        return self.access.default_tenant
+
     @cached_property
     def ump(self) -> Ump[Access]:
-        """UMP's verbs as they are."""
+        """The verbs of UMP."""
         return Ump(self.service.context, self.access)
 
     @cached_property
     def oams(self) -> Oams[Access]:
+        """The verbs of OAMS on the same memory."""
         from memoranda.service.oams.oams import Oams
 
         return Oams(self.service.context, self.access)
 
-    @property
-    def owner(self) -> str:
-        return self.access.default_tenant
-
-    def now(self) -> Instant:
-        return self.service.context.clock()
-
     @cached_property
     def cal(self) -> Cal[Access]:
+        """The verbs of CAL on the same memory."""
         from memoranda.service.cal.cal import Cal
 
         return Cal(self.service.context, self.access)
 
     @cached_property
     def grains(self) -> Grains[Access]:
+        """The verbs of OMS on the same memory."""
         from memoranda.service.oms.oms import Grains
 
         return Grains(self.service.context, self.access)
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
+        """The verbs of openwop on the same memory."""
         from memoranda.service.openwop.openwop import Openwop
 
         return Openwop(self.service.context, self.access)
 
+    def now(self) -> Instant:
+        """Return the time of the store's clock."""
+        return self.service.context.clock()
+
     def close(self) -> None:
+        """Close the store."""
         self.service.close()

@@ -1,9 +1,12 @@
-"""One person's memory as OAMS memories, for a program."""
+"""OAMS for programs: `Memoranda.oams`, whose keyword arguments become the requests of the standard."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from memoranda.service.oams.recall import Page
     from memoranda.service.oams.views import Shown
     from memoranda.standards.oams.memory import Memory
-    from memoranda.standards.oams.namespace import Namespace
 
 
 class OamsMemories:
@@ -35,8 +37,6 @@ class OamsMemories:
         """Return the namespace of a name: whole, or a scope of the owner's; without one, the owner's default."""
         if name is None or ":" not in name:
             return self.verbs.namespace(name)
-        from memoranda.standards.oams.namespace import parse_namespace
-
         # A whole name states its owner.
         return parse_namespace(name)
 
@@ -87,8 +87,6 @@ class OamsMemories:
             "k": k,
             **where,
         }
-        from memoranda.standards.oams.requests import RecallRequest
-
         return self.verbs.recall(RecallRequest.parse(request))
 
     def get(self, key: str, *, namespace: str | None = None) -> Shown:
@@ -104,6 +102,4 @@ class OamsMemories:
     def list(self, /, *, namespace: str | None = None, **where: Any) -> Page:
         """Return a page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
         request = {"namespace": str(self.namespace(namespace)), **where}
-        from memoranda.standards.oams.requests import ListRequest
-
         return self.verbs.list_memories(ListRequest.parse(request))

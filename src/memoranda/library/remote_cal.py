@@ -10,7 +10,7 @@ from memoranda.encoding.json_text import parse
 from memoranda.library.remote_verbs import RemoteVerbs
 
 if TYPE_CHECKING:
-    from memoranda.library.connection import Answer
+    from memoranda.library.remote import Answer
     from memoranda.service.cal.cal import Given
     from memoranda.standards.cal.assembly.stream import Event
     from memoranda.standards.cal.language.check import CheckResult

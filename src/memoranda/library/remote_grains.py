@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
 from memoranda.bindings.operations.oms import OPERATIONS
 from memoranda.encoding.bases import base64_decode
 from memoranda.errors import InvalidInput, NotFound, Unsupported
-from memoranda.library.connection import Connection
 from memoranda.library.remote_ump import position, reported
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Selection
+from memoranda.service.exchange.report import Report
 from memoranda.service.oms.grains import Stored
 from memoranda.service.oms.query import FoundGrain, GrainPage
 from memoranda.service.oms.views import Given, StoredGrain
-from memoranda.service.report import Report
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import IndexState
@@ -26,6 +25,9 @@ from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE, TYPES
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.oms.signature import SignedGrain, is_envelope, open_delivery
+
+if TYPE_CHECKING:
+    from memoranda.library.remote import Connection
 
 _BYTES: Final = {"Accept": f"{MEDIA_TYPE}, {SIGNED_MEDIA_TYPE}"}
 # Listings that can be continued: their cursors, a hundred bytes each, are kept for a caller who comes back.
@@ -203,7 +205,7 @@ def _request(selection: Selection, **more: Any) -> FindRequest:
     fields |= {
         "namespace": space,
         "session_id": selection.session,
-        "current": selection.standing == "current",
+        "current": selection.status_filter == "current",
         **more,
     }
     request = FindRequest.parse(

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
-from memoranda.service.adoption import Renaming
-from memoranda.service.ancestry import missing_successor
-from memoranda.service.exchange import Item, Part
-from memoranda.service.report import Refusal, Report
+from memoranda.service.exchange.adoption import Renaming
+from memoranda.service.exchange.ancestry import missing_successor
+from memoranda.service.exchange.importing import Item, Part
+from memoranda.service.exchange.report import Refusal, Report
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms.manifest import DEFAULT
 from memoranda.standards.oms.signature import SignedGrain, open_delivery

@@ -14,10 +14,10 @@ from memoranda.library.remote_ump import position, reported
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.consolidation.runs import Undone
+from memoranda.service.exchange.report import Report
 from memoranda.service.oams.memories import Stored
 from memoranda.service.oams.recall import Page
 from memoranda.service.oams.views import Shown
-from memoranda.service.report import Report
 from memoranda.standards.oams import memory as oams
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 

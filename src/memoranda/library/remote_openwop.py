@@ -23,7 +23,7 @@ from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 if TYPE_CHECKING:
     from memoranda.standards.openwop.events import Event
     from memoranda.standards.openwop.proposals import Proposal
-    from memoranda.storage.engine import RunPlace
+    from memoranda.storage.engine.contract import RunPlace
 
 # A log as JSON, with everything in it.
 _AS_JSON: Final = {"Accept": "application/json"}

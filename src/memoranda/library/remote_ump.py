@@ -1,4 +1,8 @@
-"""UMP over a server. The body has what takes several requests, or an answer that a row does not describe."""
+"""UMP over a server.
+
+The body of the class has the verbs that take several requests, and those whose answer a row of the table of operations
+does not describe. What an import needs is imported with the first one: it loads the other standards.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.core.ranking import Ranked
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.service.ump.overview import Stats
 from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
     MAX_EXPORT_IDS,
     RecallRequest,
@@ -27,10 +32,9 @@ from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange import Item, Part
-    from memoranda.service.imports import UndoneImport
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.importing import Item, Part
     from memoranda.standards.oams.namespace import Namespace
-    from memoranda.standards.ump.rehydrate import RehydratedBlock
 
 Progress = Callable[[int], None]
 T = TypeVar("T")
@@ -94,8 +98,6 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def for_prompt(self, request: RehydrateRequest) -> RehydratedBlock:
         """Return recalled memories as one framed, neutralised block for a model's context."""
-        from memoranda.standards.ump.rehydrate import RehydratedBlock
-
         answer = self._document("for_prompt", request=request)
         dropped = tuple((memory["id"], memory["reason"]) for memory in answer.get("dropped", ()))
         return RehydratedBlock(
@@ -104,8 +106,6 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
         """Return records as such a block with short ids."""
-        from memoranda.standards.ump.rehydrate import frame_records
-
         return frame_records(
             records, self.short_ids([record["id"] for record in records]), max_chars=max_chars
         )
@@ -240,7 +240,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     ) -> Part:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import item_document
-        from memoranda.service.exchange import Part
+        from memoranda.service.exchange.importing import Part
 
         documents = [item_document(item) for item in items]
         answer = self._document(
@@ -253,7 +253,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         self, name: str | None = None, *, progress: Progress | None = None
     ) -> UndoneImport:
         """Undo an import; by default the last."""
-        from memoranda.service.imports import UndoneImport
+        from memoranda.service.exchange.import_records import UndoneImport
 
         answer = self._document("undo_import", name=name)
         undone = UndoneImport(id=answer.pop("import"), **answer)

@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MappingProxyType
-from typing import Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -21,8 +21,10 @@ from msgspec import Struct
 from memoranda.bindings.operations.row import Row, function_of
 from memoranda.encoding.shapes import to_json
 from memoranda.errors import NotFound, Unsupported
-from memoranda.library.connection import Answer, Connection
 from memoranda.model.instant import format_instant
+
+if TYPE_CHECKING:
+    from memoranda.library.remote import Answer, Connection
 
 # Arguments of a verb as JSON, by the names of its parameters.
 Arguments = Mapping[str, Any]

@@ -15,7 +15,7 @@ from tests.bindings.files.test_forms import EACH, FORMS, NEW, REF, STEPS, WHOLE,
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.model.instant import parse_instant
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import Record

@@ -18,7 +18,7 @@ from memoranda.bindings.files.sync import FolderForm, FolderSync
 from memoranda.model.memory import Document, Version
 from memoranda.model.selection import Selection
 from memoranda.opening import open_service
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 from memoranda.service.retrieve import read_page
 from memoranda.settings import load_settings
 from memoranda.standards.oams.mapping import from_projection
@@ -58,7 +58,7 @@ def read(m: Memoranda, source: Path) -> Report:
 
 def versions(m: Memoranda) -> list[Version]:
     with m.service.context.engine.read(m.owner) as snapshot:
-        found = read_page(snapshot, Selection(standing="all"), after=0, limit=1_000, now=m.service.context.clock())
+        found = read_page(snapshot, Selection(status_filter="all"), after=0, limit=1_000, now=m.service.context.clock())
     return [each for each in found if each.state.tombstoned is None]
 
 

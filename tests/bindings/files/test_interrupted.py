@@ -15,7 +15,7 @@ from tests.forking import Forked
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.service.exchange import BATCH_LIMIT
+from memoranda.service.exchange.importing import BATCH_LIMIT
 
 COUNT = 3 * BATCH_LIMIT
 ENDS = pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])

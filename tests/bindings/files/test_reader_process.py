@@ -16,8 +16,8 @@ from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.importer import Survey
 from memoranda.bindings.files.reader_process import MEBIBYTE, Limits, Request, _reason, _started, reading
 from memoranda.errors import InvalidInput, TooLarge
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 
 SMALL = Limits(memory_bytes=64 * MEBIBYTE, processor_seconds=1)
 FORMS = ("out.ndjson", "out.ump.json", "out.mg", "out.oams.jsonl")

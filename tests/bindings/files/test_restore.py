@@ -9,7 +9,7 @@ from tests.bindings.files.test_forms import FORMS, NEW, Writer, everything, read
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms.grains import Grain
 
 

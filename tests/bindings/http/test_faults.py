@@ -23,7 +23,7 @@ from tests.waiting import HANG_SECONDS, until
 from memoranda.bindings.http.app import VERB_THREADS
 from memoranda.keys import operator_key
 from memoranda.standards.oams.namespace import owner_hash
-from memoranda.storage.sqlite import READERS_LIMIT, SqliteDatabase
+from memoranda.storage.sqlite.database import READERS_LIMIT, SqliteDatabase
 
 DATABASE = "memoranda.db"
 

@@ -21,7 +21,7 @@ from tests.waiting import HANG_SECONDS
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import parse
 from memoranda.keys import operator_key
-from memoranda.storage.postgres import PostgresDatabase
+from memoranda.storage.postgres.database import PostgresDatabase
 
 
 @contextmanager

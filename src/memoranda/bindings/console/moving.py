@@ -19,7 +19,7 @@ from memoranda.bindings.console.visit import Answer, File, Page, Redirect, Uploa
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.reader_process import Limits
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.report import Report
+from memoranda.service.exchange.report import Report
 
 # The form, and the name of the file.
 FORMS_OUT: Final = {

@@ -8,6 +8,7 @@ others  files of other systems, which are made from memories of OAMS
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -26,9 +27,9 @@ from memoranda.bindings.files.importers.importer import Importer
 from memoranda.bindings.files.reader_process import Found
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
-from memoranda.service.convert import Carried, Conversion, Target
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.convert import Carried, Conversion, Target
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.ump.shapes import Version as UmpVersion
 
@@ -53,6 +54,38 @@ class Converted(msgspec.Struct, kw_only=True):
 
 class _NothingLeft(Exception):
     """Ends the writing of a file that would hold nothing of what was given."""
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    owner: str | None = None,
+    dry_run: bool = False,
+) -> Converted:
+    """Write the contents of a file, a folder, an archive or a database in another form; the report has the refusals.
+
+    The formats are those of `memoranda convert --from` and `--to`; by default names and contents decide.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "notes.csv")
+    ...     _ = table.write_text("id,text,date\\n1,use pnpm,2026-01-15\\n")
+    ...     convert(table, Path(folder, "notes.mg")).written
+    1
+    """
+    return convert_file(
+        str(source),
+        str(target),
+        target_format or exchange.form_of(str(target)),
+        known=source_format,
+        owner=owner,
+        exported_at=time.time_ns() // 1_000_000,
+        is_dry=dry_run,
+    )
 
 
 def convert_file(

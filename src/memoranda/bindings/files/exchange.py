@@ -39,10 +39,10 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
-from memoranda.service.adoption import Renaming
 from memoranda.service.core.access import Access
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.adoption import Renaming
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
 from memoranda.standards.oams.memory import SESSION_KEY, Memory, metadata_of
 from memoranda.standards.oams.namespace import Namespace, owner_hash, parse_namespace

@@ -17,7 +17,7 @@ from typing import IO, Any, Final, Self
 
 from memoranda.encoding.terminal import escape_controls
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
-from memoranda.storage.file_locks import is_open_here
+from memoranda.storage.sqlite.file_locks import is_open_here
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

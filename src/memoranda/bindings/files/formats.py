@@ -20,8 +20,8 @@ from memoranda.bindings.files import markdown_book
 from memoranda.bindings.files.folder import STANDARD_STREAM, open_named, opened, shown_name
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, SignatureInvalid, TooLarge
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import jsonfile, signature
 from memoranda.standards.ump.record import MAX_RECORD_BYTES
 from memoranda.standards.ump.shapes import Record, Unchecked

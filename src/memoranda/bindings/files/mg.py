@@ -26,7 +26,7 @@ from memoranda.bindings.files import folder, formats
 from memoranda.bindings.files.folder import STANDARD_STREAM, create, open_named, shown_name, writing
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
-from memoranda.service.exchange import Item
+from memoranda.service.exchange.importing import Item
 from memoranda.service.oms.views import jsonable
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import ContainerSummary, Order

@@ -20,8 +20,8 @@ from memoranda.bindings.files.mg import (
 )
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import EARLIEST, LATEST, format_instant
+from memoranda.service.exchange.report import Report
 from memoranda.service.oms.views import jsonable
-from memoranda.service.report import Report
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import ContainerReader

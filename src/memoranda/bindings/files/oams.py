@@ -42,8 +42,8 @@ from memoranda.errors import (
     Unsupported,
     words_of,
 )
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 from memoranda.standards.oams import bundle, lines, markdown
 from memoranda.standards.oams.lines import Line, Packed, Sorter
 from memoranda.standards.oams.memory import Memory

@@ -36,8 +36,8 @@ from memoranda.errors import (
     TooLarge,
     words_of,
 )
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 
 MEBIBYTE: Final = 1_048_576
 # An interpreter without a file, some parsers that are loaded later, and the largest single document many times over.

@@ -18,7 +18,7 @@ from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.sync_pass import Pass, Plan, Step, plan
 from memoranda.bindings.files.sync_state import digest
 from memoranda.errors import InvalidInput
-from memoranda.service.exchange import numbered
+from memoranda.service.exchange.importing import numbered
 from memoranda.standards.ump import markdown, signature
 from memoranda.standards.ump.shapes import Record, Unchecked
 

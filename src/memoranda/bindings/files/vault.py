@@ -26,8 +26,8 @@ from memoranda.bindings.files.note import Links, Note, links_in, plain_text, ste
 from memoranda.bindings.files.sync_pass import Pass, Plan, Step, plan
 from memoranda.bindings.files.sync_state import Entry
 from memoranda.errors import InvalidInput, NotFound, TooLarge
-from memoranda.service.exchange import Item
-from memoranda.service.report import LISTED_LIMIT
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import LISTED_LIMIT
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import TAG_PREFIX, is_tag

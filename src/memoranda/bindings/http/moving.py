@@ -14,8 +14,8 @@ from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import parse
 from memoranda.encoding.shapes import to_json
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.exchange import Item, numbered
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
 from memoranda.service.ump.redact import BesidePage, SuspectPage
 from memoranda.standards.oams.namespace import parse_namespace

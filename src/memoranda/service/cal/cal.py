@@ -61,7 +61,7 @@ from memoranda.standards.cal.language.syntax import (
 from memoranda.standards.cal.pages import decode_cursor
 from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # A query in one of its two forms.
 Given = str | bytes | Mapping[str, Any]

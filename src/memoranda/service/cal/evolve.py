@@ -50,7 +50,7 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.port import rules_of_record
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 CONFIDENCE: Final = 0.8
 OBSERVER_TYPE: Final = "llm"

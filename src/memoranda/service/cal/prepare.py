@@ -26,7 +26,7 @@ from memoranda.service.core.context import Context
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.syntax import Hash, Query, tier_of
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 PREFIX: Final = "calprep."
 # The values of parameters may be as large as a request; base64 makes four of three.

@@ -32,7 +32,7 @@ from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.ump import mapping as ump
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 _RUNS: Final = "oams dream"
 _CHANGES: Final = "oams dream changes"

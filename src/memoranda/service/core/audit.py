@@ -24,7 +24,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
 from memoranda.standards.ump.requests import AuditRequest
-from memoranda.storage.engine import Seal, Snapshot, Unit
+from memoranda.storage.engine.contract import Seal, Snapshot, Unit
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from memoranda.service.core.protection import check_erasure, policy_fields
 from memoranda.standards.port import rules_inside
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Kept beside the memories until everything that rested on the consent is gone.
 PENDING: Final = "withdrawn consent"
@@ -225,5 +225,5 @@ def _is_held(version: Version, now: Instant) -> bool:
     except GrainError:
         return True
     except StoreCorrupt:
-        return version.state.held
+        return version.state.has_legal_hold
     return False

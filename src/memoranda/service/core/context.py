@@ -19,7 +19,7 @@ from memoranda.service.core.quotas import Quotas
 from memoranda.service.core.rules import parse_rules, tightened
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.engine import Engine, Snapshot
+from memoranda.storage.engine.contract import Engine, Snapshot
 
 # Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
 AuditReads = Literal["deferred", "durable"]

@@ -29,7 +29,14 @@ from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, unless_damaged
 from memoranda.standards.port import port_of
-from memoranda.storage.embedded import ANY_NUMBER, Batch, Failure, NewVector, Progress, ToEmbed
+from memoranda.storage.index.embedding_work import (
+    ANY_NUMBER,
+    Batch,
+    Failure,
+    NewVector,
+    Progress,
+    ToEmbed,
+)
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector

@@ -16,7 +16,7 @@ from memoranda.service.core.views import tombstone_record, view
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 
 class Tombstones:

@@ -21,7 +21,7 @@ from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Engine
+from memoranda.storage.engine.contract import Engine
 
 PAGE_LIMIT = 200
 # A store that could not be watched is watched again after so long.

@@ -20,7 +20,7 @@ from memoranda.service.core.views import holds, scope_of, show, unless_damaged, 
 from memoranda.service.retrieve import PAGE_BYTES, reach, sees_everything
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import SLICE_VERSIONS, Snapshot
+from memoranda.storage.engine.contract import SLICE_VERSIONS, Snapshot
 
 ID_PREFIX: Final = "urn:ump:"
 # Of a beginning that is shown: 40 bits, which hardly ever two memories of one owner share; then more is shown.

@@ -14,7 +14,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.standard import OMS
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.policy import Decision
@@ -83,7 +83,7 @@ def check_erasure(version: Version, now: Instant) -> None:
 
 def refuse_held(version: Version) -> None:
     """Raise GrainError if the version is held."""
-    if version.state.held:
+    if version.state.has_legal_hold:
         from memoranda.standards.oms.policy import DENIED
 
         raise GrainError(_HELD, oms_code=DENIED)

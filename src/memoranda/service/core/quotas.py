@@ -9,7 +9,7 @@ import msgspec
 
 from memoranda.errors import QuotaExceeded
 from memoranda.model.instant import Instant
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 WINDOW_MS: Final = 60_000
 # Room comes only when somebody forgets something: there is no use in asking every second.

@@ -17,7 +17,7 @@ from memoranda.service.core.quotas import Quotas
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
     from memoranda.service.core.context import Context
-    from memoranda.storage.engine import Unit
+    from memoranda.storage.engine.contract import Unit
 
 # What there is; compliance.py says what each asks for.
 PRESETS: Final = ("gdpr", "ccpa", "hipaa")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError, StoreCorrupt
-from memoranda.model.bounds import bound
+from memoranda.model.bounds import apply_bounds
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
@@ -23,7 +23,7 @@ from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.port import is_valid_record, load_record
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 from memoranda.standards.ump.shapes import Version as UmpVersion
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
@@ -43,7 +43,7 @@ class Speaking(Protocol):
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard, as tightly as those before it bind it."""
     read = project_document(context, version.document, version.tenant, version.state.space)
-    return read if version.bounds is None else bound(read, version.bounds)
+    return read if version.bounds is None else apply_bounds(read, version.bounds)
 
 
 def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:

@@ -61,7 +61,7 @@ from memoranda.standards.oams.namespace import (
     space_of,
 )
 from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Where a memory may say anything at all.
 _SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")

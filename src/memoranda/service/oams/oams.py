@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memoranda.service import leaving
 from memoranda.service.consolidation import dreams, runs
 from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.exchange import exporting
 from memoranda.service.oams import memories
 from memoranda.service.oams import recall as retrieval
 
@@ -19,9 +19,9 @@ class Oams(Verbs[Caller]):
     get = Verb(memories.get, "read")
     forget = Verb(memories.forget, "write")
     namespace = Verb(memories.namespace_named)
-    namespaces = Verb(leaving.namespaces, "read")
-    export = Verb(leaving.export_memories, "export")
-    export_page = Verb(leaving.export_memories_page, "export")
+    namespaces = Verb(exporting.namespaces, "read")
+    export = Verb(exporting.export_memories, "export")
+    export_page = Verb(exporting.export_memories_page, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
     refuse = Verb(dreams.refuse, "read", "write")

@@ -23,7 +23,7 @@ from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -12,7 +12,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.protection import policy_fields
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.policy import DENIED
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 Fields = Mapping[str, Any]
 OWNED_BY: Final = "mg:owned_by"

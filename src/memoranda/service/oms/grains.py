@@ -50,7 +50,7 @@ from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 LIST_LIMIT = 500
 BATCH_LIMIT = 200
@@ -386,7 +386,7 @@ def _erase_all(
     erased = held = after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            everything = Selection(standing="unerased", user=user)
+            everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
             made = lineage.derived(snapshot, sorted({version.memory_id for version in page}))
             theirs = lineage.tombstones_for(context, snapshot, made, now)

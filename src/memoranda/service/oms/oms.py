@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memoranda.service import leaving, originals
 from memoranda.service.core.consent import consent_for
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
+from memoranda.service.exchange import exporting, unwrap
 from memoranda.service.oms import grains, query
 
 
@@ -17,7 +17,7 @@ def rotate_master_key(context: Context) -> int:
 class Grains(Verbs[Caller]):
     """Grains: add, find, replace under their policy, hold, erase; and move collections in and out."""
 
-    put = Verb(originals.put_grain, "write")
+    put = Verb(unwrap.put_grain, "write")
     get = Verb(grains.get, "read")
     release = Verb(grains.release, "export", "read")
     exists = Verb(grains.exists, "read")
@@ -31,7 +31,7 @@ class Grains(Verbs[Caller]):
     erase = Verb(grains.erase, "write")
     erase_user = Verb(grains.erase_user, "write")
     consent = Verb(consent_for, "read")
-    export = Verb(leaving.export_grains, "export")
-    export_page = Verb(leaving.export_grains_page, "export")
+    export = Verb(exporting.export_grains, "export")
+    export_page = Verb(exporting.export_grains_page, "export")
 
     rotate_master_key = PublicVerb(rotate_master_key)

@@ -29,7 +29,7 @@ from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 # A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
 Given = Mapping[str, Any] | bytes
@@ -128,7 +128,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
         delivery=delivery,
         grain=grain,
         index=_index_state(context, version),
-        is_held=state.held,
+        is_held=state.has_legal_hold,
         needs_review=state.needs_review,
         is_native=is_native,
         writer="" if version.bounds is None else version.bounds.writer,

@@ -15,7 +15,7 @@ from memoranda.model.memory import Version
 from memoranda.service.openwop import runs, workspace
 from memoranda.standards.openwop.entry import ARCHIVE_TAG, Entry
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 INDEX_PATH: Final = "MEMORY-INDEX.json"
 

@@ -36,10 +36,10 @@ from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.port import port_of
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
-    from memoranda.consolidation.commitments.commitments import Commitment as Stated
+    from memoranda.consolidation.commitments.commitments import StatedCommitment as Stated
 
 # Where the change feed was when predicates were last looked at.
 PLACE: Final = "openwop commitments place"

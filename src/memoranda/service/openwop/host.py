@@ -28,7 +28,7 @@ from memoranda.service.retrieve import reach, walk
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, ListOptions
 from memoranda.standards.openwop.events import PROPOSAL_KINDS
-from memoranda.storage.engine import RunPlace
+from memoranda.storage.engine.contract import RunPlace
 
 NAMED: Final = "$memory"
 # An entry names whom it is about by a tag; `forget` takes out all that name them.
@@ -179,7 +179,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     if space is None:
         return 0
     # Also what a pass has put another entry in the place of: that says what these said.
-    asked = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
+    asked = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
     with context.engine.read(tenant) as snapshot:
         about = [
             each

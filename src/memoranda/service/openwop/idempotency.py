@@ -19,7 +19,7 @@ from memoranda.errors import WorkflowError
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.openwop.problem import IDEMPOTENCY_IN_FLIGHT, IDEMPOTENCY_KEY_MISMATCH
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # "At least 24 hours", by whole hours.
 KEPT_HOURS: Final = 25

@@ -20,7 +20,7 @@ from memoranda.service.openwop import schedule as timetable
 from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop.entry import Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, Event
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 # What is in a log because it was done here, and cannot be claimed.
 RECORDED: Final = MEMORY_TYPES | {"run.started", *(f"run.{status}" for status in run_log.TERMINAL)}

@@ -23,7 +23,7 @@ from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
-from memoranda.storage.engine import RunPlace, RunView, Snapshot, Unit
+from memoranda.storage.engine.contract import RunPlace, RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
 # What one unit of work deletes: few, so that others get their turn.

@@ -16,7 +16,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
 from memoranda.service.openwop import commitments, distill
 from memoranda.standards.openwop import refs
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 KIND: Final = "openwop schedule"
 WATCHED: Final = "openwop watch"

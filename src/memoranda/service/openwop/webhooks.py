@@ -27,7 +27,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.openwop.runs import EVENTS_LIMIT, decoded
 from memoranda.standards.openwop.capabilities import SIGNATURE_ALGORITHM
 from memoranda.standards.openwop.events import Event
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 KIND: Final = "openwop webhook"
 SUBSCRIPTIONS_LIMIT: Final = 20

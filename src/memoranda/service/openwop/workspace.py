@@ -26,7 +26,7 @@ from memoranda.standards.openwop.workspace import (
     check_path,
     next_version,
 )
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 __all__ = [
     "MAX_FILES",

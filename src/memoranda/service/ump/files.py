@@ -9,9 +9,9 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange import Item, Part
-    from memoranda.service.imports import UndoneImport
-    from memoranda.service.report import Report
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.report import Report
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.record import Record
 
@@ -28,7 +28,7 @@ def export(
     report: Report | None = None,
 ) -> Iterator[Record]:
     """Every record that may leave, redacted, in the order written; or those of the given ids."""
-    from memoranda.service.leaving import export_records
+    from memoranda.service.exchange.exporting import export_records
 
     return export_records(
         context,
@@ -53,9 +53,9 @@ def export_page(
     after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
     """A page of what may leave, after which version the next begins, and what of it stays behind."""
-    from memoranda.service import leaving
+    from memoranda.service.exchange import exporting
 
-    return leaving.export_page(
+    return exporting.export_page(
         context, access, owner=owner, project=project, history=history, carry=carry, after=after
     )
 
@@ -75,9 +75,9 @@ def import_items(
     label: str | None = None,
 ) -> Report:
     """Take memories in, in any form, reporting what was refused; with a `label`, what can be taken back."""
-    from memoranda.service import exchange
+    from memoranda.service.exchange import importing
 
-    return exchange.import_items(
+    return importing.import_items(
         context,
         access,
         items,
@@ -105,9 +105,9 @@ def import_part(
     is_dry: bool = False,
 ) -> Part:
     """Take in a part of what is brought from elsewhere; `name` is what the part before it was put on record as."""
-    from memoranda.service import exchange
+    from memoranda.service.exchange import importing
 
-    return exchange.import_part(
+    return importing.import_part(
         context,
         access,
         items,
@@ -122,7 +122,7 @@ def import_part(
 
 def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """The imports that can be taken back, the last first."""
-    from memoranda.service import imports as on_record
+    from memoranda.service.exchange import import_records as on_record
 
     return on_record.imports(context, access)
 
@@ -135,6 +135,6 @@ def undo_import(
     progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
     """Take back an import, the last unless it is named."""
-    from memoranda.service import imports as on_record
+    from memoranda.service.exchange import import_records as on_record
 
     return on_record.undo_import(context, access, name, progress=progress)

@@ -18,7 +18,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import ID_PREFIX, find_visible, sees, whole_name
 from memoranda.service.core.views import holds, project, scope_of, show, unless_damaged, view
 from memoranda.standards.ump.record import Record
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 # Memories shown in each direction.
 SHOWN_LIMIT: Final = 50

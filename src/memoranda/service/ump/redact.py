@@ -25,7 +25,7 @@ from memoranda.service.verify import versions
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Record
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 REASON = "what looked like a secret was taken out"
 # Events of logs that are read at once, each of at most 64 KiB.

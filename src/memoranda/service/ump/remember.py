@@ -28,7 +28,7 @@ from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.standards.ump.record import Draft, Record
-from memoranda.storage.engine import Snapshot, Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 Result = Literal["created", "merged"]
 Said = TypeVar("Said", bound=Mapping[str, Any])

@@ -30,7 +30,7 @@ from memoranda.standards.ump.requests import (
     ReviseRequest,
 )
 from memoranda.standards.ump.shapes import Patch, Record
-from memoranda.storage.engine import Unit
+from memoranda.storage.engine.contract import Unit
 
 
 class Revised(msgspec.Struct, frozen=True, kw_only=True):

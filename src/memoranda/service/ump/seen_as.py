@@ -9,7 +9,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.find import find_visible, whole_name
 from memoranda.service.core.views import scope_of, show
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 
 def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:

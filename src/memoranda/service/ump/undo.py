@@ -14,7 +14,7 @@ from memoranda.service.ump import files, revise
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.requests import ForgetRequest
-from memoranda.storage.engine import Snapshot
+from memoranda.storage.engine.contract import Snapshot
 
 
 class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ def _bring_back(context: Context, access: Access, version: Version) -> None:
         raise Conflict(
             "the last change forgot an entry of openwop, which cannot be brought back; write it anew"
         )
-    from memoranda.service.exchange import numbered
+    from memoranda.service.exchange.importing import numbered
 
     document = version.document
     value = port.file_value(document)

@@ -32,8 +32,8 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.importers.table import TABLE
 from memoranda.bindings.files.importers.zep import ZEP
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
-from memoranda.service.exchange import Item
-from memoranda.service.report import Report
+from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.report import Report
 
 IMPORTERS: Final[dict[str, Importer]] = {
     each.name: each

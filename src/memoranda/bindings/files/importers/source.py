@@ -25,7 +25,7 @@ from memoranda.bindings.files.folder import open_regular
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.model.instant import Instant
-from memoranda.storage.sqlite_file import open_to_read
+from memoranda.storage.sqlite.file import open_to_read
 
 # What is looked at to tell what a file is.
 HEAD_BYTES: Final = 65_536

@@ -1,0 +1,166 @@
+"""Memories of another owner as the caller's own: one adoption for every form, applied to the document inside.
+
+    record           its owner; the signature of another owner cannot vouch for that, so the operator signs it again
+    OAMS memory      its namespace, if that is under the owner hash of another owner
+    grain, entry     nothing, for neither names an owner
+
+Texts, kinds, users, times and names stay as they are. A view is not adopted but the document that it carries: what a
+view says follows from that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import msgspec
+
+from memoranda.encoding.json_text import dump, parse
+from memoranda.errors import Conflict, InvalidInput
+from memoranda.model.memory import Document
+from memoranda.model.native import NATIVE_KEY, wrap
+from memoranda.service.core import authorship
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
+from memoranda.service.core.views import project_document, scope_of
+from memoranda.service.exchange.report import Form
+from memoranda.service.ump import remember
+from memoranda.standards.oams import mapping as oams
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, metadata_of
+from memoranda.standards.oams.namespace import (
+    Namespace,
+    is_foreign_namespace,
+    owner_hash,
+    parse_namespace,
+    space_of,
+)
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import signature
+from memoranda.standards.ump.record import Draft, check_complete
+from memoranda.standards.ump.shapes import Record, Unchecked
+
+# Bytes of a document that travels inside another: each of its value may be escaped, beside its metadata.
+MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
+
+
+class Renaming(msgspec.Struct, kw_only=True):
+    """Target namespaces of OAMS memories: all into one namespace, or to the same scopes of another owner.
+
+    Only `namespace` changes; `source_id`, `parent_id` and every other name stay as they are (section 5).
+    """
+
+    into: Namespace | None = None
+    # Whose memories become the ones of another owner.
+    tenant: str | None = None
+    _origins: dict[int, int] = msgspec.field(default_factory=dict)
+
+    def apply(self, memory: dict[str, Any], *, is_foreign: bool = False) -> dict[str, Any]:
+        """Return a memory at its new place. Raises Conflict if another memory from elsewhere went there already.
+
+        A namespace under no owner hash is that of a user. It stays, unless the memory is from another system: there
+        the user is the person who adopts.
+        """
+        old = parse_namespace(memory["namespace"])
+        new = self.place_of(old, is_foreign=is_foreign)
+        # Two numbers for each memory: its new name, and the namespace that it came from.
+        origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
+        if origin != hash(old):
+            raise Conflict(
+                f"its key came from another namespace already; {new} can have it only once"
+            )
+        return memory if new == old else {**memory, "namespace": str(new)}
+
+    def place_of(self, old: Namespace, *, is_foreign: bool) -> Namespace:
+        """Return the namespace where the memories of another one go."""
+        if self.into is not None:
+            return self.into
+        if self.tenant is None or not (is_foreign or is_foreign_namespace(old, self.tenant)):
+            return old
+        return Namespace(owner_hash(self.tenant), old.scope)
+
+
+class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+    """One adoption on its way: whose memories they become, and which namespaces are theirs."""
+
+    context: Context
+    access: Access
+    renaming: Renaming
+
+    @property
+    def tenant(self) -> str:
+        """The new owner."""
+        return self.access.default_tenant
+
+    def record(self, draft: Unchecked) -> Unchecked:
+        """Return a record of the new owner's, or a draft of one; what is the owner's already is returned as it is.
+
+        A complete record is signed again at once, so that nothing is filled in: a draft gets defaults.
+        """
+        scope = draft.get("scope", {})
+        if not isinstance(scope, dict) or scope.get("owner") == self.tenant:
+            return draft
+        unsigned = {name: value for name, value in draft.items() if name != "integrity"}
+        mine: Unchecked = {**unsigned, "scope": {**scope, "owner": self.tenant}}
+        try:
+            whole = check_complete(mine, version=self.context.ump_version)
+        except InvalidInput:
+            return mine
+        limited = {**whole, "scope": self.access.with_limits(scope_of(whole))}
+        screened = remember.screened(self.context, cast("Draft", limited))
+        told = authorship.attributed(self.access, screened, is_from_file=True)
+        return {**signature.seal(cast("Record", told), self.context.operator)}
+
+    def memory(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """Return an OAMS memory that has its new place; if it is the view of a document, with that adopted.
+
+        A view under a key, or with times, of its own stays a memory of OAMS.
+        """
+        inner = oams.unwrap(cast("Memory", memory))
+        if inner is None:
+            return memory
+        space = space_of(parse_namespace(memory["namespace"]), self.tenant)
+        read = project_document(self.context, inner, self.tenant, space)
+        if not oams.is_view(cast("Memory", memory), read, inner):
+            return memory
+        return {
+            **memory,
+            "metadata": {
+                **metadata_of(cast("Memory", memory)),
+                NATIVE_KEY: wrap(self.document(inner)),
+            },
+        }
+
+    def document(self, inner: Document) -> Document:
+        """Return a document that travels inside another, adopted. Raises MemorandaError."""
+        if ump.owns(inner):
+            record = self.record(parse(inner.native))
+            return ump.document_of(check_complete(record, version=self.context.ump_version))
+        if oams.owns(inner):
+            memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
+            adopted = self.memory(self.renaming.apply(memory))
+            if adopted == memory:
+                return inner
+            return oams.with_portable_name(
+                msgspec.structs.replace(inner, native=dump(adopted)), cast("Memory", adopted)
+            )
+        return inner
+
+
+def why_not_own(access: Access, form: Form, value: object) -> str:
+    """Return why a record or an OAMS memory from a file is another owner's; empty if it may be the caller's."""
+    if not isinstance(value, dict):
+        return ""
+    hint = "adopt it to make it yours (--adopt)"
+    if form == "oams":
+        try:
+            namespace = parse_namespace(value.get("namespace"))
+        except InvalidInput:
+            return ""
+        is_theirs = is_foreign_namespace(namespace, access.default_tenant)
+        return f"{namespace} is under the owner hash of another tenant; {hint}" if is_theirs else ""
+    scope = value.get("scope")
+    owner = scope.get("owner") if isinstance(scope, dict) else None
+    return (
+        f"it belongs to {owner}; {hint}"
+        if isinstance(owner, str) and not access.reaches(owner)
+        else ""
+    )

@@ -1,0 +1,684 @@
+"""Moving memories in, many at a time and in bounded memory: one loop and one report for every form (out: `leaving`).
+
+Items are read and checked here, outside the writer; a batch is one unit of work and either there or not. Whatever is
+here already is recognised by its own name, so a second run of a file, after an interrupt or out of caution, changes
+nothing and goes on where the first one stopped. A predecessor and its successor find each other by the names that their
+form gives them, whichever comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from memoranda.encoding.garbage import collect_seldom
+from memoranda.errors import GrainError, MemorandaError
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Version
+from memoranda.service.core import cascade
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.succession import note_elsewhere
+from memoranda.service.exchange import adoption, ancestry, unwrap
+from memoranda.service.exchange.adoption import Adoption, Renaming
+from memoranda.service.exchange.ancestry import Name, Waiting
+from memoranda.service.exchange.import_records import Imported, resumed
+from memoranda.service.exchange.prefetch import Before, fact_of
+from memoranda.service.exchange.report import Form, Report
+from memoranda.service.exchange.unwrap import News, Outcome, Ready, version_of
+from memoranda.service.oms import authority
+from memoranda.service.ump.remember import with_defaults
+from memoranda.standards.oams.namespace import Namespace
+from memoranda.standards.oms import manifest
+from memoranda.standards.oms import mapping as oms
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
+from memoranda.standards.port import port_of
+from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.pending_write import Begun
+
+# Written in one unit: large enough to be fast, small enough that others get their turn.
+BATCH_LIMIT: Final = 500
+_OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
+Progress = Callable[[int], None]
+
+
+# --- in --------------------------------------------------------------------------------------------------------------
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One memory as a file brings it, or why it cannot be read: where it stood, and what it says in its form."""
+
+    form: Form
+    # A record, a memory of OAMS, or the bytes of a grain.
+    value: Any = None
+    where: str = ""
+    number: int = 0
+    # The bytes of an OAMS memory, if they are to be kept as they are.
+    raw: bytes | None = None
+    # What a container knows of a grain.
+    index: IndexState = DEFAULT
+    error: MemorandaError | None = None
+    warnings: tuple[str, ...] = ()
+    # Its reader checked it by the rules of its standard already.
+    is_checked: bool = False
+    # It is from another system or vendor, where the owner of a namespace is the person who takes it in.
+    is_foreign: bool = False
+
+    @property
+    def name(self) -> object:
+        """What it is called, for a report."""
+        value = self.value
+        return (
+            value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
+        )
+
+
+def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
+    """Values that come from no file as items: their place is their number."""
+    for number, value in enumerate(values, start=first):
+        yield Item(form=form, value=value, where=f"line {number}", number=number)
+
+
+def import_items(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    owner: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+    progress: Progress | None = None,
+    report: Report | None = None,
+    label: str | None = None,
+) -> Report:
+    """Take memories in. A bad one is reported and left out, the rest go on. Batches are all or nothing.
+
+    `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace; `restore` brings back what
+    was forgotten here, which an old file must not do by itself. A dry run says what would become of each, compared
+    with what is there now. With a `label` it is put on record and can be taken back.
+    """
+    tenant = access.tenant_for(owner)
+    access.require_reach(tenant)
+    taking = _Import(
+        context, access, tenant, report if report is not None else Report(), is_dry, progress
+    )
+    taking.move(adopt, into, restore)
+    taking.imported = None if label is None else Imported(label)
+    taking.run(items)
+    return taking.report
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part of an import came to, the name to go on with, and what of it waits for a successor to come."""
+
+    report: Report
+    name: str | None
+    waiting: Sequence[tuple[str, str]]
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        waiting = [{"where": where, "successor": successor} for where, successor in self.waiting]
+        return {"report": self.report.document(), "import": self.name, "waiting": waiting}
+
+
+def import_part(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    label: str | None,
+    name: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+) -> Part:
+    """Take in a part of what somebody brings from elsewhere; `name` is what the part before it was put on record as.
+
+    What names a successor that is not here is out of use until that comes, with the next part or ever: whoever brings
+    the parts knows which, and says it.
+    """
+    taking = _Import(context, access, access.default_tenant, Report(), is_dry, None)
+    taking.move(adopt, into, restore)
+    if name is not None:
+        taking.imported = resumed(context, access, name)
+    elif label is not None:
+        taking.imported = Imported(label)
+    waiting: list[tuple[str, str]] = []
+    taking.waiting = waiting
+    taking.run(items)
+    known = None if taking.imported is None else taking.imported.id or None
+    return Part(report=taking.report, name=known, waiting=waiting)
+
+
+_Batch = list[tuple[Item, Ready]]
+_Links = dict[tuple[Form, str], Waiting]
+
+
+class _Foreseen(Exception):
+    """Ends the unit of work of a dry run, so that nothing of it is kept."""
+
+    def __init__(self, written: _Written) -> None:
+        self.written = written
+
+
+class _Written(msgspec.Struct):
+    """What became of a batch, and what is waiting for its successor after it."""
+
+    links: _Links
+    outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
+    # Of the delegations to whoever wrote grains of it.
+    ends: authority.Ends = msgspec.field(default_factory=dict)
+    # What was written, but could not take the place of what it says it supersedes.
+    unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
+
+
+def _stands_alone(item: Item, ready: Ready, written: _Written, known: Before) -> bool:
+    """Return True if a memory that is here already changes nothing: neither itself nor what is before or after it."""
+    waits = (item.form, ready.known_as) in written.links or (
+        item.form,
+        ready.alias or "",
+    ) in written.links
+    is_told = ready.successor is not None or ready.index is not DEFAULT
+    return not (is_told or waits) and known.stays_superseded(ready)
+
+
+class _Import:
+    """One import on its way."""
+
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        tenant: str,
+        report: Report,
+        is_dry: bool,
+        progress: Progress | None,
+    ) -> None:
+        self._context, self._access, self._tenant = context, access, tenant
+        self.report = report
+        self._is_dry = is_dry
+        self._progress = progress
+        self._links: _Links = {}
+        self._before = report.taken + report.refused
+        self.renaming: Renaming | None = None
+        self.adoption: Adoption | None = None
+        self.restores = False
+        self.imported: Imported | None = None
+        # Told to whoever brings more, instead of being warned of.
+        self.waiting: list[tuple[str, str]] | None = None
+        # The batch that is on its way to the disk.
+        self._begun: tuple[_Batch, Begun[_Written]] | None = None
+
+    def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
+        """Set where memories go, whose they become, and whether those that were forgotten come back."""
+        self.restores = restore
+        if adopt or into is not None:
+            self.renaming = Renaming(into=into, tenant=self._access.default_tenant)
+        if adopt and self.renaming is not None:
+            self.adoption = Adoption(
+                context=self._context, access=self._access, renaming=self.renaming
+            )
+
+    def run(self, items: Iterable[Item]) -> None:
+        """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
+        with collect_seldom():
+            self._run(items)
+
+    def _run(self, items: Iterable[Item]) -> None:
+        try:
+            self._write_all(items)
+        finally:
+            # Also when what brings them failed: what was begun is there, and is counted.
+            self._settle()
+        self._finish()
+        if not self._is_dry:
+            cascade.finish(self._context, self._tenant)
+
+    def _write_all(self, items: Iterable[Item]) -> None:
+        """Write batch after batch: each goes to the disk while the next is made ready."""
+        batch: _Batch = []
+        # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
+        facts: set[str] = set()
+        for item in items:
+            ready = self._ready(item)
+            if ready is None:
+                continue
+            fact = fact_of(ready)
+            if batch and (
+                len(batch) == BATCH_LIMIT
+                or fact in facts
+                or not _go_together(batch[-1], (item, ready))
+            ):
+                self._begin(batch)
+                batch, facts = [], set()
+            batch.append((item, ready))
+            if fact:
+                facts.add(fact)
+        if batch:
+            self._begin(batch)
+
+    def _ready(self, item: Item) -> Ready | None:
+        """The item checked; None if it is refused, which is reported."""
+        self.report.forms.add(item.form)
+        for warning in item.warnings:
+            self.report.warn(item.where, warning)
+        if item.value is None and item.error is None and item.warnings:
+            return None
+        try:
+            if item.error is not None:
+                raise item.error
+            ready = self._checked(item)
+        except MemorandaError as error:
+            if self.renaming is None and (
+                why := adoption.why_not_own(self._access, item.form, item.value)
+            ):
+                error.message = why
+                error.args = (error.message,)
+            self.report.refuse(item.where, item.name, error, number=item.number)
+            return None
+        for warning in ready.warnings:
+            self.report.warn(item.where, warning)
+        return ready
+
+    def _checked(self, item: Item) -> Ready:
+        context, access, adopts, now = (
+            self._context,
+            self._access,
+            self.adoption,
+            self._context.clock(),
+        )
+        if item.form == "oms":
+            return unwrap.ready_grain(
+                context, access, item.value, item.index, self._tenant, now, adopts
+            )
+        if item.form == "oams":
+            memory = item.value
+            if self.renaming is not None and isinstance(memory, dict):
+                memory = self.renaming.apply(memory, is_foreign=item.is_foreign)
+            raw = item.raw if memory is item.value else None
+            return unwrap.ready_memory(
+                context, access, memory, raw, now, adopts, is_checked=item.is_checked
+            )
+        draft = with_defaults(context, access, item.value, method="import", actor_kind="import")
+        return unwrap.ready_record(context, access, draft, now, adopts)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _foreseen(self, batch: _Batch) -> tuple[_Batch, Before]:
+        """A batch with everything that can be made before the writer's turn."""
+        context = self._context
+        with context.engine.read(batch[0][1].tenant) as snapshot:
+            before = Before.of(context, snapshot, [ready for _, ready in batch])
+            now, found = context.clock(), []
+            for item, ready in batch:
+                seen = (
+                    unwrap.foreseen(context, snapshot, ready, before.heads, now)
+                    if before.knows(ready)
+                    else ready
+                )
+                if seen.settled is not None and item.form == oms.STANDARD:
+                    # A view may bring a document one name more.
+                    is_named = snapshot.named(oms.STANDARD, ready.known_as) is not None
+                    seen = seen if is_named else replace(seen, settled=None)
+                found.append((item, seen))
+            return found, before
+
+    def _begin(self, batch: _Batch) -> None:
+        """Write a batch after the one before it; what is not waited for is its commit."""
+        self._settle()
+        seen, before = self._foreseen(batch)
+        begun = self._context.engine.begin(
+            batch[0][1].tenant, lambda unit: self._unit(unit, seen, before)
+        )
+        # Whoever interrupts the wait still has it counted.
+        self._begun = seen, begun
+        begun.wait_until_performed()
+
+    def _settle(self) -> None:
+        """Wait for the batch that is on its way, and count what became of it."""
+        if self._begun is None:
+            return
+        (batch, begun), self._begun = self._begun, None
+        try:
+            written = begun.result()
+            self._context.engine.tidy()
+        except _Foreseen as foreseen:
+            written = foreseen.written
+        self._links = written.links
+        for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
+            if isinstance(outcome, MemorandaError):
+                self.report.refuse(
+                    item.where, ready.known_as or item.name, outcome, number=item.number
+                )
+            else:
+                self._count(item, ready, outcome)
+        for item, error in written.unlinked:
+            self.report.refuse(item.where, item.name, error, number=item.number)
+        if self._progress is not None:
+            self._progress(self.report.taken + self.report.refused - self._before)
+
+    def _count(self, item: Item, ready: Ready, outcome: Outcome) -> None:
+        name: str = outcome
+        if outcome == "forgotten":
+            self.report.leave_forgotten(f"{item.where}: {ready.known_as or item.name}")
+            return
+        if outcome in ("known", "merged"):
+            name = "unchanged" if item.form == "oams" else "merged"
+        setattr(self.report, name, getattr(self.report, name) + 1)
+
+    def _unit(self, unit: Unit, batch: _Batch, before: Before) -> _Written:
+        """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
+        now, first = self._context.clock(), unit.last_version()
+        written = _Written(dict(self._links))
+        moved = unit.changed_memories(before.seq)
+        known = before.again(self._context, unit, [ready for _, ready in batch])
+        known.heads.look_up(
+            [ready.given for _, ready in batch if ready.given is not None and not ready.settled],
+            now,
+        )
+        created: list[str] = []
+        for item, ready in batch:
+            try:
+                if (
+                    ready.settled is not None
+                    and ready.settled[0] not in moved
+                    and _stands_alone(item, ready, written, known)
+                ):
+                    outcome = ready.settled[1]
+                elif ready.given is not None:
+                    outcome = self._follow(unit, ready, known, now)
+                elif self._is_forgotten(unit, ready, known):
+                    outcome = "forgotten"
+                else:
+                    outcome = self._place(unit, item, ready, written, now, known)
+            except MemorandaError as error:  # raised before anything of this memory was written
+                written.outcomes.append(error)
+                continue
+            written.outcomes.append(outcome)
+            if outcome == "created":
+                created.append(ready.name)
+        form, tenant = batch[0][0].form, batch[0][1].tenant
+        count = sum(not isinstance(each, MemorandaError) for each in written.outcomes)
+        scope, said = {"owner": tenant}, f"{count} taken in, {len(created)} created"
+        unit.record(
+            audit_entry(
+                self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said
+            )
+        )
+        if self._is_dry:
+            raise _Foreseen(written)
+        if self.imported is not None:
+            self.imported.note(unit, first, now)
+        return written
+
+    def _follow(self, unit: Unit, ready: Ready, known: Before, now: Instant) -> Outcome:
+        """Write an OAMS memory after the head of its key, if there is one."""
+        assert ready.given is not None
+        prior, may_follow = known.heads.with_leave(ready.given)
+        if prior is None and not self.restores:
+            forgotten = known.heads.forgotten(ready.given)
+            if (
+                forgotten is not None
+                and parse_instant(ready.given.memory["updated_at"]) <= forgotten
+            ):
+                return "forgotten"
+        outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
+        if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
+            version = unit.named(ready.standard, ready.name)
+            if (
+                version is not None
+                and version.state.is_head
+                and version.memory_id != later.memory_id
+            ):
+                ancestry.close(unit, version, later, now)
+        return outcome
+
+    def _is_forgotten(self, unit: Unit, ready: Ready, known: Before) -> bool:
+        """Return True for a memory that was forgotten here, by itself or with what is before or after it.
+
+        Old files do not undo that, only who asks for it does.
+        """
+        if self.restores:
+            return False
+        later = self._later(unit, ready, known)
+        if later is not None and later.state.is_forgotten:
+            return True
+        if (ready.standard, ready.name) not in known.names:
+            return known.went_with_predecessor(ready)
+        version = unit.named(ready.standard, ready.name)
+        if version is None or not version.state.is_forgotten:
+            return False
+        # Only a memory under a key can have been written anew elsewhere.
+        return (
+            ready.written is None
+            or version.state.tombstoned is None
+            or ready.written <= version.state.tombstoned
+        )
+
+    # --- what follows what -------------------------------------------------------------------------------------------
+
+    def _place(
+        self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before
+    ) -> Outcome:
+        """Write one memory, as the next version of the one that it supersedes, if that is here."""
+        waiting = written.links.pop((item.form, ready.known_as), None)
+        if waiting is None and ready.alias is not None:
+            waiting = written.links.pop((item.form, ready.alias), None)
+        priors, missing = self._priors(unit, item, ready, waiting, written, now)
+        prior = priors[0] if priors else None
+        if (
+            port_of(ready.standard).has_own_fields
+            and (ready.standard, ready.name) not in known.names
+        ):
+            _check_authority(unit, ready, prior, now, written.ends)
+        outcome = ready.write(unit, prior, now, known.news(ready))
+        if ready.fields.get("relation") == authority.DELEGATES_TO:
+            written.ends.clear()
+        is_view = item.form == oms.STANDARD != ready.standard or ready.elsewhere is not None
+        later = self._later(unit, ready, known) if outcome == "created" else None
+        is_told = ready.successor is not None or ready.index is not DEFAULT
+        if not (priors or missing or later or is_told or is_view):
+            return outcome
+        # What is closed below may have been a delegation.
+        written.ends.clear()
+        version = version_of(unit, ready)
+        if version is None or version.state.erased:
+            return outcome
+        if is_view:
+            _keep_names(unit, version, ready)
+        for each in priors:
+            if not ancestry.leads_to(unit, item.form, version, each):
+                told = waiting if each is prior else None
+                ancestry.close(unit, each, version, now, told)
+        known.names.update(ancestry.keep_claims(unit, version, missing, known.names))
+        try:
+            self._adopt_index(unit, item, ready, version, outcome == "created", written, now, later)
+        except GrainError as error:
+            written.unlinked.append((item, error))
+        return outcome
+
+    def _priors(
+        self,
+        unit: Unit,
+        item: Item,
+        ready: Ready,
+        waiting: Waiting | None,
+        written: _Written,
+        now: Instant,
+    ) -> tuple[list[Version], list[Name]]:
+        """Return the open versions that a memory supersedes, and the names of those that are not here.
+
+        It is the next version of the first of them.
+        """
+        fresh = None if waiting is None else ancestry.still_head(unit, waiting)
+        found, missing = [] if fresh is None else [fresh], list[Name]()
+        for name in ready.predecessors:
+            version = ancestry.find(unit, name)
+            if version is None:
+                missing.append(name)
+            elif ancestry.is_open_before(version, ready.standard, ready.name):
+                found.append(version)
+        priors: dict[int, Version] = {}
+        for version in found:
+            try:
+                if version is not fresh or (waiting is not None and not waiting.is_fresh):
+                    # What was here before stands under its policy also against a file.
+                    ancestry.require_supersession(unit, version, ready.fields, now)
+            except MemorandaError as error:
+                written.unlinked.append((item, error))
+                continue
+            if version is fresh or ancestry.may_supersede(self._context, self._access, version):
+                priors.setdefault(version.version_id, version)
+        return list(priors.values()), missing
+
+    def _later(self, unit: Unit, ready: Ready, known: Before) -> Version | None:
+        """Return the version that came before a memory and supersedes it."""
+        for name in ready.claims:
+            if name in known.names and name != (ready.standard, ready.name):
+                found = unit.named(*name)
+                # Who asks for what was forgotten asks for it as it was.
+                if found is not None and not (self.restores and found.state.is_forgotten):
+                    return found
+        return None
+
+    def _adopt_index(
+        self,
+        unit: Unit,
+        item: Item,
+        ready: Ready,
+        version: Version,
+        is_fresh: bool,
+        written: _Written,
+        now: Instant,
+        later: Version | None,
+    ) -> None:
+        """Put what another store knew beside a version, never into it (OMS §11.7). Raises GrainError."""
+        known = IndexState(verification_status=version.state.verification)
+        verdict = manifest.merge(known, ready.index).verification_status
+        if verdict != version.state.verification:
+            if not is_fresh and verdict in ("contested", "retracted"):
+                check_supersession(unit, version, {}, now=now)
+            unit.set_verification(version, verdict, now=now)
+        closed = ready.index.system_valid_to
+        if not version.state.is_head:
+            return
+        waiting = Waiting(
+            version_id=version.version_id,
+            is_fresh=is_fresh,
+            valid_to=ready.valid_to,
+            closed=closed,
+            where=item.where,
+            names=ready.successor_names,
+        )
+        if later is not None and later.version_id != version.version_id:
+            ancestry.close(unit, version, later, now, waiting)
+            return
+        if ready.successor is None:
+            if closed is not None and version.state.closed is None and is_fresh:
+                # Superseded there by something that was not there either.
+                ancestry.close(unit, version, None, now, waiting)
+            return
+        if not self._link(unit, item.form, ready.successor, waiting, now):
+            written.links[item.form, ready.successor] = waiting
+
+    def _link(
+        self, unit: Unit, form: Form, successor_name: str, waiting: Waiting, now: Instant
+    ) -> bool:
+        """Close a version whose successor is here; return True if it is."""
+        successor = ancestry.find(unit, (form, successor_name))
+        if successor is None:
+            return False
+        prior = ancestry.still_head(unit, waiting)
+        # What was forgotten here stays forgotten, and takes nothing along that is stated here.
+        is_settled = prior is None or (successor.state.is_forgotten and not waiting.is_fresh)
+        if (
+            prior is not None
+            and not is_settled
+            and not ancestry.leads_to(unit, form, successor, prior)
+        ):
+            if not waiting.is_fresh:
+                check_supersession(unit, prior, policy_fields(successor), now=now)
+            ancestry.close(unit, prior, successor, now, waiting)
+        return True
+
+    def _finish(self) -> None:
+        """Close what was superseded by something that came another way, or that did not come at all."""
+        if not self._links or self._is_dry:
+            return
+        waiting = list(self._links.items())
+        for start in range(0, len(waiting), BATCH_LIMIT):
+            some = waiting[start : start + BATCH_LIMIT]
+            end = partial(self._end, some=some)
+            refused, missing = self._context.engine.write(self._tenant, end)
+            for where, error in refused:
+                self.report.refuse(where, None, error)
+            if self.waiting is not None:
+                self.waiting += missing
+                continue
+            for where, name in missing:
+                self.report.warn(where, ancestry.missing_successor(name))
+
+    def _end(
+        self, unit: Unit, some: list[tuple[tuple[Form, str], Waiting]]
+    ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
+        """Close what can be closed; what is refused, and whose successor is missing: that is not revived."""
+        now = self._context.clock()
+        refused: list[tuple[str, MemorandaError]] = []
+        missing: list[tuple[str, str]] = []
+        for (form, name), waiting in some:
+            try:
+                if self._link(unit, form, name, waiting, now):
+                    continue
+            except GrainError as error:
+                refused.append((waiting.where, error))
+                continue
+            missing.append((waiting.where, name))
+            prior = ancestry.still_head(unit, waiting)
+            if prior is None or prior.state.closed is not None:
+                continue
+            try:
+                if not waiting.is_fresh:
+                    ancestry.require_supersession(unit, prior, {}, now)
+            except GrainError as error:
+                refused.append((waiting.where, error))
+                continue
+            ancestry.close(unit, prior, None, now, waiting)
+            note_elsewhere(unit, prior, waiting.names)
+        return refused, missing
+
+
+def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
+    """Keep the names that a view brings for the document inside."""
+    if ready.elsewhere is None:
+        unit.add_view_name(version, oms.STANDARD, ready.known_as)
+    elif ready.elsewhere not in ready.known.names:
+        ancestry.keep_name(unit, version, ready.elsewhere)
+
+
+def _check_authority(
+    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends
+) -> None:
+    made = Instant(int(ready.fields["created_at"]))
+    is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
+    authority.check(
+        unit,
+        ready.fields,
+        ready.signer,
+        now=now,
+        made=made,
+        prior=prior,
+        is_superseded=is_superseded,
+        ends=ends,
+    )
+
+
+def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:
+    return one[1].tenant == other[1].tenant and one[0].form == other[0].form

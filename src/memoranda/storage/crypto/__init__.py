@@ -1,0 +1,1 @@
+"""Encryption at rest: the cipher, the key ring, and keyed fingerprints."""

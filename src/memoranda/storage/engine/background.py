@@ -1,0 +1,204 @@
+"""What a tenant's services keep beside its memories: small items, runs with their logs and writes, commitments.
+
+Documents are the service's own; only what is asked for has a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from memoranda.model.instant import Instant
+from memoranda.storage.engine.contract import RunPlace, RunView, Waiting
+from memoranda.storage.engine.database import Connection, Row
+from memoranda.storage.engine.selection import FOREVER_MS
+
+
+class BackgroundReads:
+    """Items, runs and commitments of one tenant, and what changed since a place in its feed."""
+
+    _connection: Connection
+    _tenant_id: int
+
+    def _rows(self, query: str, /, **params: Any) -> list[Row]:
+        params["tenant_id"] = self._tenant_id
+        return self._connection.rows(query, params)
+
+    def items(self, kind: str) -> dict[str, bytes]:
+        return dict(self._rows("items_get", kind=kind))
+
+    def item(self, kind: str, name: str) -> bytes | None:
+        return _only(self._rows("item_get", kind=kind, name=name))
+
+    def run(self, run_id: str) -> bytes | None:
+        return _only(self._rows("run_get", run_id=run_id))
+
+    def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
+        at, run_id = before or (FOREVER_MS, "")
+        return [
+            document
+            for (document,) in self._rows(
+                "runs_before", before_ms=at, before_run=run_id, limit=limit
+            )
+        ]
+
+    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
+        return [
+            event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)
+        ]
+
+    def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
+        after_ms, after_run = place
+        rows = self._rows(
+            "runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit
+        )
+        return [(Instant(started), run_id) for started, run_id in rows]
+
+    def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+        return [
+            (number, event)
+            for number, event in self._rows("run_events_after", after=place, limit=limit)
+        ]
+
+    def last_run_event(self) -> int:
+        found = self._rows("run_event_last")
+        return int(found[0][0]) if found else 0
+
+    def run_event_count(self, run_id: str) -> int:
+        ((count,),) = self._rows("run_event_count", run_id=run_id)
+        return int(count)
+
+    def run_writes(self, run_id: str) -> frozenset[int]:
+        return frozenset(version_id for (version_id,) in self._rows("run_writes", run_id=run_id))
+
+    def has_lost_writes(self, run_id: str) -> bool:
+        return bool(self._rows("run_lost_writes", run_id=run_id))
+
+    def ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
+        found = self._rows(
+            "ended_since",
+            run_id=view.run_id,
+            after=view.change_seq,
+            version_seq=view.version_seq,
+            at_ms=view.started,
+            space=space,
+            forever_ms=FOREVER_MS,
+        )
+        return [(version_id, Instant(updated)) for version_id, updated in found]
+
+    def changed_memories(self, after: int) -> frozenset[int]:
+        return frozenset(memory_id for (memory_id,) in self._rows("changed_memories", after=after))
+
+    def changed_in_space(self, space: str, after: int) -> list[int]:
+        return [
+            version_id for (version_id,) in self._rows("changed_in_space", space=space, after=after)
+        ]
+
+    def commitment(self, commitment_id: str) -> bytes | None:
+        return _only(self._rows("commitment_get", commitment_id=commitment_id))
+
+    def commitments(self, space: str | None = None) -> list[bytes]:
+        found = (
+            self._rows("commitments")
+            if space is None
+            else self._rows("commitments_in_space", space=space)
+        )
+        return [document for (document,) in found]
+
+    def commitments_due(self, now: Instant, limit: int) -> list[bytes]:
+        return [document for (document,) in self._rows("commitments_due", now_ms=now, limit=limit)]
+
+    def commitments_waiting(self, now: Instant, *, fresh_only: bool) -> list[Waiting]:
+        found = self._rows("commitments_waiting", now_ms=now, fresh_only=int(fresh_only))
+        return [Waiting(document, space, bool(fresh)) for document, space, fresh in found]
+
+    def has_commitments_over(self, before: Instant) -> bool:
+        return bool(self._rows("commitments_over", before_ms=before))
+
+
+class BackgroundWrites(BackgroundReads):
+    """The same, to be changed. What they take counts with the documents of the tenant."""
+
+    _byte_count: int
+
+    def _run(self, query: str, /, **params: Any) -> None:
+        params["tenant_id"] = self._tenant_id
+        self._connection.run(query, params)
+
+    def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
+        self._connection.run_many(
+            query, [{**each, "tenant_id": self._tenant_id} for each in params]
+        )
+
+    def _count_bytes(self, sign: int, query: str, /, **params: Any) -> None:
+        """Count what rows take, for quotas, as they come or go."""
+        self._byte_count += sign * sum(size for (size,) in self._rows(query, **params))
+
+    def delete_item(self, kind: str, name: str) -> None:
+        self._count_bytes(-1, "item_delete", kind=kind, name=name)
+
+    def put_item(self, kind: str, name: str, value: bytes) -> None:
+        self._count_bytes(-1, "item_size", kind=kind, name=name)
+        self._byte_count += len(value)
+        self._run("item_put", kind=kind, name=name, value=value)
+
+    def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
+        self._count_bytes(-1, "run_size", run_id=run_id)
+        self._byte_count += len(document)
+        self._run("run_put", run_id=run_id, document=document, started_ms=started)
+
+    def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
+        self._byte_count += sum(map(len, events))
+        numbered = enumerate(events, first)
+        self._run_many(
+            "run_event_add",
+            [{"run_id": run_id, "sequence": n, "event": event} for n, event in numbered],
+        )
+
+    def delete_runs(self, run_ids: Collection[str]) -> None:
+        # The last event stays: places are counted on from it.
+        last = {run_id for _, run_id in self._rows("run_event_last")}
+        gone = [run_id for run_id in run_ids if run_id not in last]
+        self._run_many("run_writes_delete", [{"run_id": run_id} for run_id in gone])
+        for run_id in gone:
+            self._count_bytes(-1, "run_events_delete", run_id=run_id)
+            self._count_bytes(-1, "run_delete", run_id=run_id)
+
+    def add_run_write(self, run_id: str, version_id: int) -> None:
+        self._run("run_write_add", run_id=run_id, version_id=version_id)
+
+    def copy_run_writes(self, run_id: str, to_run: str) -> None:
+        self._run("run_writes_copy", run_id=run_id, to_run=to_run)
+
+    def put_commitment(
+        self,
+        commitment_id: str,
+        document: bytes,
+        *,
+        space: str,
+        due: Instant | None,
+        is_waiting: bool,
+        is_fresh: bool,
+        over: Instant | None,
+    ) -> None:
+        self._run(
+            "commitment_put",
+            commitment_id=commitment_id,
+            document=document,
+            space=space,
+            due_ms=due,
+            waiting=int(is_waiting),
+            fresh=int(is_fresh),
+            over_ms=over,
+        )
+
+    def looked_at(self, commitments: Sequence[tuple[str, bytes]]) -> None:
+        named = [{"commitment_id": name, "document": document} for name, document in commitments]
+        self._run_many("commitment_looked_at", named)
+
+    def prune_commitments(self, before: Instant, limit: int) -> None:
+        self._run("commitments_prune", before_ms=before, limit=limit)
+
+
+def _only(rows: list[Row]) -> bytes | None:
+    return bytes(rows[0][0]) if rows else None

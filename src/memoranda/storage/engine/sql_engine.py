@@ -1,0 +1,309 @@
+"""The one SQL logic, over any database behind the seam: opens snapshots and units of work, and looks after keys."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from memoranda.errors import MemorandaError
+from memoranda.model.change import AuditEntry
+from memoranda.model.facts import DocumentReading
+from memoranda.model.memory import Projection, Version
+from memoranda.retrieval.entry import Indexed
+from memoranda.storage.crypto.cipher import Cipher, NoCipher
+from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
+from memoranda.storage.engine.contract import Seal, Snapshot, Unit
+from memoranda.storage.engine.database import Connection, Database, without_nul
+from memoranda.storage.engine.document_cache import Documents
+from memoranda.storage.engine.heads import End, Loss
+from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
+from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
+from memoranda.storage.engine.system import SqlSystem
+from memoranda.storage.engine.system_contract import System
+from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
+from memoranda.storage.index.checking import Checking
+from memoranda.storage.index.reindexing import Reads, Reindexing
+from memoranda.storage.index.search import Memory
+from memoranda.storage.index.vectors import VectorQueue
+from memoranda.storage.index.word_index import Replaced, SegmentName, WordIndex
+from memoranda.tracing import span
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.segment import Segment
+
+T = TypeVar("T")
+
+# A scrub waits for readers that are about to finish; one that stays must not keep everybody from writing.
+SCRUB_SECONDS = 1.0
+
+# Reads that share a piece of work. With the limit on waiting pieces this bounds what waits.
+AUDIT_BATCH_LIMIT = 100
+
+# Erased versions whose words are taken out of the word index together.
+UNINDEXED_LIMIT = 10_000
+
+
+class _AuditBatch:
+    """Entries that go into the chain together: one piece of work for many reads."""
+
+    __slots__ = ("_lock", "entries", "is_closed")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self.entries: list[AuditEntry] = []
+        self.is_closed = False
+
+    def record(self, unit: Unit) -> None:
+        # Closed when it first runs; if it is run again, because another piece failed, it is the same entries.
+        with self._lock:
+            self.is_closed = True
+        for entry in self.entries:
+            unit.record(entry)
+
+
+class SqlEngine:
+    """The storage contract over any database behind the seam."""
+
+    def __init__(
+        self,
+        database: Database,
+        seal: Seal,
+        cipher: Cipher | None = None,
+        *,
+        document_key: bytes | None = None,
+    ) -> None:
+        """`document_key` seals documents: reading one need not verify its signature again, and two that are encrypted
+        can be told to be the same.
+        """
+        self._database = database
+        self._cipher = cipher or NoCipher()
+        self._seal = seal
+        # Of documents in the clear that were read already.
+        self.documents = Documents()
+        self._batching = threading.Lock()
+        self._batches: dict[str, _AuditBatch] = {}
+        # Tenants with large segments of the word index that are to be merged.
+        self._untidy: set[int] = set()
+        try:
+            self._prints = Fingerprints(index_key(database, self._cipher), document_key)
+        except MemorandaError:
+            self.close()
+            raise
+        self._memory = Memory(database.clear)
+        self._system = SqlSystem(database)
+        self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
+        self.scrub()
+
+    @property
+    def system(self) -> System:
+        return self._system
+
+    @contextmanager
+    def read(self, tenant: str) -> Iterator[Snapshot]:
+        with span("storage read"), self._database.reading(tenant) as connection:
+            row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
+            yield SqlSnapshot(
+                connection, tenant, self._prints, self._cipher, self._memory, row, self.documents
+            )
+
+    def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+        with span("storage write"):
+            return self._database.write(
+                lambda connection: self._unit(connection, tenant, work), tenant
+            )
+
+    def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
+        return self._database.begin(lambda connection: self._unit(connection, tenant, work), tenant)
+
+    def record_later(self, tenant: str, entry: AuditEntry) -> None:
+        self._database.check_recording()
+        with self._batching:
+            batch = self._batches.get(tenant)
+            is_new = batch is None or batch.is_closed or len(batch.entries) >= AUDIT_BATCH_LIMIT
+            if batch is None or is_new:
+                batch = self._batches[tenant] = _AuditBatch(self._batching)
+            batch.entries.append(entry)
+        if is_new:
+            self._database.write_later(
+                lambda connection: self._unit(connection, tenant, batch.record), tenant
+            )
+
+    def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
+        named = {"name": without_nul(tenant)}
+        # What an earlier piece of the same transaction left; nobody else can have written since.
+        row = (
+            connection.memo.get(tenant)
+            or connection.row("tenant_lock", named)
+            or connection.row("tenant_add", named)
+        )
+        assert row is not None
+        unit = SqlUnit(
+            connection, tenant, self._prints, self._cipher, self._memory, row, self._seal
+        )
+        result = work(unit)
+        row = connection.memo[tenant] = unit.finish()
+        connection.ends[row.tenant_id] = End(
+            row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash
+        )
+        if unit.is_untidy:
+            self._untidy.add(row.tenant_id)
+        return result
+
+    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+        return self._prints.indexed(tenant, projection)
+
+    def fingerprint(self, tenant: str, text: str) -> str:
+        digest = hashlib.blake2b(
+            f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"),
+            digest_size=16,
+            key=self._prints.secret,
+        )
+        return digest.hexdigest()
+
+    def destroy_user_key(self, tenant: str, user: str) -> bool:
+        return self._cipher.destroy(tenant, user)
+
+    def rotate_master_key(self) -> int:
+        return self._cipher.rotate()
+
+    def follow_keys(self) -> None:
+        self._cipher.follow()
+
+    def flush(self) -> None:
+        self._database.flush()
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._database.is_read_only
+
+    def check_recording(self) -> None:
+        self._database.check_recording()
+
+    def losses(self) -> list[Loss]:
+        return self._database.losses()
+
+    def scrub(self, *, patient: bool = True) -> None:
+        if self.is_read_only:
+            return
+        self._unindex()
+        with self._database.reading() as connection:
+            mark = connection.row("meta_get", {"name": ERASURE_PENDING})
+        if mark is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
+            # Only the mark that was seen: what another process erased meanwhile is still to be scrubbed.
+            done = {"name": ERASURE_PENDING, "value": mark[0]}
+            self._database.write(lambda connection: connection.run("meta_delete", done))
+
+    def _unindex(self) -> None:
+        """Take the words of what was erased out of the word index: made anew outside the writer's turn."""
+        while True:
+            with self._database.reading() as connection:
+                found = [
+                    UnindexedRow(*row)
+                    for row in connection.rows("unindexed_next", {"limit": UNINDEXED_LIMIT})
+                ]
+                if not found:
+                    return
+                index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
+                replaced = index.without([row.version_id for row in found])
+
+            self._database.write(partial(self._put_without, found, replaced))
+
+    def _put_without(
+        self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection
+    ) -> None:
+        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).held()
+        # What was merged meanwhile is looked for again.
+        if index.replace_all(replaced):
+            done = as_json([row.version_id for row in rows])
+            connection.run(
+                "unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done}
+            )
+
+    def tidy(self) -> None:
+        while self._untidy:
+            tenant_id = self._untidy.pop()
+            with self._database.reading() as connection:
+                index = WordIndex(connection, tenant_id, self._memory.segments)
+                run = index.overdue()
+                if not run:
+                    continue
+                merged = index.merged(run)
+            if self._database.write(partial(self._put_merged, tenant_id, run, merged)):
+                self._untidy.add(tenant_id)
+
+    def _put_merged(
+        self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection
+    ) -> bool:
+        """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
+        index = WordIndex(connection, tenant_id, self._memory.segments).held()
+        if set(run) <= set(index.names()):
+            index.replace(run, merged)
+        return bool(index.overdue())
+
+    def reindex(
+        self,
+        tenant: str,
+        reads: Reads,
+        *,
+        progress: Callable[[int], None] | None = None,
+        outdated: bool = False,
+    ) -> int:
+        return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
+
+    def index_problems(
+        self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
+    ) -> list[str]:
+        word_index = self._reindexing(tenant, reads)
+        checking = Checking(
+            database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells
+        )
+        return [*word_index.problems(), *checking.problems()]
+
+    def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
+        def snapshot(connection: Connection) -> SqlSnapshot:
+            row = connection.row("tenant_get", {"name": tenant})
+            return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
+
+        return Reindexing(
+            database=self._database,
+            prints=self._prints,
+            cache=self._memory.segments,
+            tenant=tenant,
+            snapshot=snapshot,
+            reads=reads,
+        )
+
+    def change_token(self) -> int:
+        return self._database.token()
+
+    def change_tokens(self) -> Generator[int]:
+        return self._database.tokens()
+
+    def is_elected(self, job: str) -> bool:
+        return self._database.is_elected(job)
+
+    def let_go(self, job: str) -> None:
+        self._database.let_go(job)
+
+    def check(self, tenants: Sequence[str] = ()) -> list[str]:
+        alone = [0, 0]
+        for tenant in tenants:
+            with self._database.reading(tenant) as connection:
+                row = connection.row("tenant_get", {"name": tenant})
+                found = connection.rows(
+                    "halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]}
+                )
+            alone = [sum(each) for each in zip(alone, found[0], strict=True)]
+        kinds = zip(alone, ("a document but no state", "a state but no document"), strict=True)
+        return self._database.check() + [
+            f"{count} versions have {what}" for count, what in kinds if count
+        ]
+
+    def close(self) -> None:
+        self._database.close()
+        self._cipher.close()

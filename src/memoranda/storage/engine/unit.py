@@ -1,0 +1,501 @@
+"""One unit of work of one tenant: reads and writes in one transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from memoranda.model import bounds
+from memoranda.model.change import AuditEntry, ChangeType
+from memoranda.model.facts import FieldIndex
+from memoranda.model.instant import LATEST, Instant
+from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
+from memoranda.retrieval.entry import Entry, Indexed, marks_of
+from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
+from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.engine.background import BackgroundWrites
+from memoranda.storage.engine.contract import Seal
+from memoranda.storage.engine.database import Connection, Row, without_nul
+from memoranda.storage.engine.insert_buffer import Buffered
+from memoranda.storage.engine.rows import (
+    NewChangeRow,
+    NewFacetRow,
+    NewMeasureRow,
+    NewNameRow,
+    NewStateRow,
+    NewVersionRow,
+    TenantRow,
+)
+from memoranda.storage.engine.selection import FOREVER_MS, scope_facet, space_facet
+from memoranda.storage.engine.snapshot import PROTECTS, SqlSnapshot, as_json, bound_to, facet_of
+from memoranda.storage.index.search import Memory
+from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, WordIndex
+
+# Marks that erased bytes are still to be scrubbed from the files.
+ERASURE_PENDING = "erasure_pending"
+
+_OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
+_NO_FIELDS: Final = FieldIndex(at=Instant(0))
+
+
+def _first_state(projection: Projection, now: Instant, updated: Instant) -> State:
+    return State(
+        status=projection.status,
+        valid_from=projection.valid_from,
+        valid_to=projection.valid_to,
+        declared_valid_to=projection.valid_to,
+        observed=projection.observed,
+        updated=updated,
+        recorded=now,
+        space=projection.scope.space,
+        expires=projection.expires,
+    )
+
+
+class SqlUnit(SqlSnapshot, BackgroundWrites):
+    """Reads and writes for one tenant in one transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        tenant: str,
+        prints: Fingerprints,
+        cipher: Cipher,
+        memory: Memory,
+        row: Row,
+        seal: Seal,
+    ) -> None:
+        self._buffer = Buffered(connection, self._count_closed)
+        super().__init__(self._buffer, tenant, prints, cipher, memory, row)
+        # When the memories that got a version in this unit were last written.
+        self._updates: dict[int, Instant] = {}
+        # What may be done so often in a while: when that was asked and of how long, how often it was done, its last.
+        self._rates: dict[str, tuple[Instant, int, int, int]] = {}
+        # Large segments of the word index are to be merged, outside the writer's turn.
+        self.is_untidy = False
+        # What goes into the word index when the unit ends.
+        self._entries: list[Entry] = []
+        self._seal = seal
+        self._sealer: Sealer | None = None
+
+    def append(
+        self,
+        document: Document,
+        projection: Projection,
+        *,
+        now: Instant,
+        follows: Version | None = None,
+        cause: bytes | None = None,
+        field_index: FieldIndex | None = None,
+        view_names: Sequence[tuple[str, str]] = (),
+        follow_head: bool = False,
+        indexed: Indexed | None = None,
+    ) -> Version:
+        kept = None if projection.bounds is None else bounds.encode(projection.bounds)
+        seal = self._prints.document(
+            self._tenant, document.standard, document.name, document.native, kept
+        )
+        row = self._sealed(document, projection, cause, kept, seal, now)
+        version_id = row.version_id
+        self._buffer.add_later("version_add", row)
+        memory = version_id if follows is None else follows.memory_id
+        updated = self._updates[memory] = self._updated(projection, follows)
+        indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
+        self._index(
+            version_id, memory, projection, field_index, now, updated=updated, indexed=indexed
+        )
+        self._live_count += int(projection.status != "tombstoned")
+        self._byte_count += len(document.native)
+        version = Version(
+            tenant=self._tenant,
+            memory_id=memory,
+            version_id=version_id,
+            document=document,
+            state=_first_state(projection, now, updated),
+            cause=cause,
+            bounds=projection.bounds,
+        )
+        # What is shared is shown to whom its owner lets in.
+        is_public = projection.scope.visibility != "private"
+        held = None if follow_head else version_id
+        self._add_name(
+            "alias_put", version, (document.standard, document.name), held, is_public=is_public
+        )
+        for name in view_names:
+            self._add_name("view_name_put", version, name, version_id, is_public=is_public)
+        return version
+
+    def _updated(self, projection: Projection, follows: Version | None) -> Instant:
+        """When the memory was last written, by its own account, but after every version before."""
+        written = max(projection.created, projection.observed)
+        if follows is None:
+            return written
+        last = self._updates.get(follows.memory_id)
+        if last is None:
+            asked = {"tenant_id": self._tenant_id, "memory_id": follows.memory_id}
+            (last,) = self._buffer.ask_now("memory_updated", asked)
+        return written if last is None else min(LATEST, max(written, Instant(last + 1)))
+
+    def _sealed(
+        self,
+        document: Document,
+        projection: Projection,
+        cause: bytes | None,
+        kept: bytes | None,
+        seal: bytes | None,
+        now: Instant,
+    ) -> NewVersionRow:
+        """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
+        if self._sealer is None:
+            # Once in a unit of work, which lasts milliseconds.
+            self._sealer = self._cipher.sealer(self._ring_changes)
+        sealer, native = self._sealer, document.native
+        key_id = sealer.key_for(self._tenant, projection.scope.user)
+        if key_id is not None:
+            bound = bound_to(self._tenant, document.standard, document.name, now)
+            native = sealer.seal(key_id, native, bound + b"native")
+            cause = None if cause is None else sealer.seal(key_id, cause, bound + b"cause")
+            kept = None if kept is None else sealer.seal(key_id, kept, bound + b"bounds")
+        named = self._tenant_id, document.standard, document.media_type, document.name
+        return NewVersionRow(self._buffer.number(), *named, now, key_id, seal, native, cause, kept)
+
+    def _index(
+        self,
+        version_id: int,
+        memory_id: int,
+        projection: Projection,
+        field_index: FieldIndex | None,
+        now: Instant,
+        *,
+        updated: Instant,
+        indexed: Indexed,
+    ) -> None:
+        scope = projection.scope
+        prints, tenant_id = self._prints, self._tenant_id
+        said = _NO_FIELDS if field_index is None else field_index
+        value = prints.value
+        # By their places: by their names it takes twice as long. What nobody asked the fields of has no address.
+        state = NewStateRow(
+            tenant_id,
+            version_id,
+            memory_id,
+            without_nul(scope.space),
+            projection.kind,
+            scope.visibility,
+            projection.status,
+            value(tenant_id, scope.user),
+            value(tenant_id, scope.agent),
+            value(tenant_id, scope.session),
+            value(tenant_id, projection.sameness),
+            value(tenant_id, said.subject),
+            value(tenant_id, said.relation),
+            value(tenant_id, said.object),
+            projection.observed,
+            updated,
+            projection.valid_from,
+            projection.valid_to,
+            now,
+            projection.expires,
+            projection.exportable,
+            projection.redacted,
+            indexed.length,
+            None if field_index is None else said.address,
+            None if field_index is None else said.form,
+            None if field_index is None else said.at,
+            said.confidence,
+            said.importance,
+            self._closing() if projection.status == "tombstoned" else 0,
+        )
+        self._buffer.add_later("state_add", state)
+        self._entries.append(self._entry(version_id, projection, indexed))
+        self._add_facets(version_id, (*facets_of(projection), *said.texts))
+        for name, number in said.numbers:
+            self._buffer.add_later(
+                "measure_add", NewMeasureRow(tenant_id, self.field_name(name), number, version_id)
+            )
+        self._version_count += 1
+        self._append_seq += 1
+        self._term_count += indexed.length
+
+    def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
+        value, tenant_id, add_later = self._prints.value, self._tenant_id, self._buffer.add_later
+        for name, text in texts:
+            if (key := value(tenant_id, text)) is not None:
+                add_later(
+                    "facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id)
+                )
+
+    def take_rate(
+        self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
+    ) -> bool:
+        name_key, since = self.value_key(name), now - window_ms
+        known = self._rates.get(name)
+        if known is None or known[:2] != (now, window_ms):
+            # Once in a unit: what it uses itself it counts.
+            ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
+            ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
+            self._run("uses_forget", name_key=name_key, since_ms=since)
+            known = now, window_ms, used, last
+        _, _, used, last = known
+        if used + count > limit:
+            return False
+        for seq in range(last + 1, last + 1 + count):
+            use = {"tenant_id": self._tenant_id, "name_key": name_key, "at_ms": now, "seq": seq}
+            self._buffer.add_later("uses_add", use)
+        self._rates[name] = now, window_ms, used + count, last + count
+        return True
+
+    def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
+        name_key, since = self.value_key(name), now - window_ms
+        # The last use that must have left the window: of the newest `limit`, the oldest.
+        found = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
+        return Instant(found[0][0] + window_ms) if found else now
+
+    def once(self, name: str, *, now: Instant) -> bool:
+        return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
+
+    def add_view_name(self, version: Version, standard: str, name: str) -> None:
+        is_public = self._is_public(version)
+        self._add_name(
+            "view_name_put", version, (standard, name), version.version_id, is_public=is_public
+        )
+
+    def _is_public(self, version: Version) -> bool:
+        return bool(self._rows("version_is_public", version_id=version.version_id)[0][0])
+
+    def _add_name(
+        self,
+        query: str,
+        version: Version,
+        name: tuple[str, str],
+        version_id: int | None,
+        *,
+        is_public: bool,
+    ) -> None:
+        self._buffer.add_later(
+            query, NewNameRow(self._tenant_id, *name, version.memory_id, version_id, is_public)
+        )
+
+    def _closing(self) -> int:
+        """The number of a change of what is live."""
+        self._closing_seq += 1
+        return self._closing_seq
+
+    def _leave(self, version: Version) -> tuple[int, int, int]:
+        """A version that was live is not any more; itself, the bytes of its document and its words, if not erased.
+
+        Looked up, not taken from the version: the caller may have changed it since it was read.
+        """
+        ((live, erased, size, is_encrypted, terms),) = self._rows(
+            "state_counted", version_id=version.version_id
+        )
+        self._live_count -= live
+        return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
+
+    def close(
+        self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
+    ) -> None:
+        closed = {
+            "tenant_id": self._tenant_id,
+            "version_id": version.version_id,
+            "successor_id": None if successor is None else successor.version_id,
+            "valid_to_ms": valid_to,
+            "now_ms": now,
+            "closing": self._closing(),
+        }
+        self._buffer.change_later("state_close", closed)
+
+    def _count_closed(self, connection: Connection, closed: Sequence[Mapping[str, Any]]) -> None:
+        """Versions that are about to be closed are live no more."""
+        version_ids = as_json(list({each["version_id"] for each in closed}))
+        ((live,),) = connection.rows(
+            "count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids}
+        )
+        self._live_count -= live
+
+    def usage(self) -> tuple[int, int]:
+        self._buffer.send()
+        return super().usage()
+
+    def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
+        self._live_count -= self.count_live([version_id for version_id, _ in pairs])
+        closed = {"valid_to_ms": now, "now_ms": now, "closing": self._closing()}
+        closings = [{"version_id": old, "successor_id": new, **closed} for old, new in pairs]
+        self._run_many("state_close", closings)
+        self._announce_all("revised", [version_id for version_id, _ in pairs], now)
+
+    def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
+        found = self._rows("superseded_by", pairs=as_json(list(pairs)))
+        self._live_count += sum(live for _, live in found)
+        closing = self._closing()
+        self._run_many(
+            "state_reopen",
+            [{"version_id": version_id, "closing": closing} for version_id, _ in found],
+        )
+        self._announce_all("revised", [version_id for version_id, _ in found], now)
+        return len(found)
+
+    def _announce_all(self, type_: ChangeType, version_ids: Sequence[int], now: Instant) -> None:
+        places = enumerate(version_ids, self._change_seq + 1)
+        rows = [
+            NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places
+        ]
+        self._connection.run_many("change_add", rows)
+        self._change_seq += len(version_ids)
+
+    def retire(self, version: Version, *, now: Instant) -> None:
+        self._leave(version)
+        self._run(
+            "state_retire", version_id=version.version_id, now_ms=now, closing=self._closing()
+        )
+
+    def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
+        self._leave(version)
+        closed = {"valid_to_ms": valid_to, "now_ms": now, "closing": self._closing()}
+        self._run("state_tombstone", version_id=version.version_id, **closed)
+
+    def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
+        version_id = version.version_id
+        count, size, terms = self._leave(version)
+        self._version_count -= count
+        self._byte_count -= size
+        self._term_count -= terms
+        self._erasure_seq += 1
+        self._run("version_erase", version_id=version_id)
+        self._run("tombstone_put", version_id=version_id, native=tombstone)
+        self._run("state_erase", version_id=version_id, now_ms=now, closing=self._closing())
+        self._run("facet_remove", version_id=version_id)
+        self._run("measure_remove", version_id=version_id)
+        self._run("feedback_erase", version_id=version_id)
+        self._run("unindexed_add", version_id=version_id)
+        self._run("vector_erase", version_id=version_id)
+        self._run("vector_forget_context", version_id=version_id)
+        # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
+        self._connection.run("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
+
+    def hold(self, version: Version, *, held: bool) -> None:
+        self._run("state_hold", version_id=version.version_id, held=int(held))
+
+    def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
+        self._run("state_review", version_id=version.version_id, review=int(needs_review))
+
+    def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
+        self._leave(version)
+        asked = {
+            "version_id": version.version_id,
+            "verification": verification,
+            "closing": self._closing(),
+        }
+        ((live,),) = self._rows("state_verification", **asked)
+        self._live_count += live
+        if verification != version.state.verification:
+            # What is retracted is out of every answer: whoever keeps what is live must hear of it.
+            self.announce("revised", version, now=now)
+
+    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+        version_id = version.version_id
+        session_key = self._prints.value(self._tenant_id, session)
+        self._run(
+            "feedback_add",
+            version_id=version_id,
+            at_ms=now,
+            outcome=outcome,
+            session_key=session_key,
+        )
+        self._run(
+            "state_feedback",
+            version_id=version_id,
+            **{name: int(name == outcome) for name in _OUTCOMES},
+        )
+
+    def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
+        self._change_seq += 1
+        change = NewChangeRow(self._tenant_id, self._change_seq, type, version.version_id, now)
+        self._buffer.add_later("change_add", change)
+
+    def record(self, entry: AuditEntry) -> None:
+        seq = self._audit_seq + 1
+        sealed, digest = self._seal(entry, seq, self._audit_hash)
+        self._run("audit_add", seq=seq, entry=sealed)
+        self._audit_seq, self._audit_hash = seq, digest
+
+    def prune_audit(self, last: int) -> None:
+        self._run("audit_prune", last=last)
+
+    def _entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
+        prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
+        return Entry(
+            version_id=version_id,
+            space=prints.number(tenant_id, scope.space),
+            user=prints.number(tenant_id, scope.user),
+            agent=prints.number(tenant_id, scope.agent),
+            session=prints.number(tenant_id, scope.session),
+            at=projection.observed,
+            marks=marks_of(
+                scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting
+            ),
+            indexed=indexed,
+        )
+
+    def _kept(self) -> Memory:
+        # What this unit wrote is nobody else's until it ends, and may never be there.
+        return Memory()
+
+    def _settle(self) -> None:
+        """Put what was written into the word index, and keep that in few pieces."""
+        if not self._entries:
+            return
+        entries, self._entries = self._entries, []
+        index = WordIndex(self._connection, self._tenant_id, self._memory.segments)
+        index.add_entries(entries)
+        self._segment_seq += 1
+        if self._segment_seq % FAN_IN == 0:
+            self.is_untidy |= index.tidy(limit=SMALL_DOCS)
+
+    def set_rules(self, rules: bytes) -> None:
+        self._rules = rules
+
+    def finish(self) -> TenantRow:
+        """Write the tenant's counters back, once per unit; the row as it now is."""
+        self._buffer.send()
+        self._settle()
+        row = TenantRow(
+            tenant_id=self._tenant_id,
+            change_seq=self._change_seq,
+            audit_seq=self._audit_seq,
+            audit_hash=self._audit_hash,
+            version_count=self._version_count,
+            term_count=self._term_count,
+            live_count=self._live_count,
+            byte_count=self._byte_count,
+            erasure_seq=self._erasure_seq,
+            segment_seq=self._segment_seq,
+            closing_seq=self._closing_seq,
+            unit_seq=self._unit_seq + 1,
+            append_seq=self._append_seq,
+            rules=self._rules,
+            ring_changes=self._ring_changes,
+        )
+        self._connection.run("tenant_put", row._asdict())
+        return row
+
+
+def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
+    """What a version is found by besides what it says: where and whose it is, its tags, and what it names."""
+    scope = projection.scope
+    yield space_facet(scope.space)
+    for name, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
+        if value:
+            yield scope_facet(name), value
+    for tag in dict.fromkeys(tag.lower() for tag in projection.tags):
+        yield "label", tag
+    if projection.basis:
+        yield facet_of("basis"), projection.basis
+    if projection.withdraws:
+        yield facet_of("withdraws"), projection.withdraws
+    if projection.may_protect:
+        yield PROTECTS
+    for relation in projection.relations:
+        if relation.type == DERIVED_FROM:
+            yield facet_of("source"), relation.target

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, statements, notifications, elections and pgvector."""

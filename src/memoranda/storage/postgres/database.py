@@ -1,0 +1,430 @@
+"""PostgreSQL behind the database seam: any number of processes, on any number of machines, share one store.
+
+Theory of operation. A read is one REPEATABLE READ transaction. A write is one READ COMMITTED transaction of one tenant
+that begins by locking the tenant's row (`tenant_lock`), so that units of one tenant happen one after the other on
+whichever node, and those of different tenants beside one another. Each process has a few writers; all work of a tenant
+that is waiting goes into one transaction. A piece of work that fails is undone alone: the others are run a second time,
+each in a savepoint. What the database gives up (a deadlock, a lost connection before the commit was sent) is run again.
+
+Every transaction says whose it is; rows of others are not there for it (row-level security, 0001_store.sql). The role
+that we act as can never see past that: a superuser is exchanged for one without rights.
+
+Connections are opened as they are needed and opened anew when they break, so that no restart follows a restart of the
+database; while it is away, whoever asks is told so at once, or after CONNECT_SECONDS.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from memoranda.errors import StoreUnavailable
+from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.heads import Loss
+from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.write_queue import TenantQueue, failed
+from memoranda.storage.engine.write_slots import Outcome, Piece, PieceFailedError
+from memoranda.storage.postgres.election import Election
+from memoranda.storage.postgres.notify import Announcer, polled, tokens
+from memoranda.storage.postgres.pgvector import clear_vectors
+from memoranda.storage.postgres.server import (
+    PostgresConnection,
+    bound_role,
+    in_words,
+    is_gone,
+    migrate,
+    open_connection,
+    translated,
+)
+
+T = TypeVar("T")
+
+
+READERS_LIMIT: Final = 8
+WRITERS_LIMIT: Final = 4
+# How long a reader waits for one of them to be free, a writer for its turn: as on SQLite.
+READER_SECONDS: Final = 10.0
+WRITER_SECONDS: Final = 40.0
+# So long a store that is closed waits for those who still read.
+CLOSE_SECONDS: Final = 2.0
+# What the database gave up is run again so often, and after so long.
+TRIES: Final = 5
+AGAIN_SECONDS: Final = 0.02
+
+_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# What a unit of work asks has one plan for all owners; to plan it anew each time would take longer than to run it.
+_GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
+_SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
+# Before the first number is given out, its `last_value` is that number already.
+_LAST_VERSION: Final = (
+    "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM version_version_id_seq"
+)
+# The oldest transaction that still runs. One counts only if it began before another that is over.
+_OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+# A transaction of our own, which is over with its answer. All others that have begun have lower numbers.
+_HORIZON: Final = "SELECT pg_current_xact_id()::text::bigint"
+_INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
+_DAMAGED: Final = (
+    "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
+)
+
+
+class PostgresDatabase:
+    """One database of a PostgreSQL server."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        reader_seconds: float = READER_SECONDS,
+        writer_seconds: float = WRITER_SECONDS,
+        refuses_unrecorded: bool = False,
+        has_clear_vectors: bool = False,
+    ) -> None:
+        """Open the database that the address names, and make the tables if there are none."""
+        self.queue = TenantQueue(refuses_unrecorded=refuses_unrecorded)
+        self._address = address
+        self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
+        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        self._readers: list[PostgresConnection] = []
+        self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
+        self._watching = threading.Lock()
+        self._watcher: PostgresConnection | None = None
+        self._announcer = Announcer(self._watched)
+        self._election = Election(self._connect)
+        # The last settled version; and the one that is settled once all transactions before a horizon are over.
+        self._settled, self._settling = 0, (0, 0)
+        with translated():
+            first = open_connection(address)
+            try:
+                self.is_read_only = migrate(first)
+                self.clear = clear_vectors(
+                    first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only
+                )
+                self._role = bound_role(first, is_read_only=self.is_read_only)
+            except BaseException:
+                first.close()
+                raise
+            first.act_as(self._role)
+        self._readers.append(first)
+        if self.is_read_only:
+            self.queue.behind = "the database cannot be written"
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        atexit.register(self.close)
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
+        self.queue.refuse_when_closed()
+        if not self._reader_slots.acquire(timeout=self._reader_seconds):
+            raise StoreUnavailable(
+                f"too many read at once: no turn within {self._reader_seconds:g} s"
+            )
+        try:
+            with translated():
+                connection = self._begun(tenant)
+                try:
+                    yield connection
+                    connection.end_reading()
+                except BaseException:
+                    connection.give_up()
+                    raise
+                finally:
+                    self._put_back(connection)
+        finally:
+            self._reader_slots.release()
+
+    def _begun(self, tenant: str | None) -> PostgresConnection:
+        """A connection in a snapshot: one of those that wait, if it still answers, or a new one."""
+        with suppress(IndexError):
+            while True:
+                connection = self._readers.pop()
+                try:
+                    connection.begin(_READ, tenant, "tenant_get")
+                except psycopg.Error:
+                    # The server was restarted since, or cut it off, or the network lost it: so did the others, likely.
+                    connection.close()
+                else:
+                    return connection
+        connection = self._connect()
+        connection.begin(_READ, tenant, "tenant_get")
+        return connection
+
+    def _connect(self) -> PostgresConnection:
+        connection = open_connection(self._address)
+        if self.clear is not None and self.clear.is_wanted:
+            connection.command(self.clear.path)
+        connection.act_as(self._role)
+        return connection
+
+    def _connect_to_write(self) -> PostgresConnection:
+        connection = self._connect()
+        connection.command(_GENERIC)
+        return connection
+
+    def _put_back(self, connection: PostgresConnection) -> None:
+        if self.queue.is_closed or connection.is_broken:
+            connection.close()
+        else:
+            self._readers.append(connection)
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
+        self._refuse_when_read_only()
+        self._start()
+        return self.queue.write(work, tenant, self._writer_seconds)
+
+    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+        self._refuse_when_read_only()
+        self._start()
+        return self.queue.begin(work, tenant, self._writer_seconds)
+
+    def _refuse_when_read_only(self) -> None:
+        if self.is_read_only:
+            raise StoreUnavailable("the database is read-only: a standby, or one that others write")
+
+    def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        if self.is_read_only:
+            self.queue.refuse_when_closed()
+            self.check_recording()
+            return
+        self._start()
+        self.queue.write_later(work, tenant)
+
+    def check_recording(self) -> None:
+        self.queue.check_recording()
+
+    def flush(self) -> None:
+        self.queue.refuse_when_closed()
+        if self._threads:
+            self.queue.flush(self._writer_seconds)
+
+    def _start(self) -> None:
+        """Begin to write, with one more writer if all are at work."""
+        if len(self._threads) == WRITERS_LIMIT or (self._threads and self.queue.has_idle_writer):
+            return
+        with self._starting:
+            if len(self._threads) < WRITERS_LIMIT and not self.queue.is_closed:
+                thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _run(self) -> None:
+        connection: PostgresConnection | None = None
+        while (batch := self.queue.take()) is not None:
+            if not batch:
+                continue
+            try:
+                connection, outcomes = self._committed(batch, connection)
+            except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+                outcomes = failed(batch, in_words(error))
+                connection = _usable(connection)
+            self.queue.settle(outcomes)
+            # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
+            if any(
+                piece.is_waited_for and piece.tenant is not None
+                for piece, _, failure in outcomes
+                if not failure
+            ):
+                self._announcer.committed()
+        if connection is not None:
+            connection.close()
+
+    def _committed(
+        self, batch: list[Piece], connection: PostgresConnection | None
+    ) -> tuple[PostgresConnection, list[Outcome]]:
+        """Run the pieces in one transaction, as often as the database gives it up; and the connection to go on with."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                connection = self._connect_to_write() if connection is None else connection
+                try:
+                    return connection, self._together(batch, connection)
+                except (PieceFailedError, psycopg.Error) as error:
+                    if is_gone(error):
+                        raise
+                    if len(batch) == 1:
+                        return connection, failed(batch, in_words(error.__cause__ or error))
+                    return connection, self._one_by_one(batch, connection)
+            except (
+                errors.SerializationFailure,
+                errors.DeadlockDetected,
+                psycopg.OperationalError,
+            ) as error:
+                connection = _usable(connection)
+                if not tries_left or isinstance(
+                    error, errors.QueryCanceled | errors.LockNotAvailable
+                ):
+                    raise
+                time.sleep(AGAIN_SECONDS)
+        raise AssertionError("the last try returns or raises")
+
+    def _together(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+        with _transaction(connection, batch):
+            outcomes: list[Outcome] = []
+            for piece in batch:
+                try:
+                    outcomes.append((piece, piece.perform(connection), None))
+                except BaseException as error:
+                    if is_gone(error):
+                        raise
+                    raise PieceFailedError from error
+            return outcomes
+
+    def _one_by_one(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+        with _transaction(connection, batch):
+            return [(piece, *_attempt(piece, connection)) for piece in batch]
+
+    # --- what is going on --------------------------------------------------------------------------------
+
+    def token(self) -> int:
+        # Which transactions are over: it changes with every commit, of whichever node.
+        self.queue.refuse_when_closed()
+        ((found,),) = self._watched(_SNAPSHOT)
+        return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
+
+    def tokens(self) -> Generator[int]:
+        return polled(self.token) if self.is_read_only else tokens(self._connect, self.token)
+
+    def is_elected(self, job: str) -> bool:
+        self.queue.refuse_when_closed()
+        return self._election.holds(job)
+
+    def let_go(self, job: str) -> None:
+        self._election.let_go(job)
+
+    def settled(self) -> int:
+        # Numbers are given out before they are committed, by transactions that have begun.
+        self.queue.refuse_when_closed()
+        if self.is_read_only:
+            # No transaction of our own can be a horizon; and vectors, which wait for this, cannot be written either.
+            return self._settled
+        ((last,),) = self._watched(_LAST_VERSION)
+        if self._reach_horizon() and last > self._settled:
+            ((horizon,),) = self._watched(_HORIZON)
+            self._settling = (last, horizon)
+            self._reach_horizon()
+        return self._settled
+
+    def _reach_horizon(self) -> bool:
+        """Return True if all transactions before the horizon are over, and settle the versions that they had."""
+        number, horizon = self._settling
+        ((oldest,),) = self._watched(_OLDEST)
+        if oldest < horizon:
+            return False
+        self._settled = max(self._settled, number)
+        return True
+
+    def _watched(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask something outside any transaction."""
+        with self._watching, translated():
+            for is_last in (self._watcher is None, True):
+                try:
+                    if self._watcher is None:
+                        self._watcher = self._connect()
+                    return self._watcher.select(query, ())
+                except psycopg.OperationalError:
+                    self._watcher = _usable(self._watcher)
+                    if is_last:
+                        raise
+        raise AssertionError("the last try returns or raises")
+
+    def scrub(self, patience_seconds: float) -> bool:  # noqa: ARG002 -- nothing is waited for
+        # What pages, replicas and archived logs still hold is encrypted under a key that is destroyed (ADR 0015).
+        return True
+
+    def check(self) -> list[str]:
+        self.queue.refuse_when_closed()
+        found = [
+            f"the index {name} is not valid: REINDEX INDEX {name}"
+            for (name,) in self._watched(_INVALID)
+        ]
+        damaged = sum(count for (count,) in self._watched(_DAMAGED))
+        return found + (
+            [f"{damaged} pages of the database do not have their checksum"] if damaged else []
+        )
+
+    def check_queries(self) -> None:
+        has_vectors = self.clear is not None and self.clear.is_wanted
+        with self.reading() as connection:
+            connection.check_queries(has_vectors=has_vectors)
+
+    def losses(self) -> list[Loss]:
+        # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.
+        return []
+
+    def close(self) -> None:
+        if not self.queue.close():
+            return
+        atexit.unregister(self.close)
+        for thread in self._threads:
+            thread.join(self._writer_seconds)
+        self._announcer.close()
+        self._election.close()
+        until = time.monotonic() + CLOSE_SECONDS
+        for _ in range(READERS_LIMIT):
+            if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
+                break
+        while self._readers:
+            self._readers.pop().close()
+        with self._watching:
+            if self._watcher is not None:
+                self._watcher.close()
+
+
+@contextmanager
+def _transaction(connection: PostgresConnection, batch: list[Piece]) -> Iterator[None]:
+    is_ending = False
+    try:
+        # Most of what is waited for writes one version.
+        numbers = sum(piece.is_waited_for for piece in batch)
+        connection.begin(_WRITE, batch[0].tenant, "tenant_lock", numbers=numbers)
+        yield
+        is_ending = True
+        connection.end()
+    except BaseException as error:
+        if is_ending and connection.is_broken:
+            # Nobody knows whether it was: to run it again could write it twice.
+            message = (
+                "the database went away while this was committed; it may be written all the same"
+            )
+            raise StoreUnavailable(message) from error
+        connection.give_up()
+        raise
+
+
+def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
+    if connection is not None and connection.is_broken:
+        connection.close()
+        return None
+    return connection
+
+
+def _attempt(piece: Piece, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
+    memo, ends = dict(connection.memo), dict(connection.ends)
+    connection.command("SAVEPOINT piece")
+    try:
+        result = piece.perform(connection)
+        connection.settle()
+    except BaseException as error:
+        if is_gone(error):
+            raise
+        with suppress(psycopg.Error):
+            connection.settle()
+        connection.command("ROLLBACK TO SAVEPOINT piece")
+        # What the pieces before it left is still so.
+        connection.memo, connection.ends = memo, ends
+        return None, in_words(error)
+    connection.command("RELEASE SAVEPOINT piece")
+    return result, None

@@ -1,0 +1,105 @@
+"""A store on PostgreSQL as tables, for whoever moves it. One that is being filled says so, and is not opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from memoranda.errors import StoreUnavailable
+from memoranda.storage.engine.database import Row
+from memoranda.storage.engine.moving import OWN_META, TABLES
+from memoranda.storage.postgres.server import migrate, open_connection, translated
+
+# Tables whose numbers are given out.
+_COUNTED = {
+    "tenant": "tenant_id",
+    "version": "version_id",
+    "embedding_model": "model_id",
+    "vector": "place",
+}
+_BATCH = 2_000
+_COLUMNS = """
+SELECT column_name::text, data_type::text FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = %s ORDER BY ordinal_position
+"""
+
+
+class PostgresTables:
+    """A database, and its key ring in it."""
+
+    def __init__(self, address: str, *, is_moment: bool = False) -> None:
+        """`is_moment`: everything as it is now, whatever is written meanwhile; nothing can be written by us."""
+        with translated():
+            connection = open_connection(address)
+            migrate(connection, may_be_moving=not is_moment)
+            self._raw = connection.raw
+            connection.command("SET memoranda.system = 'on'; SET statement_timeout = 0")
+            if is_moment:
+                connection.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                # The moment is that of the first question.
+                self.count("meta")
+
+    def begin(self) -> None:
+        with translated():
+            if self._raw.execute("SELECT 1 FROM meta WHERE name = 'moving'").fetchone() is None:
+                if self.count("tenant") or self.count("meta"):
+                    raise StoreUnavailable("there is a store in this database already")
+                self._raw.execute("INSERT INTO meta (name, value) VALUES ('moving', '')")
+
+    def columns(self, table: str) -> list[str]:
+        return list(self._types(table))
+
+    def _types(self, table: str) -> dict[str, str]:
+        with translated():
+            found: list[tuple[str, str]] = self._raw.execute(_COLUMNS, (table,)).fetchall()
+        return dict(found)
+
+    def count(self, table: str) -> int:
+        with translated():
+            ((found,),) = self._raw.execute(
+                f"SELECT count(*) FROM {table} {_where(table)}"
+            ).fetchall()
+        return int(found)
+
+    def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
+        query = f"SELECT {', '.join(columns)} FROM {table} {_where(table)} ORDER BY {TABLES[table]} OFFSET {skipped}"
+        # A cursor of the server's: a table may be larger than memory.
+        with (
+            translated(),
+            self._raw.transaction(),
+            self._raw.cursor(f"moving_{table}", binary=True) as cursor,
+        ):
+            cursor.itersize = _BATCH
+            yield from cursor.execute(query)
+
+    def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        # Not COPY, which row-level security does not allow; but all rows in one statement, column by column.
+        types = self._types(table)
+        given = ", ".join(f"%b::{types[name]}[]" for name in columns)
+        values: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
+        for place, name in enumerate(columns):
+            if types[name] == "double precision":
+                # SQLite keeps whole ones as whole.
+                numbers = cast("list[float | None]", values[place])
+                values[place] = [None if number is None else float(number) for number in numbers]
+        filled = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({given})"
+        with translated(), self._raw.transaction():
+            self._raw.execute(filled, values)
+
+    def finish(self) -> None:
+        with translated():
+            for table, column in _COUNTED.items():
+                last = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
+                self._raw.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)"
+                )
+            self._raw.execute("DELETE FROM meta WHERE name = 'moving'")
+            self._raw.execute("ANALYZE")
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _where(table: str) -> str:
+    own = ", ".join(f"'{name}'" for name in OWN_META)
+    return f"WHERE name NOT IN ({own})" if table == "meta" else ""

@@ -1,0 +1,1 @@
+"""SQLite: its file, its locks, and copies of it."""

@@ -1,0 +1,438 @@
+"""SQLite behind the database seam.
+
+Theory of operation. One file in WAL mode, any number of processes. In each process one thread writes and a
+few connections read. Writers hand their work to the writer thread, which runs everything that is waiting in
+one transaction and commits once: that is group commit. A piece of work that fails is undone alone; for that the
+others may be run a second time, so a piece of work has no effect outside its transaction. `synchronous=FULL`
+means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
+held back for a moment so that it shares a commit.
+
+Other processes hold the write lock for the length of one such commit, and have it in the order in which they came
+(`Heads.turn`). What is no process of ours is asked again, a little later and for up to BUSY_SECONDS.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import apsw
+
+from memoranda.errors import StoreUnavailable
+from memoranda.storage.engine.database import Connection, Params, Row
+from memoranda.storage.engine.dialect import SQLITE
+from memoranda.storage.engine.heads import SYNC_SECONDS, End, Heads, Loss, losses_of
+from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.selection import FOREVER_MS
+from memoranda.storage.engine.write_queue import WriteQueue, failed
+from memoranda.storage.engine.write_slots import Observer, Outcome, Piece, PieceFailedError, Turns
+from memoranda.storage.sqlite.file import (
+    STATEMENTS_LIMIT,
+    Watched,
+    in_words,
+    is_read_only,
+    is_settled,
+    migrate,
+    open_file,
+    set_up,
+    translated,
+    wait_a_little,
+)
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+READERS_LIMIT = 8
+WRITER_CACHE_KIB = 32_000
+# So long a store that is closed waits for those who still read.
+CLOSE_SECONDS = 2.0
+# How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
+# is asked for than can be done.
+READER_SECONDS = 10.0
+# How long a commit of another process may take to be noticed.
+WATCH_SECONDS = 0.05
+# How long a writer waits for its turn, or, once that has come, for what was begun to be on the disk: longer than
+# another process may keep the lock.
+WRITER_SECONDS = 40.0
+
+
+# Where the last number of a version that was given out is kept: no tenant is called so.
+_LAST = "\x00last version"
+
+
+class SqliteConnection:
+    """Named queries on one apsw connection."""
+
+    dialect = SQLITE
+
+    def __init__(self, raw: apsw.Connection, queries: dict[str, str]) -> None:
+        self.raw = raw
+        self.memo: dict[str, Row] = {}
+        self.ends: dict[int, End] = {}
+        self._queries = queries
+
+    def rows(self, name: str, params: Params) -> list[Row]:
+        try:
+            return self.raw.execute(self._queries[name], params).fetchall()
+        except UnicodeDecodeError as error:
+            raise in_words(error) from error
+
+    def row(self, name: str, params: Params) -> Row | None:
+        try:
+            found: Row | None = self.raw.execute(self._queries[name], params).fetchone()
+        except UnicodeDecodeError as error:
+            raise in_words(error) from error
+        return found
+
+    def number(self) -> int:
+        # One writes at a time: nobody gives out the same until this transaction ends.
+        row = self.memo.get(_LAST) or self.row("version_last", {})
+        assert row is not None
+        self.memo[_LAST] = (row[0] + 1,)
+        return int(row[0] + 1)
+
+    def run(self, name: str, params: Params) -> None:
+        self.raw.execute(self._queries[name], params)
+
+    def run_many(self, name: str, params: Sequence[Params]) -> None:
+        self.raw.executemany(self._queries[name], params)
+
+    def select(self, sql: str, params: Params) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params).fetchall()
+        except UnicodeDecodeError as error:
+            raise in_words(error) from error
+
+
+class SqliteDatabase:
+    """One SQLite file, many readers, one writer thread with group commit."""
+
+    # It compares no vectors.
+    clear: ClassVar[None] = None
+    # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
+    observer: ClassVar[Observer | None] = None
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        vfs: str | None = None,
+        reader_seconds: float = READER_SECONDS,
+        writer_seconds: float = WRITER_SECONDS,
+        refuses_unrecorded: bool = False,
+    ) -> None:
+        """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk.
+
+        `refuses_unrecorded`: refuse what cannot be put on record at once, instead of recording it later.
+        """
+        self.queue = WriteQueue(refuses_unrecorded=refuses_unrecorded)
+        self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
+        self._path = path
+        self._vfs = vfs
+        self._turns = Turns() if path is None else None
+        self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
+        self._queries = load_queries("sqlite")
+        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        self._readers: list[SqliteConnection] = []
+        self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
+        self.is_read_only = path is not None and is_read_only(path)
+        with translated():
+            self._writer = self._connect_first()
+            try:
+                migrate(self._writer.raw)
+                # What a large unit of work changes is written once, when it ends.
+                self._writer.raw.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
+                self._watcher = self._connect()
+                self._file = None if path is None else Watched(path)
+                self._heads = None if path is None else Heads(path, read_only=self.is_read_only)
+                self._unrecorded_losses = self._compare()
+            except BaseException:
+                self._writer.raw.close()
+                raise
+        if self.is_read_only:
+            self.queue.behind = "the database cannot be written"
+            _log.warning("%s cannot be written: it is read, and reads are not put on record", path)
+        self._watching = threading.Lock()
+        self._thread = self._start()
+
+    def _start(self) -> threading.Thread:
+        """Begin to write. Who ends without closing it loses nothing, and no thread is in SQLite while Python ends."""
+        thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
+        thread.start()
+        atexit.register(self.close)
+        return thread
+
+    def _connect_first(self) -> SqliteConnection:
+        try:
+            return self._connect()
+        except (apsw.FullError, apsw.IOError):
+            # On a full disk there is not even room for the files that SQLite shares between processes.
+            if self._path is None or not is_settled(self._path):
+                raise
+            self.is_read_only = True
+            return self._connect()
+
+    def _connect(self) -> SqliteConnection:
+        if self._path is None:
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+            raw = apsw.Connection(
+                self._memory_name, flags=flags, statementcachesize=STATEMENTS_LIMIT
+            )
+            set_up(raw)
+        else:
+            raw = open_file(self._path, vfs=self._vfs, read_only=self.is_read_only)
+        # Plans do not depend on the values bound, so that a statement is prepared once and not at every call.
+        raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        return SqliteConnection(raw, self._queries)
+
+    def _compare(self) -> list[Loss]:
+        """Look whether something is missing that was there; what could not be put on record is kept here."""
+        if self._heads is None:
+            return []
+        found = self._heads.compare(self._writer.raw)
+        return found if self.is_read_only else []
+
+    def losses(self) -> list[Loss]:
+        return [] if self._path is None else [*losses_of(self._path), *self._unrecorded_losses]
+
+    @contextmanager
+    def reading(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names it
+        self.queue.refuse_when_closed()
+        if self._file is not None:
+            self._file.check()
+        with self._slot(), self._turns.reading() if self._turns else nullcontext(), translated():
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                connection = self._connect()
+            try:
+                connection.raw.execute("BEGIN")
+                yield connection
+            except apsw.Error:
+                # Whatever is wrong with it, nobody else shall meet it, and the file is let go.
+                connection.raw.close(True)
+                raise
+            finally:
+                self._put_back(connection)
+
+    def _put_back(self, connection: SqliteConnection) -> None:
+        try:
+            if connection.raw.in_transaction:
+                connection.raw.execute("COMMIT")
+        except apsw.ConnectionClosedError:
+            return
+        except apsw.Error:
+            connection.raw.close(True)
+            raise
+        if not self.queue.is_closed:
+            self._readers.append(connection)
+            return
+        # Nobody will look for it any more, and the last one that is closed takes the write-ahead log away.
+        connection.raw.close()
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of the few readers' places. Whoever reads holds one, and never asks for a second meanwhile."""
+        if not self._reader_slots.acquire(timeout=self._reader_seconds):
+            raise StoreUnavailable(
+                f"too many read at once: no turn within {self._reader_seconds:g} s"
+            )
+        try:
+            yield
+        finally:
+            self._reader_slots.release()
+
+    def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
+        self._refuse_when_read_only()
+        return self.queue.write(work, tenant, self._writer_seconds)
+
+    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+        self._refuse_when_read_only()
+        return self.queue.begin(work, tenant, self._writer_seconds)
+
+    def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        if self.is_read_only:
+            self.queue.refuse_when_closed()
+            self.check_recording()
+            return
+        self.queue.write_later(work, tenant)
+
+    def check_recording(self) -> None:
+        self.queue.check_recording()
+
+    def flush(self) -> None:
+        self.queue.refuse_when_closed()
+        if not self.is_read_only:
+            self.queue.flush(self._writer_seconds)
+
+    def settled(self) -> int:
+        # One writes at a time: what is there was written in the order of its numbers.
+        return FOREVER_MS
+
+    def token(self) -> int:
+        self.queue.refuse_when_closed()
+        with self._watching, translated():
+            found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
+            return int(found[0]) if found else 0
+
+    def tokens(self) -> Generator[int]:
+        # Nothing says when: it is looked at.
+        while True:
+            time.sleep(WATCH_SECONDS)
+            yield self.token()
+
+    def scrub(self, patience_seconds: float) -> bool:
+        # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
+        # While it waits for readers nobody can write, so it must not wait as long as others do.
+        with self._watching, translated():
+            raw = self._watcher.raw
+            raw.set_busy_handler(
+                lambda attempt: attempt * 0.002 < patience_seconds and wait_a_little(attempt)
+            )
+            try:
+                busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (1, 0, 0)
+            finally:
+                raw.set_busy_handler(wait_a_little)
+            return not busy
+
+    def is_elected(self, job: str) -> bool:  # noqa: ARG002 -- one writes at a time, and the next finds it done
+        return True
+
+    def let_go(self, job: str) -> None:
+        pass
+
+    def check(self) -> list[str]:
+        with self.reading() as connection:
+            # Not quick_check: this one compares every index with its table.
+            found = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
+        return [str(line) for (line,) in found if line != "ok"]
+
+    def check_queries(self) -> None:
+        # SQLite is part of the library that is pinned (apsw): the tests have run every query on this very version.
+        self.queue.refuse_when_closed()
+
+    def close(self) -> None:
+        if not self.queue.close():
+            return
+        atexit.unregister(self.close)
+        self._thread.join(self._writer_seconds)
+        if self._thread.is_alive():
+            return  # It waits for a disk that does not answer, and ends with the process.
+        self._wait_for_readers()
+        if self._file is not None and self._file.is_gone:
+            # What has taken its place is not ours to write to.
+            for connection in (self._writer, self._watcher):
+                connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        while self._readers:
+            self._readers.pop().raw.close()
+        with self._watching:
+            self._watcher.raw.close()
+        self._writer.raw.close()
+        if self._heads is not None:
+            self._heads.close()
+
+    def _wait_for_readers(self) -> None:
+        """Whoever is reading may end, for a while: then the process may."""
+        until = time.monotonic() + CLOSE_SECONDS
+        for _ in range(READERS_LIMIT):
+            if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
+                return
+
+    def _refuse_when_read_only(self) -> None:
+        if self.is_read_only:
+            raise StoreUnavailable("the database, or the disk that it is on, is read-only or full")
+
+    def _run(self) -> None:
+        # Now and then the ends are let be on the disk, though nothing more is written.
+        while (
+            batch := self.queue.take(SYNC_SECONDS if self._heads and self._heads.is_dirty else None)
+        ) is not None:
+            if batch:
+                self._commit(batch)
+            if self._heads is not None:
+                self._heads.sync(only_if_due=bool(batch))
+
+    def _commit(self, batch: list[Piece]) -> None:
+        """Run the pieces in one transaction; tell their waiters only after the commit."""
+        outcomes: list[Outcome] = []
+        try:
+            with translated(), self._turn():
+                # Whoever came while it was the turn of another process.
+                batch += self.queue.joining()
+                try:
+                    outcomes = self._together(batch)
+                except PieceFailedError:
+                    outcomes = self._one_by_one(batch)
+        except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+            outcomes = failed(batch, error)
+        self.queue.settle(outcomes)
+
+    def _together(self, batch: list[Piece]) -> list[Outcome]:
+        """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""
+        with self._transaction():
+            outcomes: list[Outcome] = []
+            for piece in batch:
+                try:
+                    outcomes.append(
+                        (piece, piece.perform(self._writer, SqliteDatabase.observer), None)
+                    )
+                except BaseException as error:
+                    raise PieceFailedError from error
+            return outcomes
+
+    def _one_by_one(self, batch: list[Piece]) -> list[Outcome]:
+        """Some piece fails: run all again, each in a savepoint, so that only the failing ones are undone."""
+        with self._transaction():
+            return [(piece, *self._attempt(piece)) for piece in batch]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        raw = self._writer.raw
+        self._check_file()
+        raw.execute("BEGIN IMMEDIATE")
+        self._writer.memo.clear()
+        self._writer.ends.clear()
+        try:
+            yield
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+        # What was written to a file that nobody will find again is not acknowledged.
+        self._check_file()
+        if self._heads is not None:
+            self._heads.note(self._writer.ends)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        if self._turns is not None:
+            return self._turns.writing()
+        return nullcontext() if self._heads is None else self._heads.turn()
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check(with_log=True)
+
+    def _attempt(self, piece: Piece) -> tuple[Any, BaseException | None]:
+        raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
+        raw.execute("SAVEPOINT piece")
+        try:
+            result = piece.perform(self._writer, SqliteDatabase.observer)
+        except BaseException as error:
+            if not raw.in_transaction:
+                raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
+            raw.execute("ROLLBACK TO piece; RELEASE piece")
+            # What the pieces before it left is still so.
+            self._writer.memo, self._writer.ends = memo, ends
+            return None, in_words(error)
+        raw.execute("RELEASE piece")
+        return result, None

@@ -1,0 +1,307 @@
+"""SQLite files: opening them, noticing that they were replaced, and SQLite's errors in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import random
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+
+from memoranda.errors import StoreCorrupt, StoreUnavailable, words_of
+from memoranda.storage.engine.queries import layout, load_migrations
+
+# A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
+BUSY_SECONDS = 30.0
+# Every named query stays prepared on every connection.
+STATEMENTS_LIMIT = 256
+# Marks the file as ours ("Memo").
+APPLICATION_ID = 0x4D656D6F
+
+# Each of the readers has a cache of pages of its own, and the system another for them all: measured, more is no faster.
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA secure_delete = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -8000;
+PRAGMA mmap_size = 0;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA wal_autocheckpoint = 4000;
+"""
+
+
+_READ_ONLY_PRAGMAS = """
+PRAGMA query_only = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -8000;
+PRAGMA mmap_size = 0;
+"""
+
+
+_log = logging.getLogger(__name__)
+
+# Held while a thread of this process creates a database file.
+_creation = threading.Lock()
+
+
+def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
+    """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
+    raw.set_busy_handler(wait_a_little)
+    for attempt in itertools.count():
+        try:
+            # fetchall, because apsw stops at the first statement that returns a row
+            raw.execute(_READ_ONLY_PRAGMAS if read_only else _PRAGMAS).fetchall()
+        except apsw.BusyError:
+            if not wait_a_little(attempt):
+                raise
+        else:
+            return
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether a database is there that can be read and not written: by this user, or by nobody on this disk."""
+    can = partial(os.access, mode=os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return path.exists() and not (can(path) and can(path.parent))
+
+
+def is_settled(path: Path) -> bool:
+    """Return True if all of a database is in its file and nobody has it open, so that it can be read without locks."""
+    log, index = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm"))
+    return path.exists() and not index.exists() and (not log.exists() or log.stat().st_size == 0)
+
+
+class FileConnection(apsw.Connection):
+    """A connection to a database file. It knows the path of the file even while another thread uses it."""
+
+    def __init__(self, name: str, path: Path, **options: Any) -> None:
+        """Open the file; `name` is the path or URI for SQLite."""
+        self.path = path.resolve()
+        super().__init__(name, **options)
+
+
+def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
+    """Open a database file with our settings; create the file if it is missing."""
+    raw: apsw.Connection
+    if read_only:
+        raw = open_to_read(path)
+    else:
+        _create_private(path)
+        raw = FileConnection(str(path), path, vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
+    try:
+        set_up(raw, read_only=read_only)
+    except BaseException:
+        raw.close(True)
+        raise
+    return raw
+
+
+def open_existing(path: Path) -> apsw.Connection:
+    """Open a database file that is there, to read and to write. Raises apsw.Error if it is missing."""
+    raw = FileConnection(str(path), path, flags=apsw.SQLITE_OPEN_READWRITE)
+    raw.set_busy_handler(wait_a_little)
+    return raw
+
+
+def open_to_read(path: Path) -> apsw.Connection:
+    """Open a database file without making any file beside it, if nobody has it open. Raises apsw.Error."""
+    uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_settled(path) else ''}"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return FileConnection(uri, path, flags=flags, statementcachesize=STATEMENTS_LIMIT)
+
+
+def open_private(path: Path | None) -> apsw.Connection:
+    """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
+    with translated():
+        if path is not None:
+            return open_file(path, read_only=is_read_only(path))
+        raw = apsw.Connection(":memory:")
+        set_up(raw)
+        return raw
+
+
+def _create_private(path: Path) -> None:
+    """Create the file, readable by its owner alone, if there is none; SQLite gives its log and index the same mode.
+
+    POSIX drops every lock that a process has on a file when any descriptor of it is closed: without SQLite's locks,
+    whoever else reads the database deletes its log. So a file that exists is never opened here, and no connection of
+    this process is at a file before its creation is over.
+    """
+    # The rest is for SQLite to report, which fails at the same path.
+    with _creation, contextlib.suppress(OSError):
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+class Watched:
+    """A database file and its log, watched for being deleted, replaced or cut.
+
+    SQLite goes on with a file that was deleted or replaced, and whatever it writes then is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Looked at before every read, and around every commit: a path is made into a text once.
+        self._name, self._log = str(path), f"{path}-wal"
+        self._trouble: str | None = None
+        status = path.stat()
+        self._identity, self._size = (status.st_dev, status.st_ino), status.st_size
+        self._log_identity = self._identify_log()
+
+    @property
+    def is_gone(self) -> bool:
+        """True once another file, or none, was found in its place."""
+        return self._trouble is not None
+
+    def check(self, *, with_log: bool = False) -> None:
+        """Raise StoreUnavailable if the files are not those that were opened, and at every later call."""
+        is_news = self._trouble is None
+        if is_news:
+            self._trouble = self._find_trouble(with_log)
+        if self._trouble is not None:
+            error = StoreUnavailable(
+                f"the database {self._trouble} while it was in use; nothing is read or written any more: put it back "
+                "(memoranda restore) and start again",
+                path=self._path,
+            )
+            if is_news:
+                _log.error("%s", error)
+            raise error
+
+    def _find_trouble(self, with_log: bool) -> str | None:
+        # Read first: it grows meanwhile, and others look, too.
+        size = self._size
+        try:
+            status = os.stat(self._name)  # noqa: PTH116 - see above
+        except FileNotFoundError:
+            return "was deleted"
+        except OSError as error:
+            raise StoreUnavailable(words_of(error), path=self._path) from error
+        if (status.st_dev, status.st_ino) != self._identity:
+            return "was replaced"
+        # It never gets smaller by itself: nothing gives pages back.
+        if status.st_size < size:
+            return "was cut short"
+        self._size = status.st_size
+        if (
+            with_log
+            and self._log_identity is not None
+            and self._identify_log() != self._log_identity
+        ):
+            return "lost its log"
+        return None
+
+    def _identify_log(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._log)  # noqa: PTH116 - see above
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+def wait_a_little(attempt: int) -> bool:
+    # Random and short, so that several processes take turns instead of moving in step.
+    if attempt * 0.002 > BUSY_SECONDS:
+        return False
+    time.sleep(random.uniform(0.0005, 0.0035))  # noqa: S311 -- jitter
+    return True
+
+
+def migrate(raw: apsw.Connection) -> None:
+    """Bring the schema up to date, once, whichever process comes first."""
+    migrations = load_migrations("sqlite")
+    newest = migrations[-1][0]
+    if _pragma(raw, "user_version") == newest:
+        _refuse_other_layout(raw)
+        return
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        _refuse_foreign_file(raw, newest)
+        present = _pragma(raw, "user_version")
+        for number, sql in migrations:
+            if number > present:
+                raw.execute(sql)
+        raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute(
+            "INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),)
+        )
+        raw.execute("COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+
+
+def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
+    present = _pragma(raw, "user_version")
+    tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
+        raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
+    if present > newest:
+        raise StoreUnavailable(
+            f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
+        )
+
+
+def _refuse_other_layout(raw: apsw.Connection) -> None:
+    """Before the first release the one migration changes in place: a store of another build has other tables."""
+    try:
+        found = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+    except apsw.SQLError:
+        found = None
+    if found != (layout("sqlite"),):
+        raise StoreUnavailable(
+            "this store was made by another build of Memoranda, whose tables are different: "
+            "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+        )
+
+
+def _pragma(raw: apsw.Connection, name: str) -> int:
+    found = raw.execute(f"PRAGMA {name}").fetchone()
+    return int(found[0]) if found else 0
+
+
+class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
+    """Say SQLite's troubles in our words; the original stays as the cause."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error) and (said := in_words(error)) is not error:
+            raise said from error
+
+
+def in_words(error: BaseException) -> BaseException:
+    """A trouble of SQLite's in our words; anything else as it is."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
+    # Whatever we write is text, so what is none was not written by us.
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
+        return StoreCorrupt("the database file is damaged or is not a database")
+    if (
+        isinstance(error, apsw.IOError)
+        and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+    ):
+        return StoreUnavailable("the disk is full")
+    return next(
+        (StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)),
+        error,
+    )
+
+
+_WORDS: dict[type[apsw.Error], str] = {
+    apsw.FullError: "the disk is full",
+    apsw.ReadOnlyError: "the database, or the disk that it is on, is read-only",
+    apsw.CantOpenError: "the database cannot be opened: the file or its folder is missing, or not yours to use",
+    apsw.PermissionsError: "the database is not yours to use",
+    apsw.IOError: "the disk could not be read or written",
+    apsw.NoMemError: "there is not enough memory",
+}
