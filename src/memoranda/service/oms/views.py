@@ -128,7 +128,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
         delivery=delivery,
         grain=grain,
         index=_index_state(context, version),
-        is_held=state.held,
+        is_held=state.has_legal_hold,
         needs_review=state.needs_review,
         is_native=is_native,
         writer="" if version.bounds is None else version.bounds.writer,
