@@ -16,7 +16,7 @@ from memoranda.service.service import Service
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
-from memoranda.storage.index.word_index import OpenSegment, WordIndex
+from memoranda.storage.index.word_index import ReadableSegment, WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of
@@ -259,7 +259,7 @@ def test_reading_the_word_index_for_the_first_time_is_not_the_questions_fault(
     passed = 0.0
     read = WordIndex.segments
 
-    def slowly(index: WordIndex) -> list[OpenSegment]:
+    def slowly(index: WordIndex) -> list[ReadableSegment]:
         nonlocal passed
         passed += 0.0 if passed else 60.0
         return read(index)

@@ -119,7 +119,7 @@ def _same(one: World, other: World, **more: Any) -> None:
 def _is_asked(world: World) -> bool:
     """Whether this process keeps no numbers, but only where they stand."""
     kept = world.engine._memory.matrices._kept
-    return bool(kept) and all(type(known) is vectors.VectorPlaces for _, known in kept.values())
+    return bool(kept) and all(type(known) is vectors.VectorPositions for _, known in kept.values())
 
 
 # --- the same is found ---------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_a_model_that_is_dropped_takes_them_along(address: str, opened: ExitStac
     clear = _node(opened, address)
     clear.remember("the kettle is blue")
     _work_off(clear)
-    while clear.engine.vectors.drop(LETTERS.model, 10):
+    while clear.engine.vectors.delete_model(LETTERS.model, 10):
         pass
     assert _count(address) == 0
     assert _ask(address, "SELECT model_id FROM clear_progress") == [(0,)]

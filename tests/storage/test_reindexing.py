@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.service.verify import reindex
 from memoranda.storage.index import reindexing
-from memoranda.storage.index.word_index import FAN_IN
+from memoranda.storage.index.word_index import MERGE_FAN_IN
 from tests.service.world import World, grain
 
 
@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def filled(world: World) -> list[str]:
     """Memories of every standard, some of them revised, forgotten and erased."""
-    kept = [world.remember(f"Die Äpfel von Baum {number}", kind="episodic") for number in range(FAN_IN + 3)]
+    kept = [world.remember(f"Die Äpfel von Baum {number}", kind="episodic") for number in range(MERGE_FAN_IN + 3)]
     world.revise(kept[0], body={"text": "Ada: parse_instant raises"})
     world.forget(kept[1])
     world.forget(kept[2], hard=True)
@@ -48,7 +48,7 @@ def test_the_index_of_every_standard_is_what_its_documents_say(world: World) -> 
     assert problems(world) == ()
     before = {text: world.texts(text) for text in ("apfel", "parseInstant", "tea", "clé")}
     assert all(before.values())
-    assert reindex(world.service.context) > FAN_IN
+    assert reindex(world.service.context) > MERGE_FAN_IN
     assert problems(world) == ()
     assert {text: world.texts(text) for text in before} == before
 
@@ -58,7 +58,7 @@ def test_what_is_of_an_older_analysis_is_found_and_made_anew_once(world: World) 
     assert reindex(world.service.context, outdated=True) == 0
     run(world, "UPDATE segment SET analysis = 1")
     assert problems(world) == ("the word index is of an older analysis",)
-    assert reindex(world.service.context, outdated=True) > FAN_IN
+    assert reindex(world.service.context, outdated=True) > MERGE_FAN_IN
     assert problems(world) == ()
     assert reindex(world.service.context, outdated=True) == 0
 
@@ -69,7 +69,7 @@ def test_segments_that_are_lost_are_missed_and_made_anew(world: World) -> None:
     (missed,) = problems(world)
     assert missed.startswith("the word index is not what the documents say")
     assert world.texts("apfel") == []
-    assert reindex(world.service.context) > FAN_IN
+    assert reindex(world.service.context) > MERGE_FAN_IN
     assert problems(world) == ()
     assert world.texts("apfel")
 
@@ -90,7 +90,7 @@ def test_what_is_written_meanwhile_is_kept(world: World, monkeypatch: pytest.Mon
 
     def slow(self: Any, *args: Any) -> Any:
         found = entries(self, *args)
-        if len(written) < FAN_IN:
+        if len(written) < MERGE_FAN_IN:
             # Enough for a merge, so that the pieces are others than those that were read.
             written.append(world.remember(f"pear {len(written)}", kind="episodic"))
         return found

@@ -16,31 +16,31 @@ VISIBILITY_BITS: Final = {"private": 1, "shared": 2, "public": 4}
 REDACTED_BIT: Final = 8
 LASTING_BIT: Final = 16
 # What of them is about who sees it.
-EYES_BITS: Final = 15
+AUDIENCE_BITS: Final = 15
 
 # What fits into the bytes that a length and a count have.
 LENGTH_LIMIT: Final = 65_535
-COUNT_LIMIT: Final = 255
+FREQUENCY_LIMIT: Final = 255
 
 
-class Indexed(NamedTuple):
+class IndexedText(NamedTuple):
     """What a text is found by: its words and how often it says each, who speaks in it, whom it is about, in which
     language that is, and what it says as a whole.
     """
 
-    words: Mapping[int, int]
+    term_frequencies: Mapping[int, int]
     length: int
     speaker: int = 0
     subject: int = 0
     language: int = 0
     # Whatever has the same says the same.
-    said: int = 0
+    text_hash: int = 0
 
 
-NOTHING: Final = Indexed({}, 0)
+NO_TEXT: Final = IndexedText({}, 0)
 
 
-def marks_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
+def flags_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
     return (
         VISIBILITY_BITS[visibility]
         | (REDACTED_BIT if redacted else 0)
@@ -48,7 +48,7 @@ def marks_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
     )
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A version as it goes into a segment."""
 
     version_id: int
@@ -56,12 +56,12 @@ class Entry(NamedTuple):
     user: int = 0
     agent: int = 0
     session: int = 0
-    at: int = 0
-    marks: int = 1
-    indexed: Indexed = NOTHING
+    observed: int = 0
+    flags: int = 1
+    text: IndexedText = NO_TEXT
 
 
-def encode(entries: Sequence[Entry]) -> bytes:
+def encode_segment(entries: Sequence[IndexEntry]) -> bytes:
     """The facts and the postings of some versions, in the order of their ids."""
     count = len(entries)
     facts = (
@@ -70,20 +70,25 @@ def encode(entries: Sequence[Entry]) -> bytes:
         pack(f"<{count}Q", *(entry.user for entry in entries)),
         pack(f"<{count}Q", *(entry.agent for entry in entries)),
         pack(f"<{count}Q", *(entry.session for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.speaker for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.subject for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.said for entry in entries)),
-        pack(f"<{count}q", *(entry.at for entry in entries)),
-        pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
-        bytes(entry.marks for entry in entries),
-        bytes(entry.indexed.language for entry in entries),
+        pack(f"<{count}Q", *(entry.text.speaker for entry in entries)),
+        pack(f"<{count}Q", *(entry.text.subject for entry in entries)),
+        pack(f"<{count}Q", *(entry.text.text_hash for entry in entries)),
+        pack(f"<{count}q", *(entry.observed for entry in entries)),
+        pack(f"<{count}H", *(min(entry.text.length, LENGTH_LIMIT) for entry in entries)),
+        bytes(entry.flags for entry in entries),
+        bytes(entry.text.language for entry in entries),
     )
-    return b"".join((*facts, *(_postings_of_one(entries[0]) if count == 1 else _postings(entries))))
+    return b"".join(
+        (
+            *facts,
+            *(_encode_postings_of_one(entries[0]) if count == 1 else _encode_postings(entries)),
+        )
+    )
 
 
-def _postings_of_one(entry: Entry) -> tuple[bytes, ...]:
+def _encode_postings_of_one(entry: IndexEntry) -> tuple[bytes, ...]:
     """The same as of several; a version may have twenty thousand words, and whoever writes holds up others."""
-    words = entry.indexed.words
+    words = entry.text.term_frequencies
     distinct = sorted(words)
     count = len(distinct)
     return (
@@ -91,12 +96,12 @@ def _postings_of_one(entry: Entry) -> tuple[bytes, ...]:
         pack(f"<{count}Q", *distinct),
         pack(f"<{count + 1}I", *range(count + 1)),
         bytes(4 * count),
-        bytes([min(words[word], COUNT_LIMIT) for word in distinct]),
+        bytes([min(words[word], FREQUENCY_LIMIT) for word in distinct]),
     )
 
 
-def _postings(entries: Sequence[Entry]) -> tuple[bytes, ...]:
-    found = ((place, entry.indexed.words.items()) for place, entry in enumerate(entries))
+def _encode_postings(entries: Sequence[IndexEntry]) -> tuple[bytes, ...]:
+    found = ((place, entry.text.term_frequencies.items()) for place, entry in enumerate(entries))
     postings = sorted((word, place, times) for place, words in found for word, times in words)
     distinct: list[int] = []
     starts: list[int] = []
@@ -110,5 +115,5 @@ def _postings(entries: Sequence[Entry]) -> tuple[bytes, ...]:
         pack(f"<{len(distinct)}Q", *distinct),
         pack(f"<{len(starts)}I", *starts),
         pack(f"<{len(postings)}i", *(place for _, place, _ in postings)),
-        bytes(min(times, COUNT_LIMIT) for _, _, times in postings),
+        bytes(min(times, FREQUENCY_LIMIT) for _, _, times in postings),
     )

@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.retrievers import (
-    Indexes,
-    Leg,
-    Searched,
-    WordLegs,
-    among,
-    distinct,
-    meaning_legs,
+    KeywordRetrievers,
+    RetrieverScores,
+    RowIndexes,
+    SearchedSegment,
+    is_in_sorted,
+    similarity_scores,
+    sorted_unique,
 )
-from memoranda.retrieval.segment import Facts, Flags, Floats, union
+from memoranda.retrieval.segment import Flags, Floats, VersionColumns, union
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
-    COVERED,
-    FOLD_LIMIT,
-    GATE,
+    COVERAGE_BONUS,
+    COVERAGE_GATE,
+    DEDUPLICATION_LIMIT,
     LENGTH_LIMIT,
-    TOPIC_DATE,
-    TOPIC_PERSON,
+    SESSION_DATE_WEIGHT,
+    SESSION_PERSON_WEIGHT,
     WITH_MEANING,
     WORDS_ONLY,
     Weights,
@@ -49,13 +49,13 @@ _LENGTHS: Final = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))
 # A score takes as many bits as a place leaves of 64.
 _SCORE_UNITS: Final = float((1 << 38) - 1)
 _PLACE_BITS: Final = np.uint64(26)
-LEGS: Final = ("text", "window", "meaning", "context")
+RETRIEVERS: Final = ("text", "window", "meaning", "context")
 # What a score loses because a better one says the same.
 REPEATED: Final = "repeated"
 _UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentScope(msgspec.Struct, frozen=True, kw_only=True):
     """What may come back, as far as a segment can tell; None: anything."""
 
     space: int | None = None
@@ -63,12 +63,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     agent: int | None = None
     session: int | None = None
     # The bits of the visibilities that may be seen.
-    marks: int | None = None
+    visibility_bits: int | None = None
     redacted: bool | None = None
     # What is by or of one of these, or of nobody.
     users: tuple[int, ...] | None = None
 
-    def mask(self, facts: Facts) -> Flags:
+    def matches(self, facts: VersionColumns) -> Flags:
         found = np.ones(len(facts), np.bool_)
         for column, wanted in (
             (facts.spaces, self.space),
@@ -78,16 +78,16 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         ):
             if wanted is not None:
                 found &= column == np.uint64(wanted)
-        if self.marks is not None:
-            found &= (facts.marks & self.marks) != 0
+        if self.visibility_bits is not None:
+            found &= (facts.flags & self.visibility_bits) != 0
         if self.redacted is not None:
-            found &= ((facts.marks & REDACTED_BIT) != 0) == self.redacted
+            found &= ((facts.flags & REDACTED_BIT) != 0) == self.redacted
         if self.users is not None:
             found &= np.isin(facts.users, np.array((0, *self.users), np.uint64))
         return found
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked: the fingerprints of its words, of the names among them, and the times it means."""
 
     words: tuple[int, ...]
@@ -95,17 +95,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
 
 
-class Rows:
+class Candidates:
     """What comes back of all segments, one behind the other in the order written: each is known by its row."""
 
-    def __init__(self, held: Sequence[Indexes]) -> None:
+    def __init__(self, held: Sequence[RowIndexes]) -> None:
         self._held = held
         self._starts = [0, *accumulate(map(len, held))]
 
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def find(self, segment: int, places: Indexes) -> tuple[Indexes, Indexes]:
+    def find(self, segment: int, places: RowIndexes) -> tuple[RowIndexes, RowIndexes]:
         """The rows of some places of a segment, and which of those places have one."""
         held = self._held[segment]
         if not len(held):
@@ -114,18 +114,18 @@ class Rows:
         found = (held.take(at, mode="clip") == places).nonzero()[0]
         return at.take(found) + self._starts[segment], found
 
-    def places(self, rows: Indexes) -> list[Indexes]:
+    def split_by_segment(self, rows: RowIndexes) -> list[RowIndexes]:
         """In each segment the places of some rows, which are in order."""
         cuts = rows.searchsorted(self._starts).tolist()
         parts = zip(self._held, self._starts, cuts, cuts[1:], strict=False)
         return [places.take(rows[first:last] - start) for places, start, first, last in parts]
 
-    def all(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    def values(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """A column of the segments, of every row."""
         found = [column.take(places) for column, places in zip(columns, self._held, strict=True)]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def take(self, columns: Sequence[NDArray[Any]], rows: Indexes) -> NDArray[Any]:
+    def take(self, columns: Sequence[NDArray[Any]], rows: RowIndexes) -> NDArray[Any]:
         """A column of the segments, of some rows."""
         if len(columns) == 1:
             return columns[0].take(self._held[0].take(rows))
@@ -138,28 +138,32 @@ class Rows:
         return np.zeros(0, columns[0].dtype) if found is None else found
 
 
-class Column(NamedTuple):
+class ScorePart(NamedTuple):
     """A part of scores: of those of which it is not nothing, by their rows; None: of every row."""
 
-    rows: Indexes | None
+    candidates: RowIndexes | None
     values: NDArray[Any]
 
-    def at(self, row: int) -> float:
-        return float(self.values[row] if self.rows is None else self.values[self.rows == row].sum())
+    def value_of(self, row: int) -> float:
+        return float(
+            self.values[row]
+            if self.candidates is None
+            else self.values[self.candidates == row].sum()
+        )
 
     def rank(self, part: float, size: int) -> int:
         """The place of so much among all, of which there are so many."""
         nothing = size - len(self.values) if part < 0 else 0
         return 1 + nothing + int(np.count_nonzero(self.values > part))
 
-    def weighed(self, weight: float) -> Column:
-        return Column(self.rows, weight * self.values)
+    def weighted(self, weight: float) -> ScorePart:
+        return ScorePart(self.candidates, weight * self.values)
 
     def add_to(self, scores: NDArray[Any]) -> None:
-        if self.rows is None:
+        if self.candidates is None:
             scores += self.values
         else:
-            scores[self.rows] += self.values
+            scores[self.candidates] += self.values
 
 
 class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
@@ -171,54 +175,54 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     size: int
     # How much of the question the best one covers, or how near it is, from 0 to 1.
-    covered: float
+    coverage: float
     # Whether anything is near enough, or has enough of the words, to be an answer.
-    is_answered: bool
+    has_answer: bool
     # What each score is made of, by the names of the weights: they add up to it.
-    signals: dict[str, Column]
+    signals: dict[str, ScorePart]
     # The rows by which the scores of all were made: the best of each leg.
-    _decisive: Indexes
-    _rows: Rows
+    _decisive: RowIndexes
+    _rows: Candidates
     _scores: NDArray[np.float64]
-    _segments: Sequence[Searched]
-    _words: WordLegs
+    _segments: Sequence[SearchedSegment]
+    _words: KeywordRetrievers
     # What is not among the rows has no better score; None: everything is.
-    _rest: float | None
+    _uncounted_bound: float | None
     # The same of everything.
-    _make_whole: Callable[[], Ranking]
+    _rank_completely: Callable[[], Ranking]
 
     @cached_property
-    def _first(self) -> Indexes:
+    def _first(self) -> RowIndexes:
         """The rows of the best, so far as nothing else comes between them; of those that say the same the first keeps
         its place, and the others come behind whatever else is among the best, or not at all.
         """
-        first = _best_first(self._scores, FOLD_LIMIT + 1)
-        best = first[:FOLD_LIMIT]
-        if self._rest is not None:
-            best = best[: int(np.count_nonzero(self._scores.take(best) > self._rest))]
-        said = self._rows.take([each.facts.said for each in self._segments], best)
+        first = _best_candidates(self._scores, DEDUPLICATION_LIMIT + 1)
+        best = first[:DEDUPLICATION_LIMIT]
+        if self._uncounted_bound is not None:
+            best = best[: int(np.count_nonzero(self._scores.take(best) > self._uncounted_bound))]
+        said = self._rows.take([each.columns.text_hashes for each in self._segments], best)
         named = [each for each in said.tolist() if each]
         if len(set(named)) == len(named):
-            return first if self._rest is None else best
+            return first if self._uncounted_bound is None else best
         is_repeat = said != 0
         is_repeat[np.unique(said, return_index=True)[1]] = False
-        if self._rest is not None:
-            others: Indexes = best[~is_repeat]
+        if self._uncounted_bound is not None:
+            others: RowIndexes = best[~is_repeat]
             return others
         return self._folded(first, is_repeat)
 
-    def _folded(self, first: Indexes, is_repeat: Flags) -> Indexes:
+    def _folded(self, first: RowIndexes, is_repeat: Flags) -> RowIndexes:
         """The same of everything: the scores of repeats are made less, and a part of them says so."""
-        best, scores = first[:FOLD_LIMIT], self._scores
+        best, scores = first[:DEDUPLICATION_LIMIT], self._scores
         repeats, others = best[is_repeat], best[~is_repeat]
         # Evenly between the last of the best and the first of the rest.
         least, rest = (
             scores[best[-1]],
-            scores[first[FOLD_LIMIT]] if len(first) > FOLD_LIMIT else 0.0,
+            scores[first[DEDUPLICATION_LIMIT]] if len(first) > DEDUPLICATION_LIMIT else 0.0,
         )
         lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
-        self.signals[REPEATED] = Column(repeats, lowered - scores[repeats])
-        return np.concatenate((others, repeats, first[FOLD_LIMIT:]))
+        self.signals[REPEATED] = ScorePart(repeats, lowered - scores[repeats])
+        return np.concatenate((others, repeats, first[DEDUPLICATION_LIMIT:]))
 
     def __len__(self) -> int:
         return self.size
@@ -234,46 +238,46 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return self._words.text.mean_length
 
     @property
-    def decisive(self) -> list[tuple[Facts, Indexes]]:
+    def decisive_rows(self) -> list[tuple[VersionColumns, RowIndexes]]:
         """Those by which the scores of all were made, the best of each leg: in each segment their places."""
-        parts = zip(self._segments, self._rows.places(self._decisive), strict=True)
-        return [(each.facts, places) for each, places in parts]
+        parts = zip(self._segments, self._rows.split_by_segment(self._decisive), strict=True)
+        return [(each.columns, places) for each, places in parts]
 
     @cached_property
-    def whole(self) -> Ranking:
+    def complete(self) -> Ranking:
         """The same of everything."""
-        return self if self._rest is None else self._make_whole()
+        return self if self._uncounted_bound is None else self._rank_completely()
 
     @cached_property
-    def _order(self) -> Indexes:
+    def _order(self) -> RowIndexes:
         first = self._first
-        return np.concatenate((first, _best_first(self._scores, len(self))[len(first) :]))
+        return np.concatenate((first, _best_candidates(self._scores, len(self))[len(first) :]))
 
     @cached_property
-    def everything(self) -> NDArray[np.int64]:
+    def version_ids(self) -> NDArray[np.int64]:
         """All of it, in the order written."""
-        whole = self.whole
-        return whole._rows.all([each.facts.versions for each in whole._segments])
+        whole = self.complete
+        return whole._rows.values([each.columns.versions for each in whole._segments])
 
     @property
     def versions(self) -> NDArray[np.int64]:
         """All of it, best first."""
-        return self.everything[self.whole._order]
+        return self.version_ids[self.complete._order]
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        whole = self.whole
+        whole = self.complete
         return whole._final(whole._order)
 
     def best(self, start: int, end: int) -> tuple[list[int], list[float]]:
         """The versions from one place to another, the best being at 0, and their scores."""
         first, end = self._first, min(end, len(self))
-        if end > len(first) and self._rest is not None:
-            return self.whole.best(start, end)
+        if end > len(first) and self._uncounted_bound is not None:
+            return self.complete.best(start, end)
         rows = (first if end <= len(first) else self._order)[start:end]
         return self._versions(rows).tolist(), self._final(rows).tolist()
 
-    def _final(self, rows: Indexes) -> NDArray[np.float64]:
+    def _final(self, rows: RowIndexes) -> NDArray[np.float64]:
         """Scores, less those of repeats; what differs by the order of the sums alone is equal."""
         scores = self._scores
         if REPEATED in self.signals:
@@ -281,182 +285,206 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
             self.signals[REPEATED].add_to(scores)
         return scores.take(rows).round(_SCORE_DIGITS)
 
-    def row_of(self, version_id: int) -> int:
-        return int(self.everything.searchsorted(version_id))
+    def candidate_of(self, version_id: int) -> int:
+        return int(self.version_ids.searchsorted(version_id))
 
-    def by_words(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    def keyword_scores(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """What holds a word, with how well it matches: by itself, and with its neighbours."""
-        held = [each.holding for each in self._words.words]
-        versions = Rows(held).all([each.facts.versions for each in self._segments])
+        held = [each.matches for each in self._words.postings]
+        versions = Candidates(held).values([each.columns.versions for each in self._segments])
         for leg in (self._words.text, self._words.window):
-            yield versions, np.concatenate(leg.of(held))
+            yield versions, np.concatenate(leg.scores_of(held))
 
-    def _versions(self, rows: Indexes) -> NDArray[np.int64]:
-        return self._rows.take([each.facts.versions for each in self._segments], rows)
+    def _versions(self, rows: RowIndexes) -> NDArray[np.int64]:
+        return self._rows.take([each.columns.versions for each in self._segments], rows)
 
 
 def rank(
-    question: Question,
-    segments: Sequence[Searched],
+    question: RankingQuery,
+    segments: Sequence[SearchedSegment],
     *,
     weights: Weights | None = None,
-    changed: Mapping[str, float] = _UNCHANGED,
-    is_whole: bool = False,
+    weight_changes: Mapping[str, float] = _UNCHANGED,
+    is_complete: bool = False,
 ) -> Ranking:
     """Everything that holds a word of the question or is among the nearest by meaning, best first.
 
     Of equal ones the last written comes first. `changed`: single weights by their names. `is_whole`: weigh all of it.
     """
-    persons, seen = _named_persons(question, segments), [each.seen for each in segments]
+    persons, seen = _named_persons(question, segments), [each.statistics for each in segments]
     some = segments
     if not question.spans:
         # What holds no word and is near to nothing is only counted.
         some = [
-            each for each in segments if each.near is not None or any(each.postings)
+            each for each in segments if each.similarities is not None or any(each.postings)
         ] or segments
     is_simple = not persons and not question.spans
-    words = WordLegs(len(question.words), some, seen, is_whole=is_whole or not is_simple)
-    has_meaning = any(each.near is not None for each in some)
+    words = KeywordRetrievers(
+        len(question.words), some, seen, is_whole=is_complete or not is_simple
+    )
+    has_meaning = any(each.similarities is not None for each in some)
     # A question whose words nobody used is not ranked by its stray ones.
-    gate = min(1.0, (words.covered / GATE) ** 2) if has_meaning else 1.0
-    legs = [words.text.legs(), words.window.legs()]
+    gate = min(1.0, (words.coverage / COVERAGE_GATE) ** 2) if has_meaning else 1.0
+    legs = [words.text.normalised_scores(), words.window.normalised_scores()]
     if has_meaning:
-        legs += meaning_legs(some, legs[0], gate)
+        legs += similarity_scores(some, legs[0], gate)
     near = [_NONE] * len(some)
     if has_meaning:
-        near = [_near_enough(*pair) for pair in zip(some, *legs[2:], strict=True)]
-    legs[:2] = [_gated(leg, gate) for leg in legs[:2]]
-    beside = _beside(some, legs)
-    every = words.every()
+        near = [_similar_rows(*pair) for pair in zip(some, *legs[2:], strict=True)]
+    legs[:2] = [_scale_scores(leg, gate) for leg in legs[:2]]
+    beside = _neighbour_scores(some, legs)
+    every = words.rows_with_every_word()
     held = (
-        _held(question, words, near)
-        if words.is_whole
-        else _told(some, words, near, [*legs, *beside, every])
+        _candidate_rows(question, words, near)
+        if words.is_complete
+        else _scored_rows(some, words, near, [*legs, *beside, every])
     )
-    parts = _Parts(question, some, held, legs, beside, every)
+    parts = _ScoreParts(question, some, held, legs, beside, every)
     # Far down, where no leg tells two apart, the words themselves do.
-    word_scores = np.concatenate(words.text.of(held)).astype(np.float64)
-    scores = (_FAR_DOWN / (words.text.best or 1.0)) * word_scores
-    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
+    word_scores = np.concatenate(words.text.scores_of(held)).astype(np.float64)
+    scores = (_FAR_DOWN / (words.text.best_score or 1.0)) * word_scores
+    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **weight_changes)
     signals = {}
     for name, column in parts.columns(persons):
-        signals[name] = column.weighed(getattr(chosen, name))
+        signals[name] = column.weighted(getattr(chosen, name))
         signals[name].add_to(scores)
     return Ranking(
-        size=len(parts.rows) if words.is_whole else words.size + _count_near_alone(words, near),
-        covered=max([words.covered, *(_nearness(each) for each in some)]),
-        is_answered=bool(question.spans) or _is_answered(words.covered, some),
+        size=len(parts.rows)
+        if words.is_complete
+        else words.match_count + _count_similar_only(words, near),
+        coverage=max([words.coverage, *(_best_similarity(each) for each in some)]),
+        has_answer=bool(question.spans) or _has_answer(words.coverage, some),
         signals=signals,
         _decisive=parts.in_any_leg(),
         _rows=parts.rows,
         _scores=scores,
         _segments=some,
         _words=words,
-        _rest=None if words.is_whole else _most_by_length(some, chosen),
-        _make_whole=lambda: rank(
-            question, segments, weights=weights, changed=changed, is_whole=True
+        _uncounted_bound=None if words.is_complete else _length_bound(some, chosen),
+        _rank_completely=lambda: rank(
+            question, segments, weights=weights, weight_changes=weight_changes, is_complete=True
         ),
     )
 
 
-def _gated(leg: Sequence[Leg], gate: float) -> list[Leg]:
+def _scale_scores(leg: Sequence[RetrieverScores], gate: float) -> list[RetrieverScores]:
     """Return a leg whose values count for the part `gate`."""
-    return [Leg(part.places, np.float32(gate) * part.values) for part in leg]
+    return [RetrieverScores(part.rows, np.float32(gate) * part.scores) for part in leg]
 
 
-def _count_near_alone(words: WordLegs, near: Sequence[Indexes]) -> int:
+def _count_similar_only(words: KeywordRetrievers, near: Sequence[RowIndexes]) -> int:
     """Return how many rows are near in meaning and hold no word of the question."""
-    pairs = zip(words.words, near, strict=True)
-    return sum(int(np.count_nonzero(~column.holders.take(places))) for column, places in pairs)
+    pairs = zip(words.postings, near, strict=True)
+    return sum(int(np.count_nonzero(~column.is_match.take(places))) for column, places in pairs)
 
 
-def _most_by_length(segments: Sequence[Searched], weights: Weights) -> float:
+def _length_bound(segments: Sequence[SearchedSegment], weights: Weights) -> float:
     """What nothing gets of which no leg says anything."""
-    longest = min(LENGTH_LIMIT, max(each.facts.longest for each in segments))
+    longest = min(LENGTH_LIMIT, max(each.columns.longest for each in segments))
     return 2 * _FAR_DOWN + max(0.0, weights.length) * float(_LENGTHS[longest])
 
 
-def _beside(segments: Sequence[Searched], legs: Sequence[list[Leg]]) -> tuple[list[Leg], list[Leg]]:
+def _neighbour_scores(
+    segments: Sequence[SearchedSegment], legs: Sequence[list[RetrieverScores]]
+) -> tuple[list[RetrieverScores], list[RetrieverScores]]:
     """What legs say of the one before each, and of the one after: an answer stands behind its question."""
     what_follows = legs[2] if len(legs) > 2 else legs[1]
-    before = [_moved(leg, each.seen.links[1]) for leg, each in zip(legs[1], segments, strict=True)]
+    before = [
+        _move_to_neighbours(leg, each.statistics.links[1])
+        for leg, each in zip(legs[1], segments, strict=True)
+    ]
     return before, [
-        _moved(leg, each.seen.links[0]) for leg, each in zip(what_follows, segments, strict=True)
+        _move_to_neighbours(leg, each.statistics.links[0])
+        for leg, each in zip(what_follows, segments, strict=True)
     ]
 
 
-def _moved(leg: Leg, links: Indexes) -> Leg:
+def _move_to_neighbours(leg: RetrieverScores, links: RowIndexes) -> RetrieverScores:
     """The same of what stands beside each."""
-    beside = links.take(leg.places)
+    beside = links.take(leg.rows)
     has_one = (beside >= 0).nonzero()[0]
-    return Leg(beside.take(has_one), leg.values.take(has_one))
+    return RetrieverScores(beside.take(has_one), leg.scores.take(has_one))
 
 
-def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
+def _candidate_rows(
+    question: RankingQuery, words: KeywordRetrievers, near: Sequence[RowIndexes]
+) -> list[RowIndexes]:
     """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
-    held = [each.holding for each in words.words]
+    held = [each.matches for each in words.postings]
     held = [
         union(places, some) if len(some) else places
         for places, some in zip(held, near, strict=True)
     ]
     if question.spans and not any(map(len, held)):
         # "What happened yesterday?"
-        segments = [each.segment for each in words.words]
+        segments = [each.segment for each in words.postings]
         held = [
-            ((_by_date(question, each.facts.times) > 0) & each.allowed).nonzero()[0]
+            ((_date_scores(question, each.columns.times) > 0) & each.allowed).nonzero()[0]
             for each in segments
         ]
     return held
 
 
-def _told(
-    segments: Sequence[Searched],
-    words: WordLegs,
-    near: Sequence[Indexes],
-    legs: Sequence[list[Leg]],
-) -> list[Indexes]:
+def _scored_rows(
+    segments: Sequence[SearchedSegment],
+    words: KeywordRetrievers,
+    near: Sequence[RowIndexes],
+    legs: Sequence[list[RetrieverScores]],
+) -> list[RowIndexes]:
     """What comes back and of which a leg says something, or of what stands beside it, or is of the same session."""
-    places = [np.concatenate([leg.places for leg in each]) for each in zip(*legs, strict=True)]
-    sessions = [each.facts.sessions.take(some) for each, some in zip(segments, places, strict=True)]
-    named = distinct(np.concatenate(sessions))
+    places = [np.concatenate([leg.rows for leg in each]) for each in zip(*legs, strict=True)]
+    sessions = [
+        each.columns.sessions.take(some) for each, some in zip(segments, places, strict=True)
+    ]
+    named = sorted_unique(np.concatenate(sessions))
     named = named[named != 0]
     found = []
-    for each, some, beside, is_near in zip(segments, places, words.words, near, strict=True):
-        everything = np.concatenate((some, each.facts.in_sessions(named)[0]))
+    for each, some, beside, is_near in zip(segments, places, words.postings, near, strict=True):
+        everything = np.concatenate((some, each.columns.rows_of_sessions(named)[0]))
         found.append(
-            distinct(np.concatenate((everything[beside.holders.take(everything)], is_near)))
+            sorted_unique(np.concatenate((everything[beside.is_match.take(everything)], is_near)))
         )
     return found
 
 
-def _near_enough(segment: Searched, own: Leg, context: Leg) -> Indexes:
+def _similar_rows(
+    segment: SearchedSegment, own: RetrieverScores, context: RetrieverScores
+) -> RowIndexes:
     """What may come back, and is near enough to be an answer though it shares no word with the question."""
-    near = segment.near
+    near = segment.similarities
     if near is None:
         return _NONE
-    is_near = segment.allowed.take(near.places) & (np.maximum(near.own, near.context) >= near.floor)
-    found: Indexes = near.places[
-        is_near & (among(near.places, own.places) | among(near.places, context.places))
+    is_near = segment.allowed.take(near.rows) & (
+        np.maximum(near.own, near.context) >= near.threshold
+    )
+    found: RowIndexes = near.rows[
+        is_near & (is_in_sorted(near.rows, own.rows) | is_in_sorted(near.rows, context.rows))
     ]
     return found
 
 
-def _is_answered(covered: float, segments: Sequence[Searched]) -> bool:
+def _has_answer(covered: float, segments: Sequence[SearchedSegment]) -> bool:
     """Whether the best one covers enough of a question's words, or something is near enough with what words add."""
-    line = max((each.near.line for each in segments if each.near is not None), default=0.0)
-    return covered >= GATE or COVERED * covered + max(map(_nearness, segments), default=0.0) >= line
+    line = max(
+        (each.similarities.answer_threshold for each in segments if each.similarities is not None),
+        default=0.0,
+    )
+    return (
+        covered >= COVERAGE_GATE
+        or COVERAGE_BONUS * covered + max(map(_best_similarity, segments), default=0.0) >= line
+    )
 
 
-def _nearness(segment: Searched) -> float:
+def _best_similarity(segment: SearchedSegment) -> float:
     """How near the nearest is that may come back; 0 where nothing tells."""
-    near = segment.near
+    near = segment.similarities
     if near is None:
         return 0.0
-    found = float(near.own.max(initial=0.0, where=segment.allowed.take(near.places)))
-    return found if found >= near.floor else 0.0
+    found = float(near.own.max(initial=0.0, where=segment.allowed.take(near.rows)))
+    return found if found >= near.threshold else 0.0
 
 
-class _Parts:
+class _ScoreParts:
     """What the score of everything that comes back is made of, part by part, before anything is weighed.
 
     What a question does not ask for is no part: it names nobody, or no time.
@@ -464,78 +492,89 @@ class _Parts:
 
     def __init__(
         self,
-        question: Question,
-        segments: Sequence[Searched],
-        held: Sequence[Indexes],
-        legs: Sequence[list[Leg]],
-        beside: tuple[list[Leg], list[Leg]],
-        every: list[Leg],
+        question: RankingQuery,
+        segments: Sequence[SearchedSegment],
+        held: Sequence[RowIndexes],
+        legs: Sequence[list[RetrieverScores]],
+        beside: tuple[list[RetrieverScores], list[RetrieverScores]],
+        every: list[RetrieverScores],
     ) -> None:
-        self._question, self._segments, self._held, self.rows = question, segments, held, Rows(held)
-        self._legs = {name: self._column(leg) for name, leg in zip(LEGS, legs, strict=False)}
-        self._before, self._after = (self._column(leg) for leg in beside)
-        self._every = self._column(every)
+        self._question, self._segments, self._held, self.rows = (
+            question,
+            segments,
+            held,
+            Candidates(held),
+        )
+        self._legs = {
+            name: self._part_of_scores(leg) for name, leg in zip(RETRIEVERS, legs, strict=False)
+        }
+        self._before, self._after = (self._part_of_scores(leg) for leg in beside)
+        self._every = self._part_of_scores(every)
 
-    def in_any_leg(self) -> Indexes:
+    def in_any_leg(self) -> RowIndexes:
         """The rows of which some leg says more than nothing."""
         told = [
-            column.rows[column.values > 0]
+            column.candidates[column.values > 0]
             for column in self._legs.values()
-            if column.rows is not None
+            if column.candidates is not None
         ]
-        return distinct(np.concatenate(told))
+        return sorted_unique(np.concatenate(told))
 
-    def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
+    def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, ScorePart]]:
         yield from self._legs.items()
         yield "every", self._every
         yield "before", self._before
         yield "after", self._after
         topic = np.zeros(len(self.rows))
         for column in self._legs.values():
-            Column(column.rows, column.values / np.float32(len(LEGS))).add_to(topic)
+            ScorePart(column.candidates, column.values / np.float32(len(RETRIEVERS))).add_to(topic)
         if persons:
-            is_of = self._told(lambda facts, places: _is_of(persons[0], facts, places))
+            is_of = self._part_of_all(
+                lambda facts, places: _person_matches(persons[0], facts, places)
+            )
             yield ("person" if len(persons) == 1 else "first_named"), is_of
             if len(persons) == 1:
-                is_of.weighed(TOPIC_PERSON).add_to(topic)
+                is_of.weighted(SESSION_PERSON_WEIGHT).add_to(topic)
         if self._question.spans:
-            date = self._told(
-                lambda facts, places: _by_date(self._question, facts.times.take(places))
+            date = self._part_of_all(
+                lambda facts, places: _date_scores(self._question, facts.times.take(places))
             )
             yield "date", date
-            date.weighed(TOPIC_DATE).add_to(topic)
+            date.weighted(SESSION_DATE_WEIGHT).add_to(topic)
         yield "session", self._best_of_sessions(topic)
         # Long enough is long enough.
         yield (
             "length",
-            Column(
+            ScorePart(
                 None,
                 _LENGTHS.take(
-                    self.rows.all([s.facts.lengths for s in self._segments]), mode="clip"
+                    self.rows.values([s.columns.lengths for s in self._segments]), mode="clip"
                 ),
             ),
         )
 
-    def _column(self, legs: Iterable[Leg]) -> Column:
+    def _part_of_scores(self, legs: Iterable[RetrieverScores]) -> ScorePart:
         """What legs say of what comes back."""
         rows, values = [], []
         for number, leg in enumerate(legs):
-            at, held = self.rows.find(number, leg.places)
+            at, held = self.rows.find(number, leg.rows)
             rows.append(at)
-            values.append(leg.values.take(held))
-        return Column(np.concatenate(rows), np.concatenate(values))
+            values.append(leg.scores.take(held))
+        return ScorePart(np.concatenate(rows), np.concatenate(values))
 
-    def _told(self, told: Callable[[Facts, Indexes], NDArray[np.float64]]) -> Column:
+    def _part_of_all(
+        self, told: Callable[[VersionColumns, RowIndexes], NDArray[np.float64]]
+    ) -> ScorePart:
         found = np.concatenate(
-            [told(s.facts, places) for s, places in zip(self._segments, self._held, strict=True)]
+            [told(s.columns, places) for s, places in zip(self._segments, self._held, strict=True)]
         )
         rows = np.flatnonzero(found != 0)
-        return Column(rows, found[rows])
+        return ScorePart(rows, found[rows])
 
-    def _best_of_sessions(self, topic: NDArray[Any]) -> Column:
+    def _best_of_sessions(self, topic: NDArray[Any]) -> ScorePart:
         """Of each the best of its session; what has no session is one by itself."""
         told = np.flatnonzero(topic > 0)
-        sessions = self.rows.take([each.facts.sessions for each in self._segments], told)
+        sessions = self.rows.take([each.columns.sessions for each in self._segments], told)
         is_alone = sessions == 0
         alone, others = told[is_alone], told[~is_alone]
         rows, values = [alone], [topic.take(alone).astype(np.float64)]
@@ -553,32 +592,34 @@ class _Parts:
             else topic[:0]
         )
         for number, segment in enumerate(self._segments if len(sessions) else ()):
-            places, of = segment.facts.in_sessions(sessions.take(begins))
+            places, of = segment.columns.rows_of_sessions(sessions.take(begins))
             at, held = self.rows.find(number, places)
             rows.append(at)
             values.append(best.take(of.take(held)))
-        return Column(np.concatenate(rows), np.concatenate(values))
+        return ScorePart(np.concatenate(rows), np.concatenate(values))
 
 
-def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.float64]:
+def _person_matches(
+    person: np.uint64, facts: VersionColumns, places: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Which are by or about somebody."""
     found: Flags = (facts.speakers[places] == person) | (facts.subjects[places] == person)
     return found.astype(np.float64)
 
 
-def _named_persons(question: Question, segments: Sequence[Searched]) -> list[np.uint64]:
+def _named_persons(question: RankingQuery, segments: Sequence[SearchedSegment]) -> list[np.uint64]:
     """Return the speakers and subjects that a question names, in its order."""
     named: set[int] = set()
     names = np.array(question.names, np.uint64)
     for segment in segments if question.names else ():
-        facts = segment.facts
-        for name in names[among(names, facts.persons)]:
-            if np.any(segment.mask & ((facts.speakers == name) | (facts.subjects == name))):
+        facts = segment.columns
+        for name in names[is_in_sorted(names, facts.persons)]:
+            if np.any(segment.visible & ((facts.speakers == name) | (facts.subjects == name))):
                 named.add(int(name))
     return [np.uint64(name) for name in question.names if name in named]
 
 
-def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64]:
+def _date_scores(question: RankingQuery, times: NDArray[np.int64]) -> NDArray[np.float64]:
     """How near each is to a time that the question means: people tell of something then or soon after."""
     found = np.zeros(len(times))
     if not len(times) or not question.spans:
@@ -596,7 +637,7 @@ def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64
     return found
 
 
-def _best_first(scores: NDArray[np.float64], count: int) -> Indexes:
+def _best_candidates(scores: NDArray[np.float64], count: int) -> RowIndexes:
     """The rows of so many scores, the highest first; of equal ones the last.
 
     Score and row as one number, because numbers alone are sorted five times as fast.
@@ -612,5 +653,7 @@ def _best_first(scores: NDArray[np.float64], count: int) -> Indexes:
     ) << _PLACE_BITS
     keys |= rows.astype(np.uint64)
     keys.sort()
-    found: Indexes = (keys[::-1][:count] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
+    found: RowIndexes = (keys[::-1][:count] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(
+        np.int64
+    )
     return found

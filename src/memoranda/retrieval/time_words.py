@@ -23,7 +23,7 @@ from memoranda.model.calendar import (
     months_after,
 )
 from memoranda.model.instant import DAY_MS
-from memoranda.retrieval.languages import fold, language_of
+from memoranda.retrieval.languages import detect_language, fold
 
 # People tell of something up to so many days afterwards.
 _TAIL_DAYS: Final = 10
@@ -314,7 +314,7 @@ class _Reading:
     # --- by the asker's clock ----------------------------------------------------------------------------
 
     def _read_relative(self) -> None:
-        is_german = language_of(self._text.split(), self._text, least=1) == "de"
+        is_german = detect_language(self._text.split(), self._text, minimum=1) == "de"
         for match in self._matches(_AGO):
             self._add_ago(*_counted(match))
         for match in self._matches(_ROLLING):

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.segment import Flags, Floats, Places
-from memoranda.retrieval.weights import SECOND, SECOND_OF_ANY
+from memoranda.retrieval.segment import Flags, Floats, RowNumbers
+from memoranda.retrieval.weights import SECOND_MODEL_BASELINE, SECOND_MODEL_WEIGHT
 
 Bytes: TypeAlias = NDArray[np.int8]
 
@@ -45,23 +45,23 @@ def decode(data: bytes) -> tuple[float, Floats]:
     return scale, np.frombuffer(data[_SCALE_BYTES:], np.int8).astype(np.float32)
 
 
-class Stored(NamedTuple):
+class StoredVector(NamedTuple):
     """A vector as it is read from the store."""
 
-    place: int
+    position: int
     version_id: int
     context_id: int
     data: bytes
     context_data: bytes | None
 
 
-class Standing(NamedTuple):
+class VectorRows(NamedTuple):
     """The versions of a segment that have vectors, by their places in it, and the rows of those."""
 
-    places: NDArray[np.int64]
-    rows: Places
+    rows: NDArray[np.int64]
+    vector_rows: RowNumbers
     # Whether the rows are one behind the other.
-    is_run: bool
+    is_contiguous: bool
 
 
 class _Rows:
@@ -78,15 +78,15 @@ class _Rows:
             len(datas), _SCALE_BYTES + dimensions
         )
         size = self.size + len(datas)
-        self.numbers = grown(self.numbers, self.size, size)
-        self.scales = grown(self.scales, self.size, size)
+        self.numbers = grow_array(self.numbers, self.size, size)
+        self.scales = grow_array(self.scales, self.size, size)
         self.numbers[self.size : size] = joined[:, _SCALE_BYTES:]
         self.scales[self.size : size] = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")[
             :, 0
         ]
         self.size = size
 
-    def cosines(self, questions: Floats, rows: Places) -> Floats:
+    def cosines(self, questions: Floats, rows: RowNumbers) -> Floats:
         """Of some rows with each question."""
         found = np.empty((len(rows), len(questions)), np.float32)
         columns = np.ascontiguousarray(questions.T)
@@ -97,7 +97,7 @@ class _Rows:
         return found.T
 
 
-def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     """The array with room for so many; whoever holds the one before goes on with that."""
     if size <= len(array):
         return array
@@ -106,7 +106,7 @@ def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     return larger
 
 
-class VectorPlaces:
+class VectorPositions:
     """Where the vectors of a tenant by one model stand, whoever holds their numbers.
 
     Only ever one thread changes it; others read what was there before.
@@ -115,21 +115,21 @@ class VectorPlaces:
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self.size = 0
-        self.last_place = 0
+        self.last_position = 0
         # Whether any of them was encrypted: then they go when keys change.
         self.was_encrypted = False
         self._places: NDArray[np.int64] = np.empty(0, np.int64)
         # In the order of rows: behind the end of which version, and where the second vector stands; of a text that
         # stands alone that is another model's.
         self._contexts: NDArray[np.int64] = np.empty(0, np.int64)
-        self._context_rows: Places = np.empty(0, np.int32)
+        self._context_rows: RowNumbers = np.empty(0, np.int32)
         self._contexts_size = 0
         # Sorted by version: so a version is found.
-        self._sorted: tuple[NDArray[np.int64], Places] = (
+        self._sorted: tuple[NDArray[np.int64], RowNumbers] = (
             np.empty(0, np.int64),
             np.empty(0, np.int32),
         )
-        self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], Standing]] = []
+        self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], VectorRows]] = []
 
     def __len__(self) -> int:
         return self.size
@@ -152,17 +152,17 @@ class VectorPlaces:
             np.int32
         )
         for name, values in (("_places", places), ("_contexts", contexts), ("_context_rows", rows)):
-            array = grown(getattr(self, name), start, size)
+            array = grow_array(getattr(self, name), start, size)
             array[start:size] = values
             setattr(self, name, array)
         self.size, self._contexts_size = (
             size,
             self._contexts_size + int(np.count_nonzero(has_second)),
         )
-        self.last_place = max(self.last_place, int(places[-1]) if len(places) else 0)
+        self.last_position = max(self.last_position, int(places[-1]) if len(places) else 0)
         self._sort(versions, np.arange(start, size, dtype=np.int32))
 
-    def _sort(self, versions: NDArray[np.int64], rows: Places) -> None:
+    def _sort(self, versions: NDArray[np.int64], rows: RowNumbers) -> None:
         known, at = self._sorted
         if (
             len(known)
@@ -179,7 +179,7 @@ class VectorPlaces:
         is_last = np.append(everything[1:] != everything[:-1], True)
         self._sorted = everything[is_last], places[is_last]
 
-    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def remove(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out those whose version was erased, at these places of the store; in which rows they are."""
         rows = self.rows_at(places)
         versions, at = self._sorted
@@ -187,7 +187,7 @@ class VectorPlaces:
         self._sorted = versions[stays], at[stays]
         return rows
 
-    def forget_context(self, places: NDArray[np.int64]) -> None:
+    def remove_context(self, places: NDArray[np.int64]) -> None:
         """Leave out the second ones of those of which what was said before was erased."""
         self._context_rows[self.rows_at(places)] = _NONE
 
@@ -198,11 +198,11 @@ class VectorPlaces:
         found = found[found < len(own)]
         return found[np.isin(own[found], places)]
 
-    def places_of(self, rows: Places) -> NDArray[np.int64]:
+    def positions_of(self, rows: RowNumbers) -> NDArray[np.int64]:
         """At which places of the store rows stand."""
         return self._places[rows]
 
-    def standing(self, versions: NDArray[np.int64], mask: Flags) -> Standing:
+    def lookup(self, versions: NDArray[np.int64], mask: Flags) -> VectorRows:
         """Where the vectors stand of those of some versions that are marked.
 
         Segments stay what they are, and so does what somebody sees: so what was looked up last is kept.
@@ -219,7 +219,7 @@ class VectorPlaces:
             places, rows = places.take(has_one), at.take(found.take(has_one))
         else:
             places, rows = places[:0], np.empty(0, np.int32)
-        standing = Standing(places, rows, is_run=bool(np.all(rows[1:] == rows[:-1] + 1)))
+        standing = VectorRows(places, rows, is_contiguous=bool(np.all(rows[1:] == rows[:-1] + 1)))
         if not mask.flags.writeable:
             self._looked_up = [
                 *self._looked_up[-_LOOKED_UP + 1 :],
@@ -227,22 +227,22 @@ class VectorPlaces:
             ]
         return standing
 
-    def contexts(self, rows: Places) -> NDArray[np.int64]:
+    def context_versions(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Of which version each second vector begins with the end; 0: of none."""
         return np.where(self._context_rows[rows] >= 0, self._contexts[rows], 0)
 
-    def share_alone(self, several: Sequence[Standing]) -> float:
+    def standalone_share(self, several: Sequence[VectorRows]) -> float:
         """How many of all stand alone, as a share: of those another model has an opinion."""
-        alone = sum(int(np.count_nonzero(self.is_alone(each.rows))) for each in several)
-        return alone / max(1, sum(len(each.rows) for each in several))
+        alone = sum(int(np.count_nonzero(self.is_standalone(each.vector_rows))) for each in several)
+        return alone / max(1, sum(len(each.vector_rows) for each in several))
 
-    def is_alone(self, rows: Places) -> Flags:
+    def is_standalone(self, rows: RowNumbers) -> Flags:
         """Of which another model has an opinion."""
         found: Flags = (self._contexts[rows] == 0) & (self._context_rows[rows] >= 0)
         return found
 
 
-class Matrix(VectorPlaces):
+class VectorMatrix(VectorPositions):
     """All vectors of a tenant by one model, with their numbers."""
 
     def __init__(self, dimensions: int) -> None:
@@ -259,11 +259,11 @@ class Matrix(VectorPlaces):
             for each in (rows.numbers, rows.scales)
         ) + (0 if self._signs is None else self._signs.bits.nbytes)
 
-    def append(self, vectors: Sequence[Stored]) -> None:
+    def append(self, vectors: Sequence[StoredVector]) -> None:
         """Take up what came since, in the order of places."""
         length = _SCALE_BYTES + self.dimensions
         fit = [each for each in vectors if len(each.data) == length and _fits(each, length)]
-        self.last_place = vectors[-1].place if vectors else self.last_place
+        self.last_position = vectors[-1].position if vectors else self.last_position
         if not fit:
             return
         beside = [
@@ -280,17 +280,17 @@ class Matrix(VectorPlaces):
         places, versions, contexts = np.array([each[:3] for each in fit], np.int64).T
         self.add(places, versions, contexts, has_more)
 
-    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def remove(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Blank them, too."""
-        rows = super().forget(places)
+        rows = super().remove(places)
         self._own.numbers[rows] = 0
         self._blank_context(rows)
         return rows
 
-    def forget_context(self, places: NDArray[np.int64]) -> None:
+    def remove_context(self, places: NDArray[np.int64]) -> None:
         """Blank them, too."""
         self._blank_context(self.rows_at(places))
-        super().forget_context(places)
+        super().remove_context(places)
 
     def _blank_context(self, rows: NDArray[np.int64]) -> None:
         contexts = self._context_rows[rows]
@@ -299,7 +299,7 @@ class Matrix(VectorPlaces):
     def cosines(
         self,
         questions: Floats,
-        rows: Places,
+        rows: RowNumbers,
         in_context: Flags,
         second: Floats | None = None,
         share: float = 1.0,
@@ -310,10 +310,10 @@ class Matrix(VectorPlaces):
         of all does: an opinion of few would put those before or behind the many it says nothing of.
         """
         own = self._own.cosines(questions, rows)
-        alone = self.is_alone(rows).nonzero()[0]
+        alone = self.is_standalone(rows).nonzero()[0]
         if second is not None and len(alone):
             opinion = self._in_context.cosines(second, self._context_rows[rows[alone]])
-            own[:, alone] = with_opinion(own[:, alone], opinion, share)
+            own[:, alone] = blend_second_model(own[:, alone], opinion, share)
         beside = own.copy()
         places = np.flatnonzero(in_context)
         if len(places):
@@ -322,7 +322,7 @@ class Matrix(VectorPlaces):
             )
         return own, beside
 
-    def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
+    def nearest(self, question: Floats, several: Sequence[VectorRows]) -> list[VectorRows]:
         """Of many those that are worth to be compared exactly: nearest by their signs."""
         signs = self._signs
         if signs is None or signs.size < self._own.size:
@@ -335,17 +335,21 @@ class Matrix(VectorPlaces):
             near = (each <= limit).nonzero()[0][:left]
             left -= len(near)
             found.append(
-                Standing(standing.places.take(near), standing.rows.take(near), is_run=False)
+                VectorRows(
+                    standing.rows.take(near),
+                    standing.vector_rows.take(near),
+                    is_contiguous=False,
+                )
             )
         return found
 
 
-def with_opinion(own: Floats, opinion: Floats, share: float) -> Floats:
+def blend_second_model(own: Floats, opinion: Floats, share: float) -> Floats:
     """How near texts that stand alone are, with what another model says of them."""
-    return np.minimum(own + SECOND * share * (opinion - SECOND_OF_ANY), 1.0)
+    return np.minimum(own + SECOND_MODEL_WEIGHT * share * (opinion - SECOND_MODEL_BASELINE), 1.0)
 
 
-def _fits(stored: Stored, length: int) -> bool:
+def _fits(stored: StoredVector, length: int) -> bool:
     """Whether the second one is as long as it must be, if it is there."""
     return (
         stored.context_id < 0 or stored.context_data is None or len(stored.context_data) == length
@@ -363,7 +367,7 @@ class _Signs:
         size = rows.size
         if before is not None and before.mean_of * 2 >= min(size, _MEAN_OF):
             mean, mean_of, start = before.mean, before.mean_of, before.size
-            bits = grown(before.bits.T, start, size).T
+            bits = grow_array(before.bits.T, start, size).T
         else:
             mean_of, start = min(size, _MEAN_OF), 0
             sample = np.linspace(0, size - 1, mean_of).astype(np.int64)
@@ -378,7 +382,7 @@ class _Signs:
         return cls(mean, bits, size, mean_of)
 
     def distances(
-        self, question: Floats, several: Sequence[Standing]
+        self, question: Floats, several: Sequence[VectorRows]
     ) -> tuple[list[NDArray[np.uint16]], NDArray[np.int64]]:
         """How many signs differ, of each; and how many there are of each such number."""
         asked = _packed((question - self.mean)[None, :])[0]
@@ -387,15 +391,19 @@ class _Signs:
         counts = np.zeros(64 * len(self.bits) + 1, np.int64)
         made = []
         for standing in several:
-            found = np.zeros(len(standing.rows), np.uint16)
+            found = np.zeros(len(standing.vector_rows), np.uint16)
             for start in range(0, len(found), _SIGNS_AT_ONCE):
                 part, rows = (
                     found[start : start + _SIGNS_AT_ONCE],
-                    standing.rows[start : start + _SIGNS_AT_ONCE],
+                    standing.vector_rows[start : start + _SIGNS_AT_ONCE],
                 )
                 first, size = int(rows[0]), len(rows)
                 for column, word in zip(self.bits, asked, strict=True):
-                    signs = column[first : first + size] if standing.is_run else column.take(rows)
+                    signs = (
+                        column[first : first + size]
+                        if standing.is_contiguous
+                        else column.take(rows)
+                    )
                     np.bitwise_xor(signs, word, out=differing[:size])
                     part += np.bitwise_count(differing[:size], out=counted[:size])
                 counts += np.bincount(part, minlength=len(counts))

@@ -29,7 +29,7 @@ from memoranda.model.selection import (
     Selection,
     Test,
 )
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
@@ -191,7 +191,7 @@ def candidates(
     """Return the best matches with the weights of the words; of a question without words what was updated last."""
     matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
     ids = [each.version_id for each in matches.hits]
-    if not (ids or words(text_of(legs))):
+    if not (ids or keywords(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)

@@ -30,11 +30,11 @@ from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, unless_damaged
 from memoranda.standards.port import port_of
 from memoranda.storage.index.embedding_work import (
-    ANY_NUMBER,
-    Batch,
-    Failure,
+    NO_LIMIT,
+    EmbeddingBatch,
+    EmbeddingFailure,
+    EmbeddingProgress,
     NewVector,
-    Progress,
     ToEmbed,
 )
 
@@ -92,15 +92,15 @@ class EmbeddingQueue:
         self._thread: threading.Thread | None = None
         context.meaning.queue = self
 
-    def progress(self) -> Progress:
+    def progress(self) -> EmbeddingProgress:
         """How far the model has come."""
         return self._context.engine.vectors.progress(self._model)
 
-    def waiting(self, most: int = ANY_NUMBER) -> int:
+    def waiting(self, most: int = NO_LIMIT) -> int:
         """How many versions it has not come to yet, counted up to so many."""
         return self._context.engine.vectors.waiting(self._model, most)
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> EmbeddingFailure | None:
         """Return what keeps vectors from being made, in whichever process; None if nothing does."""
         return self._context.engine.vectors.failure(self._model)
 
@@ -111,7 +111,7 @@ class EmbeddingQueue:
 
     def aside(self) -> int:
         """Return the number of versions that could not be embedded and are found by their words alone."""
-        return len(self._context.engine.vectors.aside(self._model))
+        return len(self._context.engine.vectors.skipped(self._model))
 
     def settle(self, seconds: float) -> None:
         """Wait so long for what was written before, unless vectors are not made at all."""
@@ -134,7 +134,7 @@ class EmbeddingQueue:
 
     def _is_failing(self) -> bool:
         failure = self.failure()
-        return failure is not None and self._context.clock() - failure.tried < _BELIEVED_MS
+        return failure is not None and self._context.clock() - failure.last_try < _BELIEVED_MS
 
     def start(self) -> None:
         """Work from here on, in the background."""
@@ -205,11 +205,11 @@ class EmbeddingQueue:
         queue = self._context.engine.vectors
         if not self.progress().is_behind:
             # Those that were made before are copied, where the database is to compare them itself.
-            return self._try_again() or queue.copy(self._model)
+            return self._try_again() or queue.copy_in_clear(self._model)
         if not self._claims():
             return False
         try:
-            batch = queue.next(self._model, self._limit)
+            batch = queue.next_batch(self._model, self._limit)
             jobs = self._jobs(batch)
         except StoreUnavailable:
             raise
@@ -242,27 +242,27 @@ class EmbeddingQueue:
         self._tries += 1
         if self._tries < _TRIES:
             return True
-        if len(queue.aside(self._model, _ASIDE_LIMIT)) == _ASIDE_LIMIT:
+        if len(queue.skipped(self._model, _ASIDE_LIMIT)) == _ASIDE_LIMIT:
             raise error
-        batch, self._tries = queue.next_alone(self._model), 0
-        for each in batch.found:
+        batch, self._tries = queue.next_single(self._model), 0
+        for each in batch.versions:
             _log.warning("version %d has no vector: %s", each.version_id, _words_of(error))
-        return queue.set_aside(self._model, self._holder, batch, self._context.clock())
+        return queue.skip_batch(self._model, self._holder, batch, self._context.clock())
 
     def _try_again(self) -> bool:
         """Embed one of those that were set aside before this process began; return False if there is none."""
         queue = self._context.engine.vectors
         if self._retries is None:
-            self._retries = queue.aside(self._model)
+            self._retries = queue.skipped(self._model)
         if not self._retries or not self._claims():
             return False
         version_id = self._retries.pop()
         try:
-            vectors = [self._embed(job) for job in self._jobs(queue.again(version_id))]
+            vectors = [self._embed(job) for job in self._jobs(queue.retry_batch(version_id))]
         except Exception as error:  # noqa: BLE001 - it stays aside
             _log.info("version %d still has no vector: %s", version_id, _words_of(error))
             return True
-        queue.put_aside(self._model, self._holder, version_id, vectors, self._context.clock())
+        queue.put_skipped(self._model, self._holder, version_id, vectors, self._context.clock())
         return True
 
     def _note(self, error: Exception) -> None:
@@ -274,11 +274,11 @@ class EmbeddingQueue:
         except MemorandaError as unavailable:
             _log.debug("the failure could not be noted: %s", unavailable)
 
-    def _jobs(self, batch: Batch) -> list[_Job]:
+    def _jobs(self, batch: EmbeddingBatch) -> list[_Job]:
         """Return what is to be embedded of a batch; nothing of versions without a text."""
         jobs: list[_Job] = []
-        for tenant in dict.fromkeys(each.tenant for each in batch.found):
-            wanted = [each for each in batch.found if each.tenant == tenant]
+        for tenant in dict.fromkeys(each.tenant for each in batch.versions):
+            wanted = [each for each in batch.versions if each.tenant == tenant]
             texts = self._read(
                 tenant,
                 sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}),

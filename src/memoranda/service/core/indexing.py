@@ -18,7 +18,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS, UMP
-from memoranda.retrieval.entry import NOTHING, Indexed
+from memoranda.retrieval.entry import NO_TEXT, IndexedText
 from memoranda.service.core.carrying import viewed
 from memoranda.service.core.context import Context
 from memoranda.service.core.quotas import Quotas
@@ -41,7 +41,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     document: Document
     projection: Projection
     # The search words of its text.
-    indexed: Indexed
+    indexed: IndexedText
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
@@ -79,7 +79,7 @@ def prepare(
     projection: Projection,
     *,
     grain: Grain | None = None,
-    indexed: Indexed | None = None,
+    indexed: IndexedText | None = None,
 ) -> NewVersion:
     """Return a document, read as `projection`, with all that is written with it.
 
@@ -122,9 +122,9 @@ def said_of(context: Context, version: Version) -> DocumentReading:
     if grain is not None:
         # Restrictions of a grain stand beside it: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
-        new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
+        new = prepare(context, document, read_alone, grain=grain, indexed=NO_TEXT)
     else:
-        new = prepare(context, document, read, indexed=NOTHING)
+        new = prepare(context, document, read, indexed=NO_TEXT)
     return DocumentReading(
         read, new.field_index, ((document.standard, document.name), *new.view_names)
     )

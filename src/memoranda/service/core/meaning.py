@@ -17,7 +17,7 @@ from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError
 from memoranda.model.selection import KeywordQuery, RetrieverQuery
 from memoranda.model.selection import VectorQuery as MeaningLeg
-from memoranda.retrieval.weights import RERANK
+from memoranda.retrieval.weights import RERANK_WEIGHT
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
@@ -93,7 +93,7 @@ class Meaning:
                 self._reranker = load_reranker()
             reranker = self._reranker
         return {
-            name: RERANK * reranker.rate(question, text[:TEXT_LIMIT])
+            name: RERANK_WEIGHT * reranker.rate(question, text[:TEXT_LIMIT])
             for name, text in texts.items()
         }
 

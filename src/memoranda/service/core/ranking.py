@@ -19,7 +19,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.selection import Reason
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
@@ -221,7 +221,7 @@ def _words(text: str, opened: OpenedDocument | None) -> list[str]:
     known = None if opened is None else opened.words
     if known is not None and known[0] == text:
         return known[1]
-    found = words(text)
+    found = keywords(text)
     if opened is not None:
         opened.words = text, found
     return found

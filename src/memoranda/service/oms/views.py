@@ -10,7 +10,7 @@ import msgspec
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
@@ -210,7 +210,7 @@ def telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str
     return [
         name
         for name, value in fields.items()
-        if name not in but and (text := said(value)) and not sought.isdisjoint(words(text))
+        if name not in but and (text := said(value)) and not sought.isdisjoint(keywords(text))
     ]
 
 

@@ -29,7 +29,7 @@ from memoranda.model.memory import (
     is_true_at,
 )
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
-from memoranda.retrieval.analysis import sought, words
+from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_unnamed
@@ -474,11 +474,11 @@ def _with_changed(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
     """What the run still sees and no search finds any more, put among what is found by how many words it shares."""
-    asked = sought(query)
+    asked = query_terms(query)
 
     def shared(version: Version) -> int:
         read = unless_damaged(version, lambda: project(context, version))
-        return 0 if read is None else len(asked.intersection(words(read.text)))
+        return 0 if read is None else len(asked.intersection(keywords(read.text)))
 
     changed = [
         (count, version)

@@ -19,7 +19,7 @@ from memoranda.model.selection import (
     Selection,
     VectorQuery,
 )
-from memoranda.retrieval.analysis import Exact, exact_in, said
+from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -66,7 +66,9 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
         rated = list(_rated(context, versions, question, matches))
         if where.redacted is not None:
             parts = _rated_parts(
-                _redacted(context, snapshot, asked, where, now), question, exact_in(request.query)
+                _redacted(context, snapshot, asked, where, now),
+                question,
+                exact_terms(request.query),
             )
             while some := list(islice(parts, wanted)):
                 # However many there are, few are held.
@@ -178,7 +180,7 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
     for each in matches.hits[:_RERANKED]:
         if each.version_id in read:
             text = read[each.version_id]
-            texts.setdefault(said(text), (each.version_id, text))
+            texts.setdefault(normalised_text(text), (each.version_id, text))
     more = context.meaning.rate(query, dict(texts.values()))
     rated = (
         each._replace(lexical=each.lexical + more.get(each.version_id, 0.0))
@@ -216,10 +218,10 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _rated_parts(
-    parts: Iterable[_Part], question: Question, exact: Exact
+    parts: Iterable[_Part], question: Question, exact: ExactTerms
 ) -> Iterator[tuple[Ranked, Version]]:
     for part in parts:
-        if exact.refuses(part.shown["body"]["text"]):
+        if exact.rejects(part.shown["body"]["text"]):
             continue
         state = part.version.state._replace(observed=mapping.project(part.shown).observed)
         rated = rate(part.shown, state, question)

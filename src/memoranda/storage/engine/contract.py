@@ -27,7 +27,7 @@ from memoranda.model.selection import (
     SelectionPage,
     VersionGroup,
 )
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.engine.heads import Soundness
 from memoranda.storage.engine.pending_write import Begun
 from memoranda.storage.engine.system_contract import System
@@ -333,7 +333,7 @@ class Unit(Snapshot, Protocol):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        indexed: Indexed | None = None,
+        indexed: IndexedText | None = None,
     ) -> Version:
         """Write a version: of a new memory, or of the memory of another version, after all that it has.
 
@@ -493,7 +493,7 @@ class Engine(Soundness, Protocol):
         """Audit a read without making it wait for the disk."""
         ...
 
-    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+    def indexed(self, tenant: str, projection: Projection) -> IndexedText:
         """What the text of a version is found by; made before the writer's turn."""
         ...
 

@@ -36,7 +36,7 @@ from memoranda.storage.engine.document_cache import Age, Documents
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, Naming, SelectionSql
-from memoranda.storage.index.search import Memory, Search
+from memoranda.storage.index.search import Search, SearchCache
 from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -55,7 +55,7 @@ class SqlSnapshot(BackgroundReads):
         tenant: str,
         prints: Fingerprints,
         cipher: Cipher,
-        memory: Memory,
+        memory: SearchCache,
         row: Row | None,
         documents: Documents | None = None,
     ) -> None:
@@ -317,7 +317,7 @@ class SqlSnapshot(BackgroundReads):
         for segment in WordIndex(
             self._connection, self._tenant_id, self._kept().segments
         ).segments():
-            segment.facts.prepare()
+            segment.columns.warm()
 
     def match(
         self,
@@ -347,7 +347,7 @@ class SqlSnapshot(BackgroundReads):
         )
         return search.run(legs, limit=limit, whole=whole, counted=counted)
 
-    def _kept(self) -> Memory:
+    def _kept(self) -> SearchCache:
         """What this process keeps of the word index."""
         return self._memory
 

@@ -13,7 +13,7 @@ from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
 from memoranda.model.facts import DocumentReading
 from memoranda.model.memory import Projection, Version
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
 from memoranda.storage.engine.contract import Seal, Snapshot, Unit
@@ -28,9 +28,9 @@ from memoranda.storage.engine.system_contract import System
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.index.checking import Checking
 from memoranda.storage.index.reindexing import Reads, Reindexing
-from memoranda.storage.index.search import Memory
+from memoranda.storage.index.search import SearchCache
 from memoranda.storage.index.vectors import VectorQueue
-from memoranda.storage.index.word_index import Replaced, SegmentName, WordIndex
+from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
 from memoranda.tracing import span
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class SqlEngine:
         except MemorandaError:
             self.close()
             raise
-        self._memory = Memory(database.clear)
+        self._memory = SearchCache(database.clear)
         self._system = SqlSystem(database)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
@@ -154,7 +154,7 @@ class SqlEngine:
             self._untidy.add(row.tenant_id)
         return result
 
-    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+    def indexed(self, tenant: str, projection: Projection) -> IndexedText:
         return self._prints.indexed(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
@@ -209,14 +209,14 @@ class SqlEngine:
                 if not found:
                     return
                 index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
-                replaced = index.without([row.version_id for row in found])
+                replaced = index.rebuild_without([row.version_id for row in found])
 
             self._database.write(partial(self._put_without, found, replaced))
 
     def _put_without(
-        self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection
+        self, rows: list[UnindexedRow], replaced: SegmentReplacements, connection: Connection
     ) -> None:
-        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).held()
+        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).lock()
         # What was merged meanwhile is looked for again.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
@@ -229,7 +229,7 @@ class SqlEngine:
             tenant_id = self._untidy.pop()
             with self._database.reading() as connection:
                 index = WordIndex(connection, tenant_id, self._memory.segments)
-                run = index.overdue()
+                run = index.next_merge()
                 if not run:
                     continue
                 merged = index.merged(run)
@@ -237,13 +237,13 @@ class SqlEngine:
                 self._untidy.add(tenant_id)
 
     def _put_merged(
-        self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection
+        self, tenant_id: int, run: list[SegmentKey], merged: Segment, connection: Connection
     ) -> bool:
         """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
-        index = WordIndex(connection, tenant_id, self._memory.segments).held()
-        if set(run) <= set(index.names()):
+        index = WordIndex(connection, tenant_id, self._memory.segments).lock()
+        if set(run) <= set(index.segment_keys()):
             index.replace(run, merged)
-        return bool(index.overdue())
+        return bool(index.next_merge())
 
     def reindex(
         self,

@@ -11,7 +11,7 @@ from memoranda.model.change import AuditEntry, ChangeType
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
-from memoranda.retrieval.entry import Entry, Indexed, marks_of
+from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
@@ -29,8 +29,8 @@ from memoranda.storage.engine.rows import (
 )
 from memoranda.storage.engine.selection import FOREVER_MS, scope_facet, space_facet
 from memoranda.storage.engine.snapshot import PROTECTS, SqlSnapshot, as_json, bound_to, facet_of
-from memoranda.storage.index.search import Memory
-from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, WordIndex
+from memoranda.storage.index.search import SearchCache
+from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, WordIndex
 
 # Marks that erased bytes are still to be scrubbed from the files.
 ERASURE_PENDING = "erasure_pending"
@@ -62,7 +62,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         tenant: str,
         prints: Fingerprints,
         cipher: Cipher,
-        memory: Memory,
+        memory: SearchCache,
         row: Row,
         seal: Seal,
     ) -> None:
@@ -75,7 +75,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         # Large segments of the word index are to be merged, outside the writer's turn.
         self.is_untidy = False
         # What goes into the word index when the unit ends.
-        self._entries: list[Entry] = []
+        self._entries: list[IndexEntry] = []
         self._seal = seal
         self._sealer: Sealer | None = None
 
@@ -90,7 +90,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        indexed: Indexed | None = None,
+        indexed: IndexedText | None = None,
     ) -> Version:
         kept = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.document(
@@ -169,7 +169,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         *,
         updated: Instant,
-        indexed: Indexed,
+        indexed: IndexedText,
     ) -> None:
         scope = projection.scope
         prints, tenant_id = self._prints, self._tenant_id
@@ -423,24 +423,24 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)
 
-    def _entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
+    def _entry(self, version_id: int, projection: Projection, indexed: IndexedText) -> IndexEntry:
         prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
-        return Entry(
+        return IndexEntry(
             version_id=version_id,
             space=prints.number(tenant_id, scope.space),
             user=prints.number(tenant_id, scope.user),
             agent=prints.number(tenant_id, scope.agent),
             session=prints.number(tenant_id, scope.session),
-            at=projection.observed,
-            marks=marks_of(
+            observed=projection.observed,
+            flags=flags_of(
                 scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting
             ),
-            indexed=indexed,
+            text=indexed,
         )
 
-    def _kept(self) -> Memory:
+    def _kept(self) -> SearchCache:
         # What this unit wrote is nobody else's until it ends, and may never be there.
-        return Memory()
+        return SearchCache()
 
     def _settle(self) -> None:
         """Put what was written into the word index, and keep that in few pieces."""
@@ -450,8 +450,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         index = WordIndex(self._connection, self._tenant_id, self._memory.segments)
         index.add_entries(entries)
         self._segment_seq += 1
-        if self._segment_seq % FAN_IN == 0:
-            self.is_untidy |= index.tidy(limit=SMALL_DOCS)
+        if self._segment_seq % MERGE_FAN_IN == 0:
+            self.is_untidy |= index.merge_overdue(limit=SMALL_SEGMENT_DOCS)
 
     def set_rules(self, rules: bytes) -> None:
         self._rules = rules

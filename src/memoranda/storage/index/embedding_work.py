@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from memoranda.model.instant import Instant
 
 # More versions than there will ever be.
-ANY_NUMBER: Final = 1 << 62
+NO_LIMIT: Final = 1 << 62
 
 
 class ToEmbed(NamedTuple):
@@ -19,12 +19,12 @@ class ToEmbed(NamedTuple):
     context_id: int
 
 
-class Batch(NamedTuple):
+class EmbeddingBatch(NamedTuple):
     """Some of what is to have vectors; when it is done, everything up to `upto` is."""
 
     after: int
     upto: int
-    found: list[ToEmbed]
+    versions: list[ToEmbed]
 
 
 class NewVector(NamedTuple):
@@ -37,7 +37,7 @@ class NewVector(NamedTuple):
     context_data: bytes | None
 
 
-class Progress(NamedTuple):
+class EmbeddingProgress(NamedTuple):
     """Up to which version a model has come, and the last one there is; between them there may be fewer than that."""
 
     done: int
@@ -48,15 +48,15 @@ class Progress(NamedTuple):
         return self.done < self.last
 
 
-class Failure(NamedTuple):
+class EmbeddingFailure(NamedTuple):
     """A model that makes no vectors: since when, when it was last tried, and the error of that time."""
 
     since: Instant
-    tried: Instant
+    last_try: Instant
     error: str
 
 
-class InClear(NamedTuple):
+class ClearCopies(NamedTuple):
     """What a database has to compare itself, in clear; `is_wanted`: by the settings of this process."""
 
     copies: int
@@ -71,9 +71,9 @@ class InClear(NamedTuple):
 class Vectors(Protocol):
     """What is to have vectors by a model, in the order in which it was written, whoever's it is."""
 
-    def progress(self, model: str) -> Progress: ...
+    def progress(self, model: str) -> EmbeddingProgress: ...
 
-    def waiting(self, model: str, most: int = ANY_NUMBER) -> int:
+    def waiting(self, model: str, most: int = NO_LIMIT) -> int:
         """How many versions it has not come to yet, counted up to so many."""
         ...
 
@@ -89,15 +89,20 @@ class Vectors(Protocol):
         """Let another process go on at once."""
         ...
 
-    def next(self, model: str, limit: int) -> Batch: ...
+    def next_batch(self, model: str, limit: int) -> EmbeddingBatch: ...
 
     def put(
-        self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant
+        self,
+        model: str,
+        holder: str,
+        batch: EmbeddingBatch,
+        vectors: Sequence[NewVector],
+        now: Instant,
     ) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
         ...
 
-    def failure(self, model: str) -> Failure | None:
+    def failure(self, model: str) -> EmbeddingFailure | None:
         """Return what keeps a model from making vectors; None if it makes them, or was not tried yet."""
         ...
 
@@ -105,36 +110,36 @@ class Vectors(Protocol):
         """Remember for every process that no vectors are made, until some are put."""
         ...
 
-    def next_alone(self, model: str) -> Batch:
+    def next_single(self, model: str) -> EmbeddingBatch:
         """Return a batch of the one version that comes next, without what was said before it."""
         ...
 
-    def again(self, version_id: int) -> Batch:
+    def retry_batch(self, version_id: int) -> EmbeddingBatch:
         """Return a batch of one version that was set aside."""
         ...
 
-    def set_aside(self, model: str, holder: str, batch: Batch, now: Instant) -> bool:
+    def skip_batch(self, model: str, holder: str, batch: EmbeddingBatch, now: Instant) -> bool:
         """Go on without the versions of a batch; False if another process has gone on meanwhile."""
         ...
 
-    def aside(self, model: str, limit: int = ANY_NUMBER) -> list[int]:
+    def skipped(self, model: str, limit: int = NO_LIMIT) -> list[int]:
         """Return the versions that were set aside, the first ones."""
         ...
 
-    def put_aside(
+    def put_skipped(
         self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant
     ) -> bool:
         """Put the vectors of a version that was set aside; False if another process makes vectors."""
         ...
 
-    def copy(self, model: str) -> bool:
+    def copy_in_clear(self, model: str) -> bool:
         """Copy some vectors for a database that compares them itself; False: there are none to copy."""
         ...
 
-    def in_clear(self) -> InClear | None:
+    def clear_copies(self) -> ClearCopies | None:
         """What the database has to compare itself, in clear; None: nothing."""
         ...
 
-    def drop(self, model: str, limit: int) -> bool:
+    def delete_model(self, model: str, limit: int) -> bool:
         """Delete some vectors of a model that is not used any more; whether there may be more."""
         ...

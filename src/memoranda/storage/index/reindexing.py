@@ -16,11 +16,16 @@ import msgspec
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.analysis import ANALYSIS
-from memoranda.retrieval.entry import NOTHING, Entry, marks_of
+from memoranda.retrieval.entry import NO_TEXT, IndexEntry, flags_of
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Database
 from memoranda.storage.engine.snapshot import SqlSnapshot
-from memoranda.storage.index.word_index import SMALL_DOCS, SegmentCache, SegmentName, WordIndex
+from memoranda.storage.index.word_index import (
+    SMALL_SEGMENT_DOCS,
+    SegmentCache,
+    SegmentKey,
+    WordIndex,
+)
 
 if TYPE_CHECKING:
     from memoranda.retrieval.segment import Segment
@@ -38,7 +43,7 @@ class Piece(NamedTuple):
 
     first: int
     end: int
-    names: tuple[SegmentName, ...]
+    names: tuple[SegmentKey, ...]
 
     @property
     def is_outdated(self) -> bool:
@@ -103,12 +108,15 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
 
     def _pieces(self, connection: Connection, snapshot: SqlSnapshot) -> Iterator[Piece]:
         """From edge to edge, none larger than small segments are together unless it is one."""
-        names = WordIndex(connection, snapshot.tenant_id, self.cache).names()
-        first, held = 0, list[SegmentName]()
+        names = WordIndex(connection, snapshot.tenant_id, self.cache).segment_keys()
+        first, held = 0, list[SegmentKey]()
         for place, name in enumerate(names):
             held.append(name)
             following = names[place + 1] if place + 1 < len(names) else None
-            if following is None or sum(each.docs for each in (*held, following)) > SMALL_DOCS:
+            if (
+                following is None
+                or sum(each.docs for each in (*held, following)) > SMALL_SEGMENT_DOCS
+            ):
                 end = _END if following is None else following.first_version
                 yield Piece(first, end, tuple(held))
                 first, held = end, []
@@ -116,12 +124,14 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
             rows = connection.rows(
                 "index_rows", {"tenant_id": snapshot.tenant_id, "first": 0, "end": _END}
             )
-            edges = [row[0] for row in rows[::SMALL_DOCS]]
+            edges = [row[0] for row in rows[::SMALL_SEGMENT_DOCS]]
             # Of a tenant that never wrote anything there are none.
             for start, end in zip(edges, [*edges[1:], _END], strict=False):
                 yield Piece(start, end, ())
 
-    def _entries(self, connection: Connection, snapshot: SqlSnapshot, piece: Piece) -> list[Entry]:
+    def _entries(
+        self, connection: Connection, snapshot: SqlSnapshot, piece: Piece
+    ) -> list[IndexEntry]:
         """The versions of a piece as they go into the index."""
         asked = {"tenant_id": snapshot.tenant_id, "first": piece.first, "end": piece.end}
         rows = connection.rows("index_rows", asked)
@@ -135,15 +145,15 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                 # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
                 projection = self.reads(versions[version_id]) if version_id in versions else None
                 found.append(
-                    Entry(
+                    IndexEntry(
                         version_id=version_id,
                         space=self.prints.number(snapshot.tenant_id, space),
                         user=int.from_bytes(user or b"", "little"),
                         agent=int.from_bytes(agent or b"", "little"),
                         session=int.from_bytes(session or b"", "little"),
-                        at=at,
-                        marks=marks_of(visibility, redacted=redacted, lasting=lasting),
-                        indexed=NOTHING
+                        observed=at,
+                        flags=flags_of(visibility, redacted=redacted, lasting=lasting),
+                        text=NO_TEXT
                         if projection is None
                         else self.prints.indexed(self.tenant, projection),
                     )
@@ -151,13 +161,13 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _put(
-        self, tenant_id: int, piece: Piece, entries: list[Entry], connection: Connection
+        self, tenant_id: int, piece: Piece, entries: list[IndexEntry], connection: Connection
     ) -> bool:
         """Put a piece in the place of what was there, if that is still what it was."""
-        from memoranda.retrieval.segment import build
+        from memoranda.retrieval.segment import build_segment
 
-        index = WordIndex(connection, tenant_id, self.cache).held()
-        names = index.names()
+        index = WordIndex(connection, tenant_id, self.cache).lock()
+        names = index.segment_keys()
         held = tuple(name for name in names if piece.first <= name.first_version < piece.end)
         # What was written after the last segment that was seen is in one of its own.
         if held[: len(piece.names)] != piece.names:
@@ -170,11 +180,13 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
             )
             kept = [entry for entry in entries if entry.version_id < last]
             if kept:
-                index.add(build(kept), max((name.edition for name in piece.names), default=0) + 1)
+                index.add(
+                    build_segment(kept), max((name.edition for name in piece.names), default=0) + 1
+                )
         return True
 
     def _differing(
-        self, connection: Connection, tenant_id: int, piece: Piece, entries: list[Entry]
+        self, connection: Connection, tenant_id: int, piece: Piece, entries: list[IndexEntry]
     ) -> int:
         """How many versions the index has otherwise than they are, lacks, or has though they are gone."""
         if not piece.names:
@@ -185,31 +197,31 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         there = {entry.version_id: _told(entry) for entry in entries}
         held = dict(_versions_of(kept))
         # What cannot be read any more, because its key was destroyed or it is damaged, says nothing of its words.
-        unread = {entry.version_id for entry in entries if entry.indexed is NOTHING}
+        unread = {entry.version_id for entry in entries if entry.text is NO_TEXT}
         compared = (there.keys() | held.keys()) - unread
         return sum(there.get(version_id) != held.get(version_id) for version_id in compared)
 
 
-def _told(entry: Entry) -> tuple[object, ...]:
-    from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT
+def _told(entry: IndexEntry) -> tuple[object, ...]:
+    from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT
 
     _, *facts, indexed = entry
-    words = {word: min(times, COUNT_LIMIT) for word, times in indexed.words.items()}
+    words = {word: min(times, FREQUENCY_LIMIT) for word, times in indexed.term_frequencies.items()}
     return (*facts, min(indexed.length, LENGTH_LIMIT), *indexed[2:], words)
 
 
 def _versions_of(segment: Segment) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Of each version of a segment the same."""
-    facts = segment.facts
+    facts = segment.columns
     words: list[dict[int, int]] = [{} for _ in range(len(facts))]
-    for part in segment.parts:
+    for part in segment.blocks:
         starts = part.starts.tolist()
-        for word, start, end in zip(part.words.tolist(), starts[:-1], starts[1:], strict=True):
+        for word, start, end in zip(part.terms.tolist(), starts[:-1], starts[1:], strict=True):
             for place, times in zip(
-                part.places[start:end].tolist(), part.counts[start:end].tolist(), strict=True
+                part.rows[start:end].tolist(), part.counts[start:end].tolist(), strict=True
             ):
                 words[place][word] = times
-    scope = (facts.spaces, facts.users, facts.agents, facts.sessions, facts.times, facts.marks)
-    named = (facts.lengths, facts.speakers, facts.subjects, facts.languages, facts.said)
+    scope = (facts.spaces, facts.users, facts.agents, facts.sessions, facts.times, facts.flags)
+    named = (facts.lengths, facts.speakers, facts.subjects, facts.languages, facts.text_hashes)
     columns = zip(*(column.tolist() for column in (*scope, *named)), words, strict=True)
     yield from zip(facts.versions.tolist(), columns, strict=True)

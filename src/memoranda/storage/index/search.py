@@ -30,23 +30,23 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import (
-    Exact,
-    Word,
-    asked,
-    beginning,
-    exact_in,
-    has_beginning,
+    ExactTerms,
+    QueryWord,
+    exact_terms,
     has_phrase,
-    plain,
+    has_prefix,
+    prefix_term,
+    query_words,
+    searchable_text,
 )
-from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.languages import STEMMED_LANGUAGES
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql
-from memoranda.storage.index.vectors import Matrices
-from memoranda.storage.index.word_index import OpenSegment, SegmentCache, WordIndex
+from memoranda.storage.index.vectors import VectorCache
+from memoranda.storage.index.word_index import ReadableSegment, SegmentCache, WordIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
     Closed: TypeAlias = NDArray[np.int64]
 
-    from memoranda.retrieval.ranking import Question, Ranking, Scope
-    from memoranda.retrieval.retrievers import Searched
-    from memoranda.retrieval.segment import Facts, Flags, Postings
-    from memoranda.retrieval.vectors import Matrix, Standing
+    from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope
+    from memoranda.retrieval.retrievers import SearchedSegment
+    from memoranda.retrieval.segment import Flags, Postings, VersionColumns
+    from memoranda.retrieval.vectors import VectorMatrix, VectorRows
     from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
 
 # What a word weighs that nobody knows, where there is nothing.
@@ -79,16 +79,16 @@ _DIGITS: Final = 6
 _USUAL: Final = ("active", "candidate")
 
 
-class Memory:
+class SearchCache:
     """What a process keeps between searches: segments of words, vectors, and which versions are not live."""
 
     def __init__(self, clear: ClearVectors | None = None) -> None:
         self.segments = SegmentCache()
-        self.matrices = Matrices(clear)
+        self.matrices = VectorCache(clear)
         self._lock = threading.Lock()
         self._closed: dict[int, tuple[int, Closed]] = {}
 
-    def closed(self, connection: Connection, tenant_id: int, closing_seq: int) -> Closed:
+    def closed_versions(self, connection: Connection, tenant_id: int, closing_seq: int) -> Closed:
         """The versions that are not live, in order, each with the end of its valid time."""
         import numpy as np
 
@@ -129,13 +129,13 @@ _TENANTS: Final = 1_024
 class _Place(msgspec.Struct, frozen=True):
     """A segment, and what may be seen of it."""
 
-    segment: OpenSegment
+    segment: ReadableSegment
     mask: NDArray[np.bool_]
 
     @property
     def spoken(self) -> frozenset[str]:
         """The languages of what may be seen."""
-        return self.segment.facts.spoken_by(self.mask)
+        return self.segment.columns.languages_of(self.mask)
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     tenant_id: int
     prints: Fingerprints
-    memory: Memory
+    memory: SearchCache
     cipher: Cipher
     age: Age
     closing_seq: int
@@ -170,13 +170,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if distinct is None:
             return Matches(hits=(), total=0)
         segments = self._segments(distinct, places)
-        exact = exact_in(leg.text) if leg.reads is not None else Exact()
+        exact = exact_terms(leg.text) if leg.reads is not None else ExactTerms()
         segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
         segments = self._compared(segments, meaning)
         question = self._question(leg, distinct, held)
         # What each part's place among all is, only all of it tells.
         rank = partial(
-            retrieval.rank, question, changed=dict(leg.weights), is_whole=leg.is_explained
+            retrieval.rank, question, weight_changes=dict(leg.weights), is_complete=leg.is_explained
         )
         ranking = rank(segments) if segments else None
         if ranking is None or not len(ranking):
@@ -193,7 +193,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             or (counted and size <= _CHEAP)
         ):
             # What passes is known before anything is weighed.
-            known = self._passing_all(ranking.everything) if narrow is None else narrow
+            known = self._passing_all(ranking.version_ids) if narrow is None else narrow
             if narrow is not None or len(known) < size:
                 known.update(self._passing_nearest(segments, known) if narrow is None else {})
                 segments = self._compared(_only(segments, known), meaning)
@@ -206,7 +206,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             matches = replace(
                 matches, hits=matches.hits[:limit], total=len(matches.hits) if is_all else None
             )
-        if not (ranking.is_answered or held):
+        if not (ranking.has_answer or held):
             # The weights stay: what is shown in part is compared by them.
             return replace(matches, hits=(), total=0)
         return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
@@ -218,12 +218,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     def _decided(
         self,
-        rank: Callable[[list[Searched]], Ranking],
-        segments: list[Searched],
+        rank: Callable[[list[SearchedSegment]], Ranking],
+        segments: list[SearchedSegment],
         ranking: Ranking,
         meaning: VectorQuery | None,
         first: int,
-    ) -> tuple[list[Searched], Ranking, dict[int, str]]:
+    ) -> tuple[list[SearchedSegment], Ranking, dict[int, str]]:
         """The ranking by what passes, and what is known to: of those by which scores are made it is asked, and of the
         first ones, which are shown.
         """
@@ -245,29 +245,37 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             if is_filter:
                 failing |= self._failing_ahead(segments, ranking, known, failing)
             gone = np.array(sorted(failing), np.int64)
-            segments = [replace(s, allowed=s.allowed & s.facts.without(gone)) for s in segments]
+            segments = [
+                replace(s, allowed=s.allowed & s.columns.all_except(gone)) for s in segments
+            ]
             if is_filter:
                 segments = self._compared(segments, meaning)
             ranking = rank(segments)
 
     def _failing_ahead(
-        self, segments: list[Searched], ranking: Ranking, known: dict[int, str], failing: set[int]
+        self,
+        segments: list[SearchedSegment],
+        ranking: Ranking,
+        known: dict[int, str],
+        failing: set[int],
     ) -> set[int]:
         """What does not pass of the best of each leg, so far down that enough of it pass; what does becomes known."""
         import numpy as np
 
-        from memoranda.retrieval.weights import LEG_LIMIT
+        from memoranda.retrieval.weights import CANDIDATE_LIMIT
 
-        legs = list(ranking.by_words())
-        for near, segment in ((each.near, each) for each in segments if each.near is not None):
-            is_allowed = segment.allowed[near.places]
-            versions = segment.facts.versions[near.places[is_allowed]]
+        legs = list(ranking.keyword_scores())
+        for near, segment in (
+            (each.similarities, each) for each in segments if each.similarities is not None
+        ):
+            is_allowed = segment.allowed[near.rows]
+            versions = segment.columns.versions[near.rows[is_allowed]]
             legs += [(versions, column[is_allowed]) for column in (near.own, near.context)]
         found: set[int] = set()
         for versions, scores in legs:
             best_first = versions[np.argsort(-scores, kind="stable")]
             passing, start = 0, 0
-            while start < len(best_first) and passing < LEG_LIMIT:
+            while start < len(best_first) and passing < CANDIDATE_LIMIT:
                 some = best_first[start : start + _CHUNK].tolist()
                 start += _CHUNK
                 asked = [
@@ -282,7 +290,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- meaning -----------------------------------------------------------------------------------------
 
-    def _compared(self, segments: list[Searched], meaning: VectorQuery | None) -> list[Searched]:
+    def _compared(
+        self, segments: list[SearchedSegment], meaning: VectorQuery | None
+    ) -> list[SearchedSegment]:
         """The same with how near each version is to what the question means; as they are where nothing tells."""
         if meaning is None or not segments:
             return segments
@@ -292,21 +302,23 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
         return segments if matrix is None else _near(segments, matrix, meaning)
 
-    def _passing_nearest(self, segments: list[Searched], known: dict[int, str]) -> dict[int, str]:
+    def _passing_nearest(
+        self, segments: list[SearchedSegment], known: dict[int, str]
+    ) -> dict[int, str]:
         """Those that pass of the nearest by meaning, until there are enough: a filter may leave few of the first."""
         import numpy as np
 
-        from memoranda.retrieval.weights import LEG_LIMIT
+        from memoranda.retrieval.weights import CANDIDATE_LIMIT
 
         compared = [
-            (each, each.near, each.allowed[each.near.places])
+            (each, each.similarities, each.allowed[each.similarities.rows])
             for each in segments
-            if each.near is not None
+            if each.similarities is not None
         ]
         if not compared:
             return {}
         versions = np.concatenate(
-            [each.facts.versions[near.places[some]] for each, near, some in compared]
+            [each.columns.versions[near.rows[some]] for each, near, some in compared]
         )
         order = np.argsort(
             -np.concatenate([near.own[some] for _, near, some in compared]), kind="stable"
@@ -316,13 +328,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             asked = versions[order[start : start + _CHUNK]].tolist()
             passing.update({each: known[each] for each in asked if each in known})
             passing.update(self._passing([each for each in asked if each not in known]))
-            if len(passing) >= LEG_LIMIT:
+            if len(passing) >= CANDIDATE_LIMIT:
                 break
         return passing
 
     # --- the question ------------------------------------------------------------------------------------
 
-    def _asked(self, text: str, places: list[_Place]) -> list[Word] | None:
+    def _asked(self, text: str, places: list[_Place]) -> list[QueryWord] | None:
         """The words of a question as what may be seen spells them; names as a whole only where there are such.
 
         None if there are no words in it.
@@ -330,12 +342,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         from memoranda.retrieval.time_words import timeless
 
         spoken = frozenset[str]().union(*(place.spoken for place in places))
-        found = asked(text, spoken)
+        found = query_words(text, spoken)
         if not found:
             return None
         # A day that no text names is not missing from one: when a memory is of is compared by itself.
         undated = timeless(text)
-        needed = found if undated == text else asked(undated, spoken)
+        needed = found if undated == text else query_words(undated, spoken)
         return [
             word
             for word in found
@@ -344,29 +356,36 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _exactly(
-        self, exact: Exact, leg: KeywordQuery, places: list[_Place], segments: list[Searched]
-    ) -> tuple[list[Searched], int]:
+        self,
+        exact: ExactTerms,
+        leg: KeywordQuery,
+        places: list[_Place],
+        segments: list[SearchedSegment],
+    ) -> tuple[list[SearchedSegment], int]:
         """Segments in which phrases and beginnings are words too, and how many; of a question of nothing else, what
         does not hold them all does not come back.
         """
         import numpy as np
 
         held = 0
-        wanted = [(partial(has_phrase, phrase=each), asked(each, CODES)) for each in exact.phrases]
+        wanted = [
+            (partial(has_phrase, phrase=each), query_words(each, STEMMED_LANGUAGES))
+            for each in exact.phrases
+        ]
         begun = [
-            (partial(has_beginning, beginning=each), [Word((beginning(each),))])
-            for each in exact.beginnings
+            (partial(has_prefix, beginning=each), [QueryWord((prefix_term(each),))])
+            for each in exact.prefixes
         ]
         for holds, terms in (*wanted, *begun):
             found = self._holding(
                 leg, holds, [word for word in terms if not word.is_optional], places
             )
-            if not exact.is_all and not any(map(len, found)):
+            if not exact.is_exclusive and not any(map(len, found)):
                 continue
             held += 1
             for number, (segment, some) in enumerate(zip(segments, found, strict=True)):
                 allowed = segment.allowed
-                if exact.is_all:
+                if exact.is_exclusive:
                     allowed = np.zeros_like(allowed)
                     allowed[some] = segment.allowed[some]
                 postings = (some, np.ones(len(some), np.uint8)) if len(some) else None
@@ -379,7 +398,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         self,
         leg: KeywordQuery,
         holds: Callable[[str], bool],
-        terms: list[Word],
+        terms: list[QueryWord],
         places: list[_Place],
     ) -> list[NDArray[np.int32]]:
         """In each segment what holds something letter by letter: of what has all its words, the last written."""
@@ -398,29 +417,32 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             found.append(some)
         assert leg.reads is not None
         most = np.concatenate(
-            [place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)]
+            [
+                place.segment.columns.versions[some]
+                for place, some in zip(places, found, strict=True)
+            ]
         )
         read = self.versions(np.sort(most)[-_CHUNK:].tolist())
         right = np.array(
-            [each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64
+            [each.version_id for each in read if holds(searchable_text(leg.reads(each)))], np.int64
         )
         right.sort()
         return [
-            np.intersect1d(some, place.segment.facts.places_of(right), assume_unique=True).astype(
+            np.intersect1d(some, place.segment.columns.rows_of(right), assume_unique=True).astype(
                 np.int32
             )
             for place, some in zip(places, found, strict=True)
         ]
 
-    def _question(self, leg: KeywordQuery, distinct: list[Word], held: int) -> Question:
+    def _question(self, leg: KeywordQuery, distinct: list[QueryWord], held: int) -> RankingQuery:
         from zoneinfo import ZoneInfo
 
         from memoranda.retrieval.analysis import names_in
-        from memoranda.retrieval.ranking import Question
+        from memoranda.retrieval.ranking import RankingQuery
         from memoranda.retrieval.time_words import spans_in
 
         asked_at = self.now if leg.asked_at is None else leg.asked_at
-        return Question(
+        return RankingQuery(
             words=(
                 *(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
                 *range(held),
@@ -429,9 +451,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             spans=spans_in(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
         )
 
-    def _scope(self, selection: Selection) -> Scope:
+    def _scope(self, selection: Selection) -> SegmentScope:
         from memoranda.retrieval.entry import VISIBILITY_BITS
-        from memoranda.retrieval.ranking import Scope
+        from memoranda.retrieval.ranking import SegmentScope
 
         seen, number = selection.visibilities, self._number
         marks = (
@@ -439,12 +461,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             if seen is None or set(seen) == set(VISIBILITIES)
             else sum(VISIBILITY_BITS[each] for each in seen)
         )
-        return Scope(
+        return SegmentScope(
             space=number(selection.space),
             user=number(selection.user),
             agent=number(selection.agent),
             session=number(selection.session),
-            marks=marks,
+            visibility_bits=marks,
             redacted=selection.redacted,
             users=self._users(selection),
         )
@@ -483,34 +505,34 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
         found = []
         for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
-            mask = segment.facts.view(
+            mask = segment.columns.cached_view(
                 (scopes, ended), closed, partial(_mask, scopes, closed, selection.at)
             )
             if np.any(mask):
                 found.append(_Place(segment, mask))
         return found
 
-    def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
-        from memoranda.retrieval.retrievers import Searched
+    def _segments(self, distinct: list[QueryWord], places: list[_Place]) -> list[SearchedSegment]:
+        from memoranda.retrieval.retrievers import SearchedSegment
 
         names = [word.terms for word in distinct]
         return [
-            Searched(
-                facts=place.segment.facts,
-                mask=place.mask,
+            SearchedSegment(
+                columns=place.segment.columns,
+                visible=place.mask,
                 allowed=place.mask,
                 postings=[self._find(word, place) for word in distinct],
-                names=names,
+                word_keys=names,
             )
             for place in places
         ]
 
-    def _find(self, word: Word, place: _Place) -> Postings | None:
+    def _find(self, word: QueryWord, place: _Place) -> Postings | None:
         """Where a word stands, however it is spelt."""
-        from memoranda.retrieval.segment import together
+        from memoranda.retrieval.segment import merge_spellings
 
         terms = (self.prints.term(self.tenant, term) for term in word.terms)
-        return together(
+        return merge_spellings(
             [found for term in terms if (found := place.segment.find(term)) is not None]
         )
 
@@ -520,7 +542,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             selection.at is None and selection.status_filter != "live"
         ):
             return None
-        return self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
+        return self.memory.closed_versions(self.connection, self.tenant_id, self.closing_seq)
 
     # --- what passes -------------------------------------------------------------------------------------
 
@@ -544,7 +566,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """Of those by which scores are made, the ones of which only the database tells whether they pass, and how many
         others there are: what is live, had begun by then and never ends passes, if nothing but a scope is asked for.
         """
-        selection, decisive = self.selection, ranking.decisive
+        selection, decisive = self.selection, ranking.decisive_rows
         if self._asks_more or selection.has_fields or selection.standard is not None:
             return [
                 each for facts, places in decisive for each in facts.versions.take(places).tolist()
@@ -552,7 +574,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         closed, moment = self._closed(selection), self.now if selection.at is None else selection.at
         doubtful, sure = list[int](), 0
         for facts, places in decisive:
-            is_sure = facts.view("lasting", closed, partial(_lasting, closed)).take(places)
+            is_sure = facts.cached_view("lasting", closed, partial(_lasting, closed)).take(places)
             is_sure &= facts.times.take(places) <= moment
             rest = places[~is_sure]
             doubtful += facts.versions.take(rest).tolist()
@@ -575,7 +597,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _matches(
         self,
         ranking: Ranking,
-        distinct: list[Word],
+        distinct: list[QueryWord],
         known: dict[int, str],
         limit: int,
         total: int | None,
@@ -605,32 +627,32 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                 for word, weight in zip(distinct, ranking.weights.tolist(), strict=False)
             },
             mean_terms=ranking.mean_length,
-            covered=ranking.covered,
+            covered=ranking.coverage,
         )
 
 
 def _mask(
-    scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, facts: Facts
+    scopes: Sequence[SegmentScope], closed: Closed | None, at: Instant | None, facts: VersionColumns
 ) -> NDArray[np.bool_]:
     """What of a segment is in one of some scopes, and not closed, or not at a time."""
-    found = scopes[0].mask(facts)
+    found = scopes[0].matches(facts)
     for scope in scopes[1:]:
-        found |= scope.mask(facts)
+        found |= scope.matches(facts)
     if closed is not None and len(closed):
-        found &= facts.without(closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0])
+        found &= facts.all_except(closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0])
     return found
 
 
-def _lasting(closed: Closed | None, facts: Facts) -> NDArray[np.bool_]:
+def _lasting(closed: Closed | None, facts: VersionColumns) -> NDArray[np.bool_]:
     """What of a segment is live and never ends by itself."""
     from memoranda.retrieval.entry import LASTING_BIT
 
-    found: NDArray[np.bool_] = (facts.marks & LASTING_BIT) != 0
-    return found if closed is None or not len(closed) else found & facts.without(closed[:, 0])
+    found: NDArray[np.bool_] = (facts.flags & LASTING_BIT) != 0
+    return found if closed is None or not len(closed) else found & facts.all_except(closed[:, 0])
 
 
 def _with_reasons(
-    matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool
+    matches: Matches, ranking: Ranking, segments: list[SearchedSegment], *, is_explained: bool
 ) -> Matches:
     """The same with how near each is, and what its score is made of if that was asked for."""
     import numpy as np
@@ -638,47 +660,55 @@ def _with_reasons(
     found = [each.version_id for each in matches.hits]
     nearness: dict[int, float] = {}
     for segment in segments:
-        if segment.near is not None:
-            versions = segment.facts.versions[segment.near.places]
+        if segment.similarities is not None:
+            versions = segment.columns.versions[segment.similarities.rows]
             is_here = np.flatnonzero(np.isin(versions, found))
-            pairs = zip(versions[is_here].tolist(), segment.near.own[is_here].tolist(), strict=True)
+            pairs = zip(
+                versions[is_here].tolist(), segment.similarities.own[is_here].tolist(), strict=True
+            )
             nearness |= {
-                version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor
+                version_id: cosine
+                for version_id, cosine in pairs
+                if cosine >= segment.similarities.threshold
             }
     if not is_explained:
         return replace(matches, nearness=nearness)
     reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
     for name, column in ranking.signals.items():
         for version_id in found:
-            if part := column.at(ranking.row_of(version_id)):
+            if part := column.value_of(ranking.candidate_of(version_id)):
                 reasons[version_id][name] = Reason(part=part, rank=column.rank(part, len(ranking)))
     return replace(matches, nearness=nearness, reasons=reasons)
 
 
 def _near(
-    segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: VectorQuery
-) -> list[Searched]:
+    segments: list[SearchedSegment], matrix: VectorMatrix | ClearMatrix, meaning: VectorQuery
+) -> list[SearchedSegment]:
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
-    from memoranda.retrieval.retrievers import Near, line_of
+    from memoranda.retrieval.retrievers import Similarities, answer_threshold
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
-    standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]
-    docs = sum(each.seen.docs for each in segments)
-    is_all = sum(len(each.places) for each in standing) == docs
-    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
-        standing = [matrix.standing(each.facts.versions, each.allowed) for each in segments]
-    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
+    standing = [matrix.lookup(each.columns.versions, each.visible) for each in segments]
+    docs = sum(each.statistics.count for each in segments)
+    is_all = sum(len(each.rows) for each in standing) == docs
+    if sum(len(each.rows) for each in standing) > EXACT_LIMIT:
+        standing = [matrix.lookup(each.columns.versions, each.allowed) for each in segments]
+    if sum(len(each.rows) for each in standing) > EXACT_LIMIT:
         standing = matrix.nearest(meaning.vector, standing)
     questions, second = (
         _questions(meaning),
         None if meaning.second is None else _questions(meaning.second),
     )
-    share = matrix.share_alone(standing)
+    share = matrix.standalone_share(standing)
     # What has no vector yet may be the answer.
-    line = line_of(docs, meaning.floor, meaning.line, share) if is_all and meaning.line else 0.0
-    rows = np.concatenate([each.rows for each in standing])
+    line = (
+        answer_threshold(docs, meaning.floor, meaning.line, share)
+        if is_all and meaning.line
+        else 0.0
+    )
+    rows = np.concatenate([each.vector_rows for each in standing])
     is_seen = np.concatenate(
         [_in_context(*each, matrix) for each in zip(segments, standing, strict=True)]
     )
@@ -687,9 +717,9 @@ def _near(
     )
     found, start = [], 0
     for segment, each in zip(segments, standing, strict=True):
-        part = slice(start, start := start + len(each.rows))
-        near = Near(
-            each.places,
+        part = slice(start, start := start + len(each.vector_rows))
+        near = Similarities(
+            each.rows,
             own[0, part],
             context[0, part],
             own[1, part],
@@ -697,17 +727,19 @@ def _near(
             meaning.floor,
             line,
         )
-        found.append(replace(segment, near=near))
+        found.append(replace(segment, similarities=near))
     return found
 
 
-def _in_context(segment: Searched, standing: Standing, matrix: Matrix | ClearMatrix) -> Flags:
+def _in_context(
+    segment: SearchedSegment, standing: VectorRows, matrix: VectorMatrix | ClearMatrix
+) -> Flags:
     """Of what in a segment has a vector what is compared with what was said before: where whoever asks may see that."""
     import numpy as np
 
-    facts, contexts = segment.facts, matrix.contexts(standing.rows)
+    facts, contexts = segment.columns, matrix.context_versions(standing.vector_rows)
     at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
-    is_seen: Flags = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
+    is_seen: Flags = (facts.versions[at] == contexts) & segment.visible[at] & (contexts != 0)
     return is_seen
 
 
@@ -720,12 +752,14 @@ def _questions(meaning: VectorQuery) -> NDArray[np.float32]:
     )
 
 
-def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:
+def _only(segments: list[SearchedSegment], known: dict[int, str]) -> list[SearchedSegment]:
     """Segments of which nothing else comes back."""
     import numpy as np
 
     wanted = np.sort(np.fromiter(known, np.int64, len(known)))
-    return [replace(each, allowed=each.mask & ~each.facts.without(wanted)) for each in segments]
+    return [
+        replace(each, allowed=each.visible & ~each.columns.all_except(wanted)) for each in segments
+    ]
 
 
 def _is_by_user(test: object) -> TypeGuard[IsOneOf]:

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memoranda.encoding import json_text
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.retrieval.entry import EYES_BITS
+from memoranda.retrieval.entry import AUDIENCE_BITS
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database, Row
 from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.index.embedding_work import (
-    ANY_NUMBER,
-    Batch,
-    Failure,
-    InClear,
+    NO_LIMIT,
+    ClearCopies,
+    EmbeddingBatch,
+    EmbeddingFailure,
+    EmbeddingProgress,
     NewVector,
-    Progress,
     ToEmbed,
 )
 from memoranda.storage.index.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.vectors import Matrix, Stored, VectorPlaces
+    from memoranda.retrieval.vectors import StoredVector, VectorMatrix, VectorPositions
     from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
 
 # Of so many tenants and models vectors are kept in memory, and up to so many bytes; at least those asked for last.
@@ -60,12 +60,12 @@ class VectorQueue:
     def __init__(self, database: Database, cipher: Cipher, segments: SegmentCache) -> None:
         self._database, self._cipher, self._segments = database, cipher, segments
 
-    def progress(self, model: str) -> Progress:
+    def progress(self, model: str) -> EmbeddingProgress:
         with self._database.reading() as connection:
             row = _model(connection, model)
-            return Progress(0 if row is None else row.upto, _last(connection))
+            return EmbeddingProgress(0 if row is None else row.upto, _last(connection))
 
-    def waiting(self, model: str, most: int = ANY_NUMBER) -> int:
+    def waiting(self, model: str, most: int = NO_LIMIT) -> int:
         """How many versions it has not come to yet, up to so many; numbers of versions have gaps, so it is counted."""
         with self._database.reading() as connection:
             row = _model(connection, model)
@@ -102,14 +102,14 @@ class VectorQueue:
 
         self._database.write(work)
 
-    def next(self, model: str, limit: int) -> Batch:
+    def next_batch(self, model: str, limit: int) -> EmbeddingBatch:
         """Return what comes next."""
         settled = self._database.settled()
         with self._database.reading() as connection:
             row = _model(connection, model)
             return self._batch(connection, 0 if row is None else row.upto, settled, limit)
 
-    def next_alone(self, model: str) -> Batch:
+    def next_single(self, model: str) -> EmbeddingBatch:
         """Return a batch of the one version that comes next, without what was said before it."""
         settled = self._database.settled()
         with self._database.reading() as connection:
@@ -118,7 +118,7 @@ class VectorQueue:
                 connection, 0 if row is None else row.upto, settled, 1, has_contexts=False
             )
 
-    def again(self, version_id: int) -> Batch:
+    def retry_batch(self, version_id: int) -> EmbeddingBatch:
         """Return a batch of one version that was set aside."""
         with self._database.reading() as connection:
             return self._batch(connection, version_id - 1, version_id, 1)
@@ -131,7 +131,7 @@ class VectorQueue:
         limit: int,
         *,
         has_contexts: bool = True,
-    ) -> Batch:
+    ) -> EmbeddingBatch:
         rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
         versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
@@ -142,10 +142,15 @@ class VectorQueue:
             index = WordIndex(connection, tenant_id, self._segments)
             contexts = _before(index, version_ids) if has_contexts else {}
             versions += [ToEmbed(tenant, each, contexts.get(each, 0)) for each in version_ids]
-        return Batch(after, max(after, rows[-1][0]) if rows else after, versions)
+        return EmbeddingBatch(after, max(after, rows[-1][0]) if rows else after, versions)
 
     def put(
-        self, model: str, holder: str, batch: Batch, vectors: Sequence[NewVector], now: Instant
+        self,
+        model: str,
+        holder: str,
+        batch: EmbeddingBatch,
+        vectors: Sequence[NewVector],
+        now: Instant,
     ) -> bool:
         """Put down what was made of a batch; False if another process has done that meanwhile."""
 
@@ -163,7 +168,7 @@ class VectorQueue:
 
     # --- failures ----------------------------------------------------------------------------------------
 
-    def failure(self, model: str) -> Failure | None:
+    def failure(self, model: str) -> EmbeddingFailure | None:
         """Return what keeps a model from making vectors; None if it makes them, or was not tried yet."""
         with self._database.reading() as connection:
             return _failure(connection, model)
@@ -178,14 +183,14 @@ class VectorQueue:
 
         self._database.write(work)
 
-    def set_aside(self, model: str, holder: str, batch: Batch, now: Instant) -> bool:
+    def skip_batch(self, model: str, holder: str, batch: EmbeddingBatch, now: Instant) -> bool:
         """Go on without the versions of a batch; False if another process has gone on meanwhile."""
 
         def work(connection: Connection) -> bool:
             row = _next_row(connection, model, holder, batch)
             if row is None:
                 return False
-            for each in batch.found:
+            for each in batch.versions:
                 connection.run("meta_put", {"name": _aside(model, each.version_id), "value": b""})
             connection.run("meta_remove", {"name": _FAILURE + model})
             _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
@@ -193,12 +198,12 @@ class VectorQueue:
 
         return self._database.write(work)
 
-    def aside(self, model: str, limit: int = ANY_NUMBER) -> list[int]:
+    def skipped(self, model: str, limit: int = NO_LIMIT) -> list[int]:
         """Return the versions that were set aside, the first ones."""
         with self._database.reading() as connection:
             return _versions_aside(connection, model, limit)
 
-    def put_aside(
+    def put_skipped(
         self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant
     ) -> bool:
         """Put the vectors of a version that was set aside; False if another process makes vectors."""
@@ -217,7 +222,7 @@ class VectorQueue:
 
     # --- old models, and copies that a database compares itself ------------------------------------------
 
-    def drop(self, model: str, limit: int) -> bool:
+    def delete_model(self, model: str, limit: int) -> bool:
         """Delete some vectors of a model that is not used any more; whether there may be more."""
 
         def work(connection: Connection) -> bool:
@@ -231,7 +236,7 @@ class VectorQueue:
             is_there = _model(connection, model) is not None
             if not is_there:
                 noted = [
-                    _aside(model, each) for each in _versions_aside(connection, model, ANY_NUMBER)
+                    _aside(model, each) for each in _versions_aside(connection, model, NO_LIMIT)
                 ]
                 for name in (_FAILURE + model, *noted):
                     connection.run("meta_remove", {"name": name})
@@ -241,7 +246,7 @@ class VectorQueue:
 
         return self._database.write(work)
 
-    def copy(self, model: str) -> bool:
+    def copy_in_clear(self, model: str) -> bool:
         """Copy some vectors for a database that compares them itself; False: there are none to copy."""
         clear = self._database.clear
         if clear is None or not clear.is_wanted:
@@ -262,7 +267,7 @@ class VectorQueue:
             return False
         return clear.copy(connection, model_id, lambda rows: _opened(rows, self._cipher))
 
-    def in_clear(self) -> InClear | None:
+    def clear_copies(self) -> ClearCopies | None:
         """What the database has to compare itself, in clear; None: nothing."""
         clear = self._database.clear
         if clear is None:
@@ -281,7 +286,7 @@ class VectorQueue:
             tenant_id, key_id = found
             datas = [each.data, each.context_data]
             if key_id is not None:
-                bound = bound_to(each.tenant, each.version_id)
+                bound = vector_associated_data(each.tenant, each.version_id)
                 datas = [
                     None if data is None else sealer.seal(key_id, data, bound) for data in datas
                 ]
@@ -315,18 +320,20 @@ def _locked(connection: Connection, name: str) -> _ModelRow | None:
     return None if row is None else _ModelRow(*row)
 
 
-def _next_row(connection: Connection, model: str, holder: str, batch: Batch) -> _ModelRow | None:
+def _next_row(
+    connection: Connection, model: str, holder: str, batch: EmbeddingBatch
+) -> _ModelRow | None:
     """Return the row of a model, locked, if its holder may go on from where a batch began."""
     row = _locked(connection, model)
     return None if row is None or row.holder != holder or row.upto != batch.after else row
 
 
-def _failure(connection: Connection, model: str) -> Failure | None:
+def _failure(connection: Connection, model: str) -> EmbeddingFailure | None:
     row = connection.row("meta_get", {"name": _FAILURE + model})
     if row is None:
         return None
     noted = json_text.parse(bytes(row[0]))
-    return Failure(Instant(noted["since"]), Instant(noted["tried"]), noted["error"])
+    return EmbeddingFailure(Instant(noted["since"]), Instant(noted["tried"]), noted["error"])
 
 
 def _aside(model: str, version_id: int) -> str:
@@ -343,7 +350,7 @@ def _put(connection: Connection, row: _ModelRow, **changed: Any) -> None:
     connection.run("embedding_model_put", {"model_id": row.model_id, **changed})
 
 
-def bound_to(tenant: str, version_id: int) -> bytes:
+def vector_associated_data(tenant: str, version_id: int) -> bytes:
     """What an encrypted vector belongs to: in another place it does not open."""
     return f"{tenant}\x00vector\x00{version_id}".encode()
 
@@ -355,7 +362,7 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     segments = index.segments()
     for segment in segments:
-        facts = segment.facts
+        facts = segment.columns
         for version_id in version_ids:
             place = int(np.searchsorted(facts.versions, version_id))
             if (
@@ -366,9 +373,9 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
                 continue
             best = (-1, 0)
             for other in segments:
-                others = other.facts
-                places, _ = others.in_sessions(facts.sessions[place : place + 1])
-                fits = (others.marks[places] ^ facts.marks[place]) & EYES_BITS == 0
+                others = other.columns
+                places, _ = others.rows_of_sessions(facts.sessions[place : place + 1])
+                fits = (others.flags[places] ^ facts.flags[place]) & AUDIENCE_BITS == 0
                 for name in ("spaces", "users"):
                     fits &= getattr(others, name)[places] == getattr(facts, name)[place]
                 at, times = facts.times[place], others.times[places]
@@ -383,14 +390,14 @@ def _before(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
     return found
 
 
-class Matrices:
+class VectorCache:
     """The vectors of tenants that were asked lately, as arrays; every process follows what the others write."""
 
     def __init__(self, clear: ClearVectors | None) -> None:
         self._lock = threading.Lock()
         self._clear = clear if clear is not None and clear.is_wanted else None
         # Of a tenant and a model; and whether the numbers are here, or the database has them.
-        self._kept: OrderedDict[tuple[int, str, bool], tuple[Age, VectorPlaces]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str, bool], tuple[Age, VectorPositions]] = OrderedDict()
 
     def of(
         self,
@@ -401,9 +408,9 @@ class Matrices:
         dimensions: int,
         age: Age,
         cipher: Cipher,
-    ) -> Matrix | ClearMatrix | None:
+    ) -> VectorMatrix | ClearMatrix | None:
         """What there is of a tenant by a model, as new as the snapshot; None if there is nothing."""
-        from memoranda.retrieval.vectors import Matrix, VectorPlaces
+        from memoranda.retrieval.vectors import VectorMatrix, VectorPositions
 
         model_id, is_clear = self._model(connection, model)
         if model_id is None:
@@ -412,9 +419,9 @@ class Matrices:
         with self._lock:
             known = self._kept.get(key)
             if known is None or (known[1].was_encrypted and known[0].keys != age.keys):
-                known = age, VectorPlaces(dimensions) if is_clear else Matrix(dimensions)
+                known = age, VectorPositions(dimensions) if is_clear else VectorMatrix(dimensions)
             before, matrix = known
-            if isinstance(matrix, Matrix):
+            if isinstance(matrix, VectorMatrix):
                 self._follow(connection, tenant, tenant_id, model_id, matrix, cipher)
             else:
                 assert self._clear is not None
@@ -427,8 +434,8 @@ class Matrices:
                 len(self._kept) > _MATRICES or self._size() > _MATRIX_BYTES
             ):
                 self._kept.popitem(last=False)
-        if not len(matrix) or isinstance(matrix, Matrix):
-            return matrix if isinstance(matrix, Matrix) and len(matrix) else None
+        if not len(matrix) or isinstance(matrix, VectorMatrix):
+            return matrix if isinstance(matrix, VectorMatrix) and len(matrix) else None
         assert self._clear is not None
         return self._clear.matrix(connection, tenant_id, model_id, matrix)
 
@@ -448,20 +455,20 @@ class Matrices:
         tenant: str,
         tenant_id: int,
         model_id: int,
-        matrix: Matrix,
+        matrix: VectorMatrix,
         cipher: Cipher,
     ) -> None:
         params = {"tenant_id": tenant_id, "model_id": model_id, "limit": _READ_AT_ONCE}
-        while rows := connection.rows("vectors_after", {**params, "after": matrix.last_place}):
+        while rows := connection.rows("vectors_after", {**params, "after": matrix.last_position}):
             matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
             matrix.append(_opened([(tenant, *row) for row in rows], cipher))
             if len(rows) < _READ_AT_ONCE:
                 return
 
 
-def _opened(rows: Sequence[Row], cipher: Cipher) -> list[Stored]:
+def _opened(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
     """Vectors as they were made: each of a tenant, with what the query `vectors_after` tells of it."""
-    from memoranda.retrieval.vectors import Stored
+    from memoranda.retrieval.vectors import StoredVector
 
     opener = cipher.opener() if any(row[4] is not None for row in rows) else None
     found = []
@@ -469,23 +476,25 @@ def _opened(rows: Sequence[Row], cipher: Cipher) -> list[Stored]:
         if key_id is not None and version_id:
             assert opener is not None
             try:
-                data = opener(key_id, data, bound_to(tenant, version_id)) or b""
+                data = opener(key_id, data, vector_associated_data(tenant, version_id)) or b""
                 if context_data and context_id >= 0:
-                    context_data = opener(key_id, context_data, bound_to(tenant, version_id))
+                    context_data = opener(
+                        key_id, context_data, vector_associated_data(tenant, version_id)
+                    )
             except StoreCorrupt:
                 # What was changed is not compared with anything; the words of the version still find it.
                 data = b""
         found.append(
-            Stored(place, version_id, context_id, data if version_id else b"", context_data)
+            StoredVector(place, version_id, context_id, data if version_id else b"", context_data)
         )
     return found
 
 
-def _forget(connection: Connection, tenant_id: int, model_id: int, matrix: VectorPlaces) -> None:
+def _forget(connection: Connection, tenant_id: int, model_id: int, matrix: VectorPositions) -> None:
     import numpy as np
 
     params = {"tenant_id": tenant_id, "model_id": model_id}
     erased = connection.rows("vectors_erased", {"tenant_id": tenant_id})
-    matrix.forget(np.array([place for (place,) in erased], np.int64))
+    matrix.remove(np.array([place for (place,) in erased], np.int64))
     lost = connection.rows("vectors_lost_context", params)
-    matrix.forget_context(np.array([place for (place,) in lost], np.int64))
+    matrix.remove_context(np.array([place for (place,) in lost], np.int64))

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.analysis import ANALYSIS
-from memoranda.retrieval.entry import Entry, encode
+from memoranda.retrieval.entry import IndexEntry, encode_segment
 from memoranda.storage.engine.database import Connection
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.segment import Facts, Postings, Segment
+    from memoranda.retrieval.segment import Postings, Segment, VersionColumns
 
 # So many of a size are merged.
-FAN_IN: Final = 16
+MERGE_FAN_IN: Final = 16
 # Larger segments are merged outside the writer's turn, and are not read whole for a question.
-SMALL_DOCS: Final = 4_096
+SMALL_SEGMENT_DOCS: Final = 4_096
 # More bytes than this stand in rows of their own.
 _INLINE_BYTES: Final = 65_536
 # None is made larger, because it is put down in one unit of work: about ten megabytes.
-LARGEST_DOCS: Final = 131_072
+LARGEST_SEGMENT_DOCS: Final = 131_072
 # Sixteen to the power of this are more than that.
 _TIERS: Final = 5
 # So many versions are looked at as one when so many questions found the same segments.
@@ -44,11 +44,11 @@ _NAME_BYTES: Final = 200
 _CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
-Replaced: TypeAlias = "list[tuple[SegmentName, Segment]]"
+SegmentReplacements: TypeAlias = "list[tuple[SegmentKey, Segment]]"
 
 
 @contextmanager
-def damage_named() -> Iterator[None]:
+def report_damage() -> Iterator[None]:
     """Whatever cannot be read in the bytes of a segment is damage."""
     try:
         yield
@@ -57,7 +57,7 @@ def damage_named() -> Iterator[None]:
         raise StoreCorrupt(message) from error
 
 
-class SegmentName(NamedTuple):
+class SegmentKey(NamedTuple):
     """Which segment: edition by edition a segment takes the place of those it was made from."""
 
     first_version: int
@@ -71,10 +71,10 @@ class SegmentName(NamedTuple):
         return (self.docs.bit_length() - 1) // 4
 
 
-class OpenSegment(NamedTuple):
+class ReadableSegment(NamedTuple):
     """Versions that a question is asked of: their facts, and where a word stands and how often, or None."""
 
-    facts: Facts
+    columns: VersionColumns
     find: Callable[[int], Postings | None]
     # Of what is settled: never another's, so that what is kept under it is of this one.
     serial: int = -1
@@ -85,7 +85,7 @@ class _Base(NamedTuple):
     each part.
     """
 
-    facts: Facts
+    facts: VersionColumns
     starts: list[int]
     firsts: list[Any]
     # Never another's, so that what is kept under it is of this one.
@@ -130,7 +130,7 @@ class _Latest(NamedTuple):
     every write, and what was made of fewer is asked for no more.
     """
 
-    names: tuple[SegmentName, ...]
+    names: tuple[SegmentKey, ...]
     made: Any
 
 
@@ -140,25 +140,25 @@ class WordIndex:
     def __init__(self, connection: Connection, tenant_id: int, cache: SegmentCache) -> None:
         self._connection, self._tenant_id, self._cache = connection, tenant_id, cache
 
-    def held(self) -> WordIndex:
+    def lock(self) -> WordIndex:
         """The same for whoever changes it without a unit of work: nobody else does until the transaction ends."""
         self._connection.rows("tenant_hold", {"tenant_id": self._tenant_id})
         return self
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def names(self) -> list[SegmentName]:
-        return [SegmentName(*row) for row in self._rows("segments_of")]
+    def segment_keys(self) -> list[SegmentKey]:
+        return [SegmentKey(*row) for row in self._rows("segments_of")]
 
-    def segments(self) -> list[OpenSegment]:
+    def segments(self) -> list[ReadableSegment]:
         """All versions in two: those that are settled, and the last few, which change with every write.
 
         The cut between them moves back to where no session goes on, so that neighbours are found whatever segments
         they are in. Where nothing was written for a while, all in one: that is asked in two thirds of the time.
         """
-        names = self.names()
+        names = self.segment_keys()
         runs = list(_runs(names))
-        settled = runs if runs and runs[-1][0].docs >= SMALL_DOCS else runs[:-1]
+        settled = runs if runs and runs[-1][0].docs >= SMALL_SEGMENT_DOCS else runs[:-1]
         if not settled:
             return [self._open(runs[-1])] if runs else []
         if len(settled) == len(runs):
@@ -167,7 +167,7 @@ class WordIndex:
             return [self._base(runs, "whole")]
         return self._cut(self._base(settled, "base"), self._open(runs[-1]), tuple(names))
 
-    def _is_quiet(self, names: tuple[SegmentName, ...]) -> bool:
+    def _is_quiet(self, names: tuple[SegmentKey, ...]) -> bool:
         """Whether as many questions as that pays for found the same segments."""
         if sum(name.docs for name in names) > _WHOLE_DOCS:
             return False
@@ -179,13 +179,13 @@ class WordIndex:
         asked[0] += 1
         return asked[0] > _QUIET
 
-    def _open(self, run: Sequence[SegmentName]) -> OpenSegment:
+    def _open(self, run: Sequence[SegmentKey]) -> ReadableSegment:
         whole = self._run_of(run)
-        return OpenSegment(whole.facts, whole.find)
+        return ReadableSegment(whole.columns, whole.find)
 
-    def _run_of(self, run: Sequence[SegmentName]) -> Segment:
+    def _run_of(self, run: Sequence[SegmentKey]) -> Segment:
         """Small segments that follow one another, as one."""
-        from memoranda.retrieval.segment import merge
+        from memoranda.retrieval.segment import merge_segments
 
         names, key = tuple(run), (self._tenant_id, "run", run[0].first_version)
         kept: _Latest | None = self._cache.get(key)
@@ -195,31 +195,31 @@ class WordIndex:
             return whole
         if kept is not None and kept.names == names[: len(kept.names)]:
             # Mostly what was there before, and a little more.
-            whole = merge([kept.made, self.merged(run[len(kept.names) :])])
+            whole = merge_segments([kept.made, self.merged(run[len(kept.names) :])])
         else:
             whole = self.merged(run)
         self._keep(key, names, whole, _size(whole))
         return whole
 
-    def _latest(self, what: str, names: tuple[SegmentName, ...]) -> Any:
+    def _latest(self, what: str, names: tuple[SegmentKey, ...]) -> Any:
         kept: _Latest | None = self._cache.get((self._tenant_id, what))
         return kept.made if kept is not None and kept.names == names else None
 
     def _keep(
-        self, key: tuple[Any, ...], names: tuple[SegmentName, ...], made: Any, size: int
+        self, key: tuple[Any, ...], names: tuple[SegmentKey, ...], made: Any, size: int
     ) -> None:
         self._cache.put(key, _Latest(names, made), size + _NAME_BYTES * len(names))
 
-    def _base(self, runs: Sequence[Sequence[SegmentName]], what: str) -> OpenSegment:
+    def _base(self, runs: Sequence[Sequence[SegmentKey]], what: str) -> ReadableSegment:
         """Runs and large segments one behind the other, kept under what they are; their facts as one."""
-        from memoranda.retrieval.segment import joined, shifted
+        from memoranda.retrieval.segment import concat_columns, concat_postings
 
         names = tuple(name for run in runs for name in run)
         kept: _Base | None = self._latest(what, names)
         if kept is None:
             parts = [self._part_of_base(run) for run in runs]
             starts = [0, *accumulate(len(facts) for facts, _ in parts)]
-            facts = joined([facts for facts, _ in parts])
+            facts = concat_columns([facts for facts, _ in parts])
             kept = _Base(facts, starts[:-1], [firsts for _, firsts in parts], next(_serials))
             self._keep((self._tenant_id, what), names, kept, _DOC_BYTES * len(facts))
         base = kept
@@ -227,7 +227,7 @@ class WordIndex:
         def find(word: int) -> Postings | None:
             known: tuple[Postings | None] | None = self._cache.get((base.serial, word))
             if known is None:
-                found = shifted(
+                found = concat_postings(
                     [self._find(*each, word) for each in zip(runs, base.firsts, strict=True)],
                     base.starts,
                 )
@@ -237,28 +237,28 @@ class WordIndex:
                 )
             return known[0]
 
-        return OpenSegment(base.facts, find, base.serial)
+        return ReadableSegment(base.facts, find, base.serial)
 
-    def _part_of_base(self, run: Sequence[SegmentName]) -> tuple[Facts, Any]:
+    def _part_of_base(self, run: Sequence[SegmentKey]) -> tuple[VersionColumns, Any]:
         """The facts of a run, and the first words of the parts of a large segment."""
         import numpy as np
 
-        from memoranda.retrieval.segment import Facts
+        from memoranda.retrieval.segment import VersionColumns
 
         name = run[0]
-        if name.docs < SMALL_DOCS:
-            return self._run_of(run).facts, None
-        with damage_named():
-            facts = Facts.decode(self._part(name, 0))
+        if name.docs < SMALL_SEGMENT_DOCS:
+            return self._run_of(run).columns, None
+        with report_damage():
+            facts = VersionColumns.decode(self._part(name, 0))
             ((firsts,),) = self._rows(
                 "segment_firsts", first_version=name.first_version, edition=name.edition
             )
             return facts, np.frombuffer(firsts, np.uint64)
 
-    def _find(self, run: Sequence[SegmentName], firsts: Any, word: int) -> Postings | None:
+    def _find(self, run: Sequence[SegmentKey], firsts: Any, word: int) -> Postings | None:
         import numpy as np
 
-        from memoranda.retrieval.segment import Part
+        from memoranda.retrieval.segment import PostingBlock
 
         if firsts is None:
             return self._run_of(run).find(word)
@@ -266,53 +266,61 @@ class WordIndex:
         if number < 0:
             return None
         key = (self._tenant_id, name.first_version, name.edition, number)
-        part: Part | None = self._cache.get(key)
+        part: PostingBlock | None = self._cache.get(key)
         if part is None:
-            with damage_named():
-                part = Part.decode(self._part(name, number + 1), docs=name.docs)
+            with report_damage():
+                part = PostingBlock.decode(self._part(name, number + 1), docs=name.docs)
             self._cache.put(key, part, part.size)
         return part.find(word)
 
     def _cut(
-        self, base: OpenSegment, fresh: OpenSegment, names: tuple[SegmentName, ...]
-    ) -> list[OpenSegment]:
+        self, base: ReadableSegment, fresh: ReadableSegment, names: tuple[SegmentKey, ...]
+    ) -> list[ReadableSegment]:
         """Return what is settled and what is not, cut where no session goes on; all in one if none of it is settled."""
-        from memoranda.retrieval.segment import joined, shifted, until
+        from memoranda.retrieval.segment import concat_columns, concat_postings, split_postings
 
-        kept: tuple[int, Facts, Facts] | None = self._latest("cut", names)
+        kept: tuple[int, VersionColumns, VersionColumns] | None = self._latest("cut", names)
         if kept is None:
-            cut = base.facts.cut_before(fresh.facts)
-            rest = base.facts.part(cut, len(base.facts))
-            kept = cut, self._head(base, cut), joined([rest, fresh.facts])
+            cut = base.columns.settled_size(fresh.columns)
+            rest = base.columns.slice(cut, len(base.columns))
+            kept = cut, self._head(base, cut), concat_columns([rest, fresh.columns])
             self._keep((self._tenant_id, "cut"), names, kept, _DOC_BYTES * len(kept[2]))
         cut, head, tail = kept
-        moved = len(base.facts) - cut
+        moved = len(base.columns) - cut
         if not moved:
-            return [OpenSegment(head, base.find), OpenSegment(tail, fresh.find)]
-        after = OpenSegment(
+            return [ReadableSegment(head, base.find), ReadableSegment(tail, fresh.find)]
+        after = ReadableSegment(
             tail,
-            lambda word: shifted([until(base.find(word), cut)[1], fresh.find(word)], [0, moved]),
+            lambda word: concat_postings(
+                [split_postings(base.find(word), cut)[1], fresh.find(word)], [0, moved]
+            ),
         )
         if not cut:
             return [after]
-        return [OpenSegment(head, lambda word: until(base.find(word), cut)[0]), after]
+        return [ReadableSegment(head, lambda word: split_postings(base.find(word), cut)[0]), after]
 
-    def _head(self, base: OpenSegment, cut: int) -> Facts:
+    def _head(self, base: ReadableSegment, cut: int) -> VersionColumns:
         """What is settled up to a cut. Most writes leave that where it is: what was found out of it stays."""
         key = (self._tenant_id, "head")
-        kept: tuple[tuple[int, int], Facts] | None = self._cache.get(key)
+        kept: tuple[tuple[int, int], VersionColumns] | None = self._cache.get(key)
         if kept is None or kept[0] != (base.serial, cut):
-            kept = (base.serial, cut), base.facts.part(0, cut)
+            kept = (base.serial, cut), base.columns.slice(0, cut)
             self._cache.put(key, kept, 16 * cut)
         return kept[1]
 
-    def merged(self, names: Sequence[SegmentName], gone: Any = None) -> Segment:
+    def merged(self, names: Sequence[SegmentKey], gone: Any = None) -> Segment:
         """All of some segments that follow one another, as one, without some versions."""
-        with damage_named():
+        with report_damage():
             return self._merged(names, gone)
 
-    def _merged(self, names: Sequence[SegmentName], gone: Any) -> Segment:
-        from memoranda.retrieval.segment import Facts, Part, Segment, decode_run, merge
+    def _merged(self, names: Sequence[SegmentKey], gone: Any) -> Segment:
+        from memoranda.retrieval.segment import (
+            PostingBlock,
+            Segment,
+            VersionColumns,
+            decode_segments,
+            merge_segments,
+        )
 
         rows = self._rows(
             "segments_between",
@@ -320,22 +328,25 @@ class WordIndex:
             last_version=names[-1].first_version,
         )
         if gone is None and all(data is not None for _, data in rows):
-            return decode_run(rows)
+            return decode_segments(rows)
         found = []
         for name, (docs, data) in zip(names, rows, strict=True):
             if data is not None:
-                found.append(decode_run([(docs, data)]))
+                found.append(decode_segments([(docs, data)]))
                 continue
             parts = self._rows(
                 "segment_parts", first_version=name.first_version, edition=name.edition
             )
             facts, *postings = (part for (part,) in parts)
             found.append(
-                Segment(Facts.decode(facts), [Part.decode(each, docs=docs) for each in postings])
+                Segment(
+                    VersionColumns.decode(facts),
+                    [PostingBlock.decode(each, docs=docs) for each in postings],
+                )
             )
-        return merge(found, gone)
+        return merge_segments(found, gone)
 
-    def _part(self, name: SegmentName, number: int) -> bytes:
+    def _part(self, name: SegmentKey, number: int) -> bytes:
         ((data,),) = self._rows(
             "segment_part", first_version=name.first_version, edition=name.edition, number=number
         )
@@ -344,48 +355,48 @@ class WordIndex:
     # --- writing -----------------------------------------------------------------------------------------
 
     def add(self, segment: Segment, edition: int = 0, analysis: int = ANALYSIS) -> None:
-        facts, parts = segment.facts.encode(), [part.encode() for part in segment.parts]
-        name = SegmentName(int(segment.facts.versions[0]), edition, len(segment.facts), analysis)
+        facts, parts = segment.columns.encode(), [part.encode() for part in segment.blocks]
+        name = SegmentKey(int(segment.columns.versions[0]), edition, len(segment.columns), analysis)
         if len(parts) <= 1 and len(facts) + sum(map(len, parts)) <= _INLINE_BYTES:
             self._put(name, b"", facts + (parts[0] if parts else _NO_POSTINGS))
         else:
-            self._put(name, segment.firsts.tobytes(), None)
+            self._put(name, segment.first_terms.tobytes(), None)
             for number, data in enumerate((facts, *parts)):
                 self._run("segment_part_add", name, number=number, data=data)
 
-    def add_entries(self, entries: Sequence[Entry]) -> None:
+    def add_entries(self, entries: Sequence[IndexEntry]) -> None:
         """The same of versions that were just written."""
         if len(entries) <= _FEW:
-            name = SegmentName(entries[0].version_id, 0, len(entries))
-            self._put(name, b"", encode(entries))
+            name = SegmentKey(entries[0].version_id, 0, len(entries))
+            self._put(name, b"", encode_segment(entries))
             return
-        from memoranda.retrieval.segment import build
+        from memoranda.retrieval.segment import build_segment
 
-        self.add(build(entries))
+        self.add(build_segment(entries))
 
-    def overdue(self) -> list[SegmentName]:
+    def next_merge(self) -> list[SegmentKey]:
         """Those that are to become one, because there are many of a size; the smallest such."""
-        names = self.names()
+        names = self.segment_keys()
         for tier in range(_TIERS):
             run = _last_of_tier(names, tier)
-            is_bounded = sum(name.docs for name in run) <= LARGEST_DOCS
-            if is_bounded and len([name for name in run if name.tier == tier]) >= FAN_IN:
+            is_bounded = sum(name.docs for name in run) <= LARGEST_SEGMENT_DOCS
+            if is_bounded and len([name for name in run if name.tier == tier]) >= MERGE_FAN_IN:
                 return run
         return []
 
-    def tidy(self, *, limit: int) -> bool:
+    def merge_overdue(self, *, limit: int) -> bool:
         """Merge what is overdue, none into more versions than a limit; whether more is to do."""
-        while run := self.overdue():
+        while run := self.next_merge():
             if sum(name.docs for name in run) > limit:
                 return True
             self.replace(run, self.merged(run))
         return False
 
-    def without(self, version_ids: Sequence[int]) -> Replaced:
+    def rebuild_without(self, version_ids: Sequence[int]) -> SegmentReplacements:
         """Every segment that holds some versions, made anew without them."""
         import numpy as np
 
-        gone, names = np.array(version_ids, np.int64), self.names()
+        gone, names = np.array(version_ids, np.int64), self.segment_keys()
         firsts = np.array([name.first_version for name in names], np.int64)
         places = set((np.searchsorted(firsts, gone, "right") - 1).tolist())
         return [
@@ -394,35 +405,35 @@ class WordIndex:
             if place >= 0
         ]
 
-    def replace_all(self, made: Replaced) -> bool:
+    def replace_all(self, made: SegmentReplacements) -> bool:
         """Put segments in the place of others, unless one of those is not there any more."""
-        there = set(self.names())
+        there = set(self.segment_keys())
         if any(name not in there for name, _ in made):
             return False
         for name, segment in made:
             self.replace([name], segment)
         return True
 
-    def replace(self, names: Sequence[SegmentName], segment: Segment) -> None:
+    def replace(self, names: Sequence[SegmentKey], segment: Segment) -> None:
         self.remove(names)
-        if len(segment.facts):
+        if len(segment.columns):
             edition, analysis = (
                 max(name.edition for name in names) + 1,
                 min(name.analysis for name in names),
             )
             self.add(segment, edition, analysis)
 
-    def remove(self, names: Sequence[SegmentName]) -> None:
+    def remove(self, names: Sequence[SegmentKey]) -> None:
         """Take out segments that follow one another."""
         for query in ("segments_remove", "segments_parts_remove"):
             self._run(query, names[0], last_version=names[-1].first_version)
 
-    def _put(self, name: SegmentName, firsts: bytes, data: bytes | None) -> None:
+    def _put(self, name: SegmentKey, firsts: bytes, data: bytes | None) -> None:
         self._run(
             "segment_add", name, docs=name.docs, analysis=name.analysis, firsts=firsts, data=data
         )
 
-    def _run(self, query: str, name: SegmentName, **params: Any) -> None:
+    def _run(self, query: str, name: SegmentKey, **params: Any) -> None:
         named = {
             "tenant_id": self._tenant_id,
             "first_version": name.first_version,
@@ -438,17 +449,17 @@ class WordIndex:
 _NO_POSTINGS: Final = bytes(12)
 
 
-def _runs(names: list[SegmentName]) -> Iterator[list[SegmentName]]:
+def _runs(names: list[SegmentKey]) -> Iterator[list[SegmentKey]]:
     """Neighbouring small segments together, a large one by itself."""
-    run: list[SegmentName] = []
+    run: list[SegmentKey] = []
     for name in names:
-        if name.docs < SMALL_DOCS and sum(each.docs for each in run) < SMALL_DOCS:
+        if name.docs < SMALL_SEGMENT_DOCS and sum(each.docs for each in run) < SMALL_SEGMENT_DOCS:
             run.append(name)
             continue
         if run:
             yield run
         run = []
-        if name.docs >= SMALL_DOCS:
+        if name.docs >= SMALL_SEGMENT_DOCS:
             yield [name]
         else:
             run = [name]
@@ -456,7 +467,7 @@ def _runs(names: list[SegmentName]) -> Iterator[list[SegmentName]]:
         yield run
 
 
-def _last_of_tier(names: list[SegmentName], tier: int) -> list[SegmentName]:
+def _last_of_tier(names: list[SegmentKey], tier: int) -> list[SegmentKey]:
     """The last ones that are no larger than a tier."""
     first = len(names)
     while first and names[first - 1].tier <= tier:
@@ -465,4 +476,4 @@ def _last_of_tier(names: list[SegmentName], tier: int) -> list[SegmentName]:
 
 
 def _size(segment: Segment) -> int:
-    return _DOC_BYTES * len(segment.facts) + sum(part.size for part in segment.parts)
+    return _DOC_BYTES * len(segment.columns) + sum(part.size for part in segment.blocks)
