@@ -10,8 +10,8 @@ import msgspec
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
+from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import Host
 from memoranda.service.core.access import Access
 from memoranda.service.core.meaning import Meaning

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from memoranda.encoding.json_text import dump
 from memoranda.errors import GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
-from memoranda.model.standard import OMS
+from memoranda.model.memory import OMS, Version
 from memoranda.service.core.context import Context
 from memoranda.service.core.protection import check_erasure, policy_fields, refuse_held
 from memoranda.service.core.succession import forget_elsewhere

@@ -13,9 +13,8 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
+from memoranda.model.memory import UMP, Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
-from memoranda.model.standard import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.port import Original, port_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from memoranda.errors import Conflict, NotFound
-from memoranda.model.change import Change
-from memoranda.model.memory import Version, has_ended
+from memoranda.model.memory import Change, Version, has_ended
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.find import short_ids
