@@ -26,7 +26,7 @@ from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import GRANT_PREFIX, SCOPES, TOKEN_VERBS, Gate
 from memoranda.service.core.seals import Seals
-from memoranda.storage.engine.system_contract import ProgramGrant, System
+from memoranda.storage.engine.contract import ProgramGrant, System
 
 # Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
 Registration = Literal["known", "on", "open"]

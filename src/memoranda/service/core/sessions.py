@@ -19,7 +19,7 @@ from memoranda.errors import NotFound, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, Access, Gate
 from memoranda.service.core.seals import Seals
-from memoranda.storage.engine.system_contract import ProgramGrant, System
+from memoranda.storage.engine.contract import ProgramGrant, System
 
 LINK_MS: Final = 10 * 60_000
 IDLE_MS: Final = 30 * 60_000

@@ -27,13 +27,15 @@ import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.heads import Loss
-from memoranda.storage.engine.pending_write import Begun
-from memoranda.storage.engine.write_queue import TenantQueue, failed
-from memoranda.storage.engine.write_slots import Outcome, Piece, PieceFailedError
-from memoranda.storage.postgres.election import Election
-from memoranda.storage.postgres.notify import Announcer, polled, tokens
+from memoranda.storage.engine.database import Begun, Connection, Loss
+from memoranda.storage.engine.write_queue import (
+    Outcome,
+    Piece,
+    PieceFailedError,
+    TenantQueue,
+    failed,
+)
+from memoranda.storage.postgres.coordination import Announcer, Election, polled, tokens
 from memoranda.storage.postgres.pgvector import clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
