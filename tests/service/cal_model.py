@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
-from memoranda.retrieval.words import sought, words
+from memoranda.retrieval.analysis import sought, words
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import (
     Between,

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from memoranda.model.selection import Selection
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language.syntax import (
@@ -290,7 +290,7 @@ class Stores:
         after: int | None = 0
         while after is not None:
             page, after = self.world.service.grains.listing(
-                self.world.owner, Selection(standing="recorded"), after=after, limit=500
+                self.world.owner, Selection(status_filter="recorded"), after=after, limit=500
             )
             found += [_view(each) for each in page if not each.is_native and _native_name(each) not in self.forgotten]
         return found

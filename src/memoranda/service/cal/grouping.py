@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.selection import Group, InGroup, Order, Selection
+from memoranda.model.selection import InGroup, Order, Selection, VersionGroup
 from memoranda.service.cal.window import Found
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE_GRAINS, Groups
@@ -53,7 +53,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         shown = [self._shown(key, group) for key, group in named[start:end]]
         return Found(Groups(shown), total, following if is_more else None)
 
-    def _named(self, counted: list[Group]) -> list[tuple[Any, Group]] | None:
+    def _named(self, counted: list[VersionGroup]) -> list[tuple[Any, VersionGroup]] | None:
         """Each with its value, in their order."""
         self.refuse_wide(len(counted))
         items = self.items_of([each.version_id for each in counted])
@@ -64,7 +64,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return sorted(named, key=lambda each: (-each[1].count, pipeline.group_rank(each[0])))
 
-    def _shown(self, key: Any, group: Group) -> pipeline.Group:
+    def _shown(self, key: Any, group: VersionGroup) -> pipeline.Group:
         member = InGroup(name=INDEX_NAMES.get(self.field, self.field), key=group.key)
         within = replace(self.selection, tests=(*self.selection.tests, member))
         found = self.snapshot.page(within, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now)

@@ -17,19 +17,19 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.facts import Kept
-from memoranda.model.memory import Document, Opened, Version
+from memoranda.model.facts import QueriedDocument
+from memoranda.model.memory import Document, OpenedDocument, Version
 from memoranda.model.selection import (
     IsAmong,
     IsOneOf,
+    KeywordQuery,
     Matches,
     Selected,
     Selection,
-    Standing,
+    StatusFilter,
     Test,
-    Words,
 )
-from memoranda.retrieval.words import sought, words
+from memoranda.retrieval.analysis import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import Session
 from memoranda.service.cal.window import (
@@ -222,7 +222,7 @@ class GrainReader(msgspec.Struct):
     # --- conditions --------------------------------------------------------------------------------------
 
     def selection(
-        self, grain_type: str | None, tests: Sequence[Test] = (), *, standing: Standing = "live"
+        self, grain_type: str | None, tests: Sequence[Test] = (), *, standing: StatusFilter = "live"
     ) -> Selection:
         """What there is in this namespace, within the caller's reach."""
         if self.reached is None:
@@ -232,7 +232,7 @@ class GrainReader(msgspec.Struct):
             self.reached = reach(self.context, self.session.access, self.snapshot, everything)
         within = self.reached
         return structs.replace(
-            within, form=grain_type, tests=(*within.tests, *tests), standing=standing
+            within, form=grain_type, tests=(*within.tests, *tests), status_filter=standing
         )
 
     def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
@@ -509,7 +509,7 @@ class GrainReader(msgspec.Struct):
     def _match(
         self, text: str, selection: Selection, limit: int, *, whole: bool = False
     ) -> Matches:
-        legs = self.context.meaning.legs(asked_for(self.context, Words(text=text)))
+        legs = self.context.meaning.legs(asked_for(self.context, KeywordQuery(text=text)))
         began = time.monotonic()
         self.snapshot.warm()
         # What the first question after a start waits for is not the question's fault.
@@ -540,22 +540,20 @@ class GrainReader(msgspec.Struct):
         if question.text is not None:
             if window.order is None:
                 matches = self._match(question.text, selection, end)
-                is_more = (
-                    len(matches.found) == end if matches.total is None else matches.total > end
-                )
-                self._keep_scores(matches.found)
-                return [each.version_id for each in matches.found[start:]], matches.total, is_more
+                is_more = len(matches.hits) == end if matches.total is None else matches.total > end
+                self._keep_scores(matches.hits)
+                return [each.version_id for each in matches.hits[start:]], matches.total, is_more
             matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
-            self._keep_scores(matches.found)
+            self._keep_scores(matches.hits)
             selection = structs.replace(
-                selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.found)),)
+                selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.hits)),)
             )
         order = order_of(window.order)
         page = self.snapshot.counted_page(
             selection, order, limit=window.limit, offset=start, now=now
         )
-        return [each.version_id for each in page.found], page.total, not page.is_last
+        return [each.version_id for each in page.hits], page.total, not page.is_last
 
     def _all(self, question: _Question, window: Window) -> list[Item]:
         """Everything that passes, in the order of the window."""
@@ -563,7 +561,7 @@ class GrainReader(msgspec.Struct):
         if question.text is not None:
             matches = self._match(question.text, question.selection, SCAN_LIMIT, whole=True)
             self._refuse_wide(matches.total)
-            items = self._scored(matches.found, 0)
+            items = self._scored(matches.hits, 0)
         else:
             order = order_of(window.order)
             found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
@@ -603,7 +601,7 @@ class GrainReader(msgspec.Struct):
                 unscored += 1
             self.scores[each.version_id] = each.lexical / best if each.lexical else least / unscored
 
-    def _item(self, kept: Kept) -> Item | None:
+    def _item(self, kept: QueriedDocument) -> Item | None:
         try:
             grain_type, fields = self._read(kept)
         except (MemorandaError, LookupError, TypeError, ValueError):
@@ -623,7 +621,7 @@ class GrainReader(msgspec.Struct):
             breakdown=_NOTHING if score is None else {"lexical": score},
         )
 
-    def _read(self, kept: Kept) -> tuple[str, Mapping[str, Any]]:
+    def _read(self, kept: QueriedDocument) -> tuple[str, Mapping[str, Any]]:
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
         if not port_of(document.standard).has_own_fields:
@@ -687,7 +685,7 @@ def _rescored(items: list[Item]) -> list[Item]:
     ]
 
 
-def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
+def _decoded(document: OpenedDocument) -> tuple[str, Mapping[str, Any]]:
     blob = signature.blob_of(document.native)
     if document.is_sealed:
         type_byte, fields = read_accepted_fields(blob)
@@ -696,7 +694,7 @@ def _decoded(document: Opened) -> tuple[str, Mapping[str, Any]]:
     return _TYPE_NAMES[grain.type_byte], grain.fields
 
 
-def _document_of(kept: Kept) -> Document:
+def _document_of(kept: QueriedDocument) -> Document:
     document = kept.document
     return Document(
         standard=document.standard, media_type="", name=document.name, native=document.native

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.selection import Order
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline

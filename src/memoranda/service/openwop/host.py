@@ -179,7 +179,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     if space is None:
         return 0
     # Also what a pass has put another entry in the place of: that says what these said.
-    asked = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
+    asked = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
     with context.engine.read(tenant) as snapshot:
         about = [
             each
