@@ -12,7 +12,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant
-from memoranda.service.cal.session import Host
+from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
 from memoranda.service.core.meaning import Meaning
 from memoranda.service.core.quotas import Quotas
@@ -61,7 +61,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Meaning = msgspec.field(default_factory=Meaning)
 
     # What the host decides about CAL.
-    cal: Host = msgspec.field(default_factory=Host)
+    cal: CalSettings = msgspec.field(default_factory=CalSettings)
 
     # What any tenant may keep and do.
     quotas: Quotas = msgspec.field(default_factory=Quotas)

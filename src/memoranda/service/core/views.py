@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError, StoreCorrupt
-from memoranda.model.bounds import bound
+from memoranda.model.bounds import apply_bounds
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import NATIVE_KEY, wrap
@@ -43,7 +43,7 @@ class Speaking(Protocol):
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard, as tightly as those before it bind it."""
     read = project_document(context, version.document, version.tenant, version.state.space)
-    return read if version.bounds is None else bound(read, version.bounds)
+    return read if version.bounds is None else apply_bounds(read, version.bounds)
 
 
 def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:

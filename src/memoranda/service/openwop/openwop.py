@@ -248,14 +248,14 @@ def discovery(
     """
     counter = context.cal.counter.name
     return capabilities.build_discovery(
-        capabilities.Offer(
+        capabilities.CapabilityOffer(
             memory=True,
             max_entry_size_bytes=MAX_CONTENT_BYTES,
             ttl=True,
             forget=True,
             search_modes=("semantic", "filter") if context.has_semantic_search else ("filter",),
             compaction=True,
-            distillation=capabilities.Distillation(
+            distillation=capabilities.DistillationCapability(
                 max_token_budget=digests.MAX_TOKEN_BUDGET,
                 tokenizer=counter,
                 archive_retention=f"P{digests.ARCHIVE_RETENTION_DAYS}D",
@@ -316,7 +316,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     if space is None:
         return 0
     # Entries that a consolidation run replaced are included: the entry that replaced them repeats them.
-    selection = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
+    selection = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
     with context.engine.read(tenant) as snapshot:
         matches = [
             version
