@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 # How old the ends on the disk may be after a power cut.
 SYNC_SECONDS: Final = 1.0
+# Bytes of one slot: `_SLOT` with its checksum, and small enough to be written in one step.
 SLOT_BYTES: Final = 64
 _SLOT: Final = struct.Struct("<qqqqq16s8x")
 # Two bytes behind all slots that stand for whose turn it is to write; there is nothing in them.
