@@ -14,7 +14,7 @@ from memoranda.encoding import json_text
 from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
-from memoranda.service.core.noticing import noticing
+from memoranda.service.core.secret_screening import noticing
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
 

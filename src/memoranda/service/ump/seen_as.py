@@ -7,7 +7,7 @@ from typing import Any
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_visible, whole_name
+from memoranda.service.core.lookup import find_visible, whole_name
 from memoranda.service.core.views import scope_of, show
 from memoranda.storage.engine.contract import Snapshot
 

@@ -9,7 +9,7 @@ from memoranda.model.change import Change
 from memoranda.model.memory import Version, has_ended
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.find import short_ids
+from memoranda.service.core.lookup import short_ids
 from memoranda.service.ump import files, revise
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping
