@@ -92,7 +92,7 @@ class World:
         return self.service.grains.get(access or self.owner, address)
 
     def grains(self, *, access: Access | None = None, current: bool = True, **where: Any) -> list[StoredGrain]:
-        selection = Selection(standing="current" if current else "recorded", **where)
+        selection = Selection(status_filter="current" if current else "recorded", **where)
         return self.service.grains.listing(access or self.owner, selection, limit=500)[0]
 
     def as_record(self, address: str) -> Record:

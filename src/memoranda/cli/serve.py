@@ -21,8 +21,8 @@ from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import base_url, create_server, listen
 from memoranda.bindings.http.workers import Workers, check_workers
-from memoranda.bindings.mcp.late import PATH as MCP_PATH
-from memoranda.bindings.mcp.late import LateEndpoint
+from memoranda.bindings.mcp.lazy import PATH as MCP_PATH
+from memoranda.bindings.mcp.lazy import LazyEndpoint
 from memoranda.cli.commands import Parameter
 from memoranda.cli.console_link import console_link
 from memoranda.cli.json_output import print_json
@@ -160,7 +160,7 @@ def _serve(
     try:
         credential = owner_credential(service, settings, note)
         link = _link_for_terminal(service, credential) if is_alone else ""
-        mcp = LateEndpoint(lambda: _mcp_endpoint(service, settings))
+        mcp = LazyEndpoint(lambda: _mcp_endpoint(service, settings))
         if settings.mcp_tools:
             # Raises InvalidInput for unknown tools now, not at the first request.
             _mcp_offer(settings)

@@ -225,5 +225,5 @@ def _is_held(version: Version, now: Instant) -> bool:
     except GrainError:
         return True
     except StoreCorrupt:
-        return version.state.held
+        return version.state.has_legal_hold
     return False

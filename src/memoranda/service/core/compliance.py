@@ -55,9 +55,9 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     from memoranda.standards.oms import profile
 
     fields = fields_of_version(version)
-    return profile.find_export_problem(fields, is_held=version.state.held) or _export_problem(
-        presets, fields
-    )
+    return profile.find_export_problem(
+        fields, is_held=version.state.has_legal_hold
+    ) or _export_problem(presets, fields)
 
 
 def may_declare(native: bytes) -> bool:
@@ -73,7 +73,7 @@ def fields_of_version(version: Version) -> Fields:
     fields, bounds = fields_of(version.document, version.tenant), version.bounds
     if bounds is None:
         return fields
-    said = {name: value for name, value in bounds.said.items() if not fields.get(name)}
+    said = {name: value for name, value in bounds.policy_fields.items() if not fields.get(name)}
     tags = [*fields.get("structural_tags", ()), *bounds.tags]
     return {
         **fields,

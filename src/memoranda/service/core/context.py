@@ -16,7 +16,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.service.cal.session import Host
+from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import Quotas, parse_rules, tightened
 from memoranda.service.core.semantic_search import Meaning
@@ -64,7 +64,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Meaning = msgspec.field(default_factory=Meaning)
 
     # What the host decides about CAL.
-    cal: Host = msgspec.field(default_factory=Host)
+    cal: CalSettings = msgspec.field(default_factory=CalSettings)
 
     # What any tenant may keep and do.
     quotas: Quotas = msgspec.field(default_factory=Quotas)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
-from memoranda.model.bounds import FREE, MARKS, beyond, both
+from memoranda.model.bounds import FLAG_PREFIXES, UNBOUND, combine, remaining_bounds
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Version
 from memoranda.model.standard import OMS
@@ -70,12 +70,12 @@ def _bound(context: Context, prior: Version, new: NewVersion, *, by_owner: bool)
     earlier = binding(context, prior)
     if by_owner:
         # Whoever writes a memory of his own says himself who may see it.
-        earlier = replace(earlier, visibility=FREE.visibility)
-    found = beyond(earlier, _said(context, new.document, new.projection, prior.tenant))
-    if found == FREE:
+        earlier = replace(earlier, visibility=UNBOUND.visibility)
+    found = remaining_bounds(earlier, _said(context, new.document, new.projection, prior.tenant))
+    if found == UNBOUND:
         return new
     told = new.projection.bounds
-    followed = with_bounds(context, new, found if told is None else both(told, found))
+    followed = with_bounds(context, new, found if told is None else combine(told, found))
     if followed.projection.scope.visibility == "public" and not followed.projection.exportable:
         raise ConsentViolation("consent: what may not leave cannot be made public")
     return followed
@@ -85,13 +85,13 @@ def binding(context: Context, version: Version) -> Bounds:
     """All that binds a version: what its document says, and what those before it do."""
     read = project(context, version)
     own = _said(context, version.document, read, version.tenant)
-    inherited = version.bounds or FREE
+    inherited = version.bounds or UNBOUND
     return replace(
         own,
         expires=version.state.expires,
         redact=tuple(dict.fromkeys((*own.redact, *inherited.redact))),
         tags=tuple(dict.fromkeys((*own.tags, *inherited.tags))),
-        said={**inherited.said, **own.said},
+        policy_fields={**inherited.policy_fields, **own.policy_fields},
     )
 
 
@@ -101,7 +101,7 @@ def _said(context: Context, document: Document, read: Projection, tenant: str) -
     tags = (
         tag
         for tag in fields.get("structural_tags", ())
-        if isinstance(tag, str) and tag.startswith(MARKS)
+        if isinstance(tag, str) and tag.startswith(FLAG_PREFIXES)
     )
     said = {
         name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value
@@ -116,7 +116,7 @@ def _said(context: Context, document: Document, read: Projection, tenant: str) -
         redact=_redact(context, document, read, tenant),
         expires=read.expires,
         tags=tuple(dict.fromkeys(tags)),
-        said=said,
+        policy_fields=said,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
-from memoranda.model.bounds import bound, decode
+from memoranda.model.bounds import apply_bounds, decode
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import CUT_KEY, NATIVE_KEY, STATE_KEY, wrap
@@ -47,7 +47,7 @@ class Speaking(Protocol):
 def project(context: Context, version: Version) -> Projection:
     """A version read without its standard, as tightly as those before it bind it."""
     read = project_document(context, version.document, version.tenant, version.state.space)
-    return read if version.bounds is None else bound(read, version.bounds)
+    return read if version.bounds is None else apply_bounds(read, version.bounds)
 
 
 def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:

@@ -385,7 +385,7 @@ def _erase_all(
     erased = held = after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
-            everything = Selection(standing="unerased", user=user)
+            everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
             made = lineage.derived(snapshot, sorted({version.memory_id for version in page}))
             theirs = lineage.tombstones_for(context, snapshot, made, now)

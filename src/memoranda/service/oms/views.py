@@ -10,7 +10,7 @@ import msgspec
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
@@ -128,7 +128,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
         delivery=delivery,
         grain=grain,
         index=_index_state(context, version),
-        is_held=state.held,
+        is_held=state.has_legal_hold,
         needs_review=state.needs_review,
         is_native=is_native,
         writer="" if version.bounds is None else version.bounds.writer,

@@ -43,14 +43,14 @@ def discovery(
     """What is really on. `is_attended`: somebody does what falls due, so that schedules and commitments are kept."""
     counter = context.cal.counter.name
     return capabilities.build_discovery(
-        capabilities.Offer(
+        capabilities.CapabilityOffer(
             memory=True,
             max_entry_size_bytes=MAX_CONTENT_BYTES,
             ttl=True,
             forget=True,
             search_modes=("semantic", "filter") if context.has_semantic_search else ("filter",),
             compaction=True,
-            distillation=capabilities.Distillation(
+            distillation=capabilities.DistillationCapability(
                 max_token_budget=distill.MAX_TOKEN_BUDGET,
                 tokenizer=counter,
                 archive_retention=f"P{distill.ARCHIVE_RETENTION_DAYS}D",
@@ -179,7 +179,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     if space is None:
         return 0
     # Also what a pass has put another entry in the place of: that says what these said.
-    asked = Selection(standing="unforgotten", space=space, tags=(tag.lower(),))
+    asked = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
     with context.engine.read(tenant) as snapshot:
         about = [
             each
