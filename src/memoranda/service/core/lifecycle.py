@@ -217,9 +217,9 @@ def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: I
 
 def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
     if port_of(version.document.standard).may_be_archive(version.document):
-        from memoranda.service.openwop.archive_index import unlist
+        from memoranda.service.openwop.workspace import unlist_archive
 
-        unlist(unit, version, now, is_hard=is_hard)
+        unlist_archive(unit, version, now, is_hard=is_hard)
 
 
 def _keep_withdrawal(unit: Unit, version: Version) -> None:

@@ -200,9 +200,9 @@ def _in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
 
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        heads = {file["path"]: int(file["version"]) for file in workspace.listing(snapshot)}
+        heads = {file["path"]: int(file["version"]) for file in workspace.list_heads(snapshot)}
     for path, last in heads.items():
-        for number in range(last, max(0, last - workspace.MAX_VERSIONS), -1):
+        for number in workspace.stored_numbers(last):
             with context.engine.read(tenant) as snapshot:
                 kept = workspace.read(snapshot, path, number)
             if kept is not None and (kinds := suspected({"content": kept["content"]})):
