@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import AuditEntry, Document, FieldIndex, LinkReason, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
-from memoranda.storage.engine.contract import Engine, Snapshot, Unit
-from memoranda.storage.engine.system_contract import ApiKey
+from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit
 
 Triple = tuple[str, str, str]
 
