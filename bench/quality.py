@@ -25,12 +25,12 @@ from msgspec.structs import replace
 
 from bench.figures import Figures, say
 from memoranda import Memoranda
-from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
+from memoranda.consolidation.strategies.catalogue import STRATEGIES, run_strategy
 from memoranda.consolidation.strategies.dream import Dream
-from memoranda.consolidation.text.claims import conflicts
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.reading import Reading
-from memoranda.consolidation.text.similar import same_statement_groups
+from memoranda.consolidation.text.claims import find_conflicts
+from memoranda.consolidation.text.corpus import Corpus
+from memoranda.consolidation.text.note import MemoryNote
+from memoranda.consolidation.text.similar import group_duplicates
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.service import Service
 from memoranda.standards.oams.requests import ConsentedRecall
@@ -73,12 +73,12 @@ class LabelledSet:
 
     def __init__(self, name: str) -> None:
         self.folder = FOLDER / name
-        self.notes: dict[str, Note] = {}
+        self.notes: dict[str, MemoryNote] = {}
         self.marks: dict[str, str] = {}
         for place, (known, day, mark, text) in enumerate(self._rows("notes", 4)):
             # Notes of one day in the order in which they stand.
             at = parse_instant(f"{day}T09:00:00Z") + place
-            self.notes[known] = Note(known, text.replace("\\n", "\n"), at, tags=(), source=f"notes:{known}")
+            self.notes[known] = MemoryNote(known, text.replace("\\n", "\n"), at, tags=(), source=f"notes:{known}")
             self.marks[known] = mark
         self.alike = [(first, second) for first, second in self._rows("alike", 2)]
         self.compatible = [(first, second) for first, second in self._rows("compatible", 2)]
@@ -102,12 +102,12 @@ class LabelledSet:
         return {frozenset(pair) for group in named.values() for pair in combinations(group, 2)}
 
     @cached_property
-    def reading(self) -> Reading:
-        return Reading(self.notes.values())
+    def corpus(self) -> Corpus:
+        return Corpus(self.notes.values())
 
     def contradictions(self) -> tuple[Score, set[Pair], set[Pair]]:
         """The score, what was found and is wrong, and what was missed."""
-        found = {frozenset((c.earlier.note.name, c.later.note.name)) for c in conflicts(self.reading)}
+        found = {frozenset((c.earlier.note.name, c.later.note.name)) for c in find_conflicts(self.corpus)}
         labelled = self.pairs("!")
         # What nobody can decide is neither right nor wrong.
         found -= self.pairs("?", other="!") - labelled
@@ -117,7 +117,7 @@ class LabelledSet:
 
     def merges(self) -> tuple[Score, set[Pair]]:
         """Notes that are taken for one another; and which of them say something else."""
-        groups = same_statement_groups(self.reading)
+        groups = group_duplicates(self.corpus)
         found = {frozenset(pair) for group in groups for pair in combinations([note.name for note in group], 2)}
         labelled = self.pairs("=")
         return Score(found=len(found), right=len(found & labelled), labelled=len(labelled)), found - labelled
@@ -128,12 +128,12 @@ class LabelledSet:
 
     def wrong_contradictions(self) -> list[tuple[str, str]]:
         """Pairs that may both hold, and are said to contradict each other."""
-        return [pair for pair in self.compatible if conflicts(Reading(_as_notes(*pair)))]
+        return [pair for pair in self.compatible if find_conflicts(Corpus(_as_notes(*pair)))]
 
     def outputs(self) -> list[tuple[str, Dream]]:
         """What every strategy says of the notes."""
         notes = list(self.notes.values())
-        return [(strategy, dream) for strategy in STRATEGIES for dream in run(strategy, notes, now=self.now)]
+        return [(strategy, dream) for strategy in STRATEGIES for dream in run_strategy(strategy, notes, now=self.now)]
 
     def readings(self) -> Mapping[tuple[str, str], bool]:
         """Which outputs are worth keeping, by strategy and text."""
@@ -141,17 +141,17 @@ class LabelledSet:
         return {(strategy, text.replace("\\n", "\n")): worth == "+" for worth, strategy, text in rows}
 
 
-def _as_notes(first: str, second: str) -> list[Note]:
+def _as_notes(first: str, second: str) -> list[MemoryNote]:
     return [
-        Note("first", first, parse_instant("2026-02-01T09:00:00Z")),
-        Note("second", second, parse_instant("2026-02-02T09:00:00Z")),
+        MemoryNote("first", first, parse_instant("2026-02-01T09:00:00Z")),
+        MemoryNote("second", second, parse_instant("2026-02-02T09:00:00Z")),
     ]
 
 
 def _is_merged(first: str, second: str) -> bool:
     notes = _as_notes(first, second)
-    said = " ".join(dream.text for dream in run("synthesize", notes, now=notes[1].at))
-    return bool(same_statement_groups(Reading(notes))) or bool(said)
+    said = " ".join(dream.text for dream in run_strategy("synthesize", notes, now=notes[1].at))
+    return bool(group_duplicates(Corpus(notes))) or bool(said)
 
 
 class Asked:
@@ -163,15 +163,15 @@ class Asked:
         now = Instant(labelled.now)
         self.service = Service(replace(self._opened.service.context, clock=lambda: now))
         self.access = self.service.gate.local()
-        self.place = self.service.oams.namespace(self.access, SCOPE)
+        self.index = self.service.oams.namespace(self.access, SCOPE)
         for note in labelled.notes.values():
             when = format_instant(Instant(note.at))
-            sent = {"key": note.name, "namespace": str(self.place), "value": note.text, "created_at": when}
+            sent = {"key": note.name, "namespace": str(self.index), "value": note.text, "created_at": when}
             self.service.oams.store(self.access, sent)
 
     def consolidate(self) -> int:
         """Run every strategy; how many memories that made."""
-        return sum(self.service.oams.consolidate(self.access, self.place, each).written for each in STRATEGIES)
+        return sum(self.service.oams.consolidate(self.access, self.index, each).written for each in STRATEGIES)
 
     def first_by_ump(self, question: str) -> str:
         request = RecallRequest.parse({"query": question, "limit": 1})
@@ -181,7 +181,7 @@ class Asked:
         return found[0].record["body"]["text"] if is_note else ""
 
     def first_by_oams(self, question: str) -> str:
-        asked = ConsentedRecall.parse({"namespace": str(self.place), "query": question, "k": 1})
+        asked = ConsentedRecall.parse({"namespace": str(self.index), "query": question, "k": 1})
         found = self.service.oams.recall(self.access, asked)
         return str(found[0]["key"]) if found else ""
 

@@ -1,6 +1,7 @@
-"""Readers of the words in the source: docstrings, comments and names that need a second reading.
+"""Readers of the words in the source and on the pages: docstrings, comments, names and sentences that are hard to read.
 
-`python -m tests.prose [PATH ...]` lists the findings, `python -m tests.prose --lower` writes down the lower counts.
+`python -m tests.prose [PATH ...]` lists the findings of Python files and Markdown pages, and of folders of either.
+`python -m tests.prose --lower` writes down the lower counts.
 `tests/test_prose.py` compares the counts of each package with `tests/prose_counts.json`: a count may only fall.
 """
 
@@ -21,7 +22,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 SOURCE: Final = ROOT / "src" / "memoranda"
 COUNTS: Final = Path(__file__).with_name("prose_counts.json")
-PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
+PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "clients/typescript/README.md")
 
 # Openings that make a sentence without a verb of its own.
 OPENINGS: Final = re.compile(
@@ -86,6 +87,23 @@ PRIVATE: Final = re.compile(
     r"|is of no use|what there is to|nobody of|what becomes of|for good and all|what is said of)\b",
     re.IGNORECASE,
 )
+# Openings of a sentence on a page that has no subject of its own. A question may open with them.
+PAGE_OPENINGS: Final = re.compile(
+    r"(what|whether|who|whom|whose|whoever|whatever|those|of|that|the same|and|so many|as many)\b", re.IGNORECASE
+)
+# Words that pages use in a sense of our own; docs/glossary.md has the terms that replace them.
+PAGE_PRIVATE: Final = re.compile(
+    r"\b(beside|is told|are told|was told|told of|taken in|takes? in|left over|all the same|by itself|by themselves"
+    r"|unasked|as it is|as they are|as it was|as they were|as it came|as before|stays? so|says? so|said so"
+    r"|by (?:their |its )?meaning|by (?:their |its )?words|legs?|doors?|what it says|what they say"
+    r"|brings? (?:it|them) back|once more|for nothing|in the place of|in its place|nobody|nothing of"
+    r"|is asked|are asked|asked for|asked of|is said|are said)\b",
+    re.IGNORECASE,
+)
+# Words: a longer sentence holds more than one idea.
+SENTENCE_WORDS: Final = 35
+# Sentences: a longer paragraph is a list, or two paragraphs.
+PARAGRAPH_SENTENCES: Final = 6
 # Units that the comment of a limit may name.
 UNITS: Final = re.compile(
     r"\b(bytes?|[kmg]i?b|characters?|letters?|digits?|bits?|seconds?|milliseconds?|minutes?|hours?|days?|weeks?|months?|"
@@ -100,7 +118,7 @@ UNITS: Final = re.compile(
 )
 LIMIT_NAME: Final = re.compile(r"_?[A-Z0-9_]*(LIMIT|MAX|SECONDS|BYTES|CHARS|COUNT|SIZE|DEPTH)[A-Z0-9_]*")
 
-KINDS: Final = ("opening", "mood", "name", "private", "limit")
+KINDS: Final = ("opening", "mood", "name", "private", "limit", "long", "paragraph")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,23 +236,115 @@ def _is_number(value: ast.expr | None) -> bool:
             return False
 
 
-def read_pages() -> list[Finding]:
-    """List the private phrases on the pages that people read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A paragraph, list item, heading or table cell of a page, without its markup."""
+
+    line: int
+    text: str
+
+    def sentences(self) -> list[str]:
+        """Split the text behind the ends of sentences."""
+        return [sentence for sentence in re.split(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*A-Z`0-9])", self.text) if sentence]
+
+
+def read_blocks(text: str) -> list[Block]:
+    """Split a page into blocks; code, quoted code blocks and pictures are left out."""
+    blocks: list[Block] = []
+    lines: list[str] = []
+    start = 1
+    fenced = False
+
+    def close() -> None:
+        if lines:
+            blocks.append(Block(line=start, text=_strip_markup(" ".join(lines))))
+            lines.clear()
+
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = re.sub(r"^>\s?", "", line.strip())
+        if stripped.startswith("```"):
+            fenced = not fenced
+            close()
+        elif fenced:
+            continue
+        elif not stripped or stripped.startswith(("<!--", "|-")):
+            close()
+        elif stripped.startswith("|"):
+            close()
+            cells = re.split(r"(?<!\\)\|", stripped.strip("|"))
+            blocks += [Block(line=number, text=_strip_markup(cell)) for cell in cells]
+        else:
+            marker = re.match(r"(#+|[-*+]|\d+\.)\s+", stripped)
+            if marker:
+                close()
+            if not lines:
+                start = number
+            lines.append(stripped[marker.end() :] if marker else stripped)
+            if marker and marker[1].startswith("#"):
+                close()
+    close()
+    return blocks
+
+
+def _strip_markup(text: str) -> str:
+    """Keep the words of links, and one word `code` for each piece of code."""
+    text = re.sub(r"(`+)(?:(?!\1).)+\1", "`code`", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return text.replace("**", "").strip()
+
+
+def read_page(path: Path) -> list[Finding]:
+    """List the findings of one page."""
     findings = []
-    for name in PAGES:
-        path = ROOT / name
-        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-            for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
-                if phrase := PRIVATE.search(line):
-                    findings.append(Finding(kind="private", path=page, line=number, text=phrase[0]))
+    for block in read_blocks(path.read_text("utf-8")):
+        for kind, text in _check_block(block):
+            findings.append(Finding(kind=kind, path=path, line=block.line, text=text[:100]))
     return findings
 
 
+def _check_block(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield the kind and text of each finding of a block."""
+    sentences = block.sentences()
+    if len(sentences) > PARAGRAPH_SENTENCES:
+        yield "paragraph", f"{len(sentences)} sentences: {sentences[0]}"
+    for sentence in sentences:
+        if PAGE_OPENINGS.match(sentence.lstrip("(\"'*")) and not sentence.endswith("?"):
+            yield "opening", sentence
+        for rule in (PRIVATE, PAGE_PRIVATE):
+            if phrase := rule.search(sentence):
+                yield "private", f"{phrase[0]}: {sentence}"
+        words = [word for word in sentence.split() if re.search(r"\w", word)]
+        if len(words) > SENTENCE_WORDS:
+            yield "long", f"{len(words)} words: {sentence}"
+
+
+def find_pages() -> list[Path]:
+    """List the pages that people read; decisions are records of their time and stay as they were written."""
+    pages: list[Path] = []
+    for name in PAGES:
+        path = ROOT / name
+        pages += sorted(path.rglob("*.md")) if path.is_dir() else [path]
+    return [page for page in pages if "adr" not in page.parts]
+
+
+def read_pages() -> list[Finding]:
+    """List the findings of all pages."""
+    return [finding for page in find_pages() for finding in read_page(page)]
+
+
 def read_source(root: Path = SOURCE) -> list[Finding]:
-    """List the findings of a file, or of every file below a folder."""
+    """List the findings of a file, or of every Python file below a folder."""
     return [
         finding for path in (sorted(root.rglob("*.py")) if root.is_dir() else [root]) for finding in read_file(path)
     ]
+
+
+def read_path(path: Path) -> list[Finding]:
+    """List the findings of a page or Python file, or of all below a folder."""
+    if path.suffix == ".md":
+        return read_page(path)
+    pages = sorted(path.rglob("*.md")) if path.is_dir() else []
+    return [*(finding for page in pages for finding in read_page(page)), *read_source(path)]
 
 
 def count_findings() -> dict[str, dict[str, int]]:
@@ -259,7 +369,7 @@ def main() -> None:
         COUNTS.write_text(json.dumps(lower, indent=1, sort_keys=True) + "\n", "utf-8")
         return
     roots = [Path(name).resolve() for name in sys.argv[1:]] or [SOURCE]
-    findings = [finding for root in roots for finding in read_source(root)]
+    findings = [finding for root in roots for finding in read_path(root)]
     for finding in findings:
         print(finding)
     print(*(f"{kind} {number}" for kind, number in Counter(finding.kind for finding in findings).items()), sep=", ")

@@ -23,7 +23,7 @@ from bench.retrieval.bm25 import Bm25
 from bench.retrieval.scores import Taken, Watch, times
 from memoranda import Memoranda
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.selection import Selection, Words
+from memoranda.model.selection import KeywordQuery, Selection
 from memoranda.service.exchange.importing import numbered
 from memoranda.standards.oms.requests import FindRequest
 
@@ -163,10 +163,10 @@ class Measured:
         context = self._m.service.context
         watch = Watch()
         with context.engine.read(self._m.owner) as snapshot:
-            legs = (Words(text=question),)
+            legs = (KeywordQuery(text=question),)
             matches = snapshot.match(selection, legs, limit=LIMIT, now=context.clock(), counted=False)
             taken = watch.stop()
-            versions = snapshot.versions([each.version_id for each in matches.found])
+            versions = snapshot.versions([each.version_id for each in matches.hits])
         return [each.state.observed for each in versions], taken
 
     def hits(self, rounds: int) -> Figures:

@@ -1,11 +1,11 @@
-"""What is counted and timed in a process, for /metrics: everything that there is stands here, with its meaning.
+"""The metrics of the process for /metrics: all metric families are defined at the end of this module.
 
-A number is added to where it happens, in well under a microsecond, and read when somebody asks. Labels are names of our
-own (standards, operations, verbs, codes), never of an owner, and never anything that was stored or asked.
+Code adds to a metric where an event happens, which takes less than a microsecond. Labels are names of this project
+(standards, operations, verbs, codes), never an owner, stored content or a query.
 
-Several server processes of one port answer as one: each writes to a page of memory that all of them can read, and
-whoever is asked adds them up. A page is a list of entries, each a name and its numbers; it only grows, so it can be
-read while it is written. A process that takes the place of another goes on where that stopped.
+Several server processes of one port report together. Each writes its numbers to a page of shared memory, and the
+process that answers /metrics adds up all pages. A page is a list of entries, each with a name and its numbers. It only
+grows, so it can be read while it is written. A process that replaces another one continues its page.
 """
 
 from __future__ import annotations
@@ -18,56 +18,57 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
-# Seconds, from a read that was in the cache to what a person gives up waiting for.
+# Upper bounds of the histogram buckets in seconds, from a cached read to the patience of a person.
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# Room for all there can be: each operation and verb with its buckets. Of what is not used nothing is taken.
+# Bytes of a page: room for every operation and verb with its buckets. Unused pages of memory are never allocated.
 PAGE_BYTES: Final = 1_048_576
 
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
 FAMILIES: Final[dict[str, Family]] = {}
 
-# At the start of a page: bytes in use, and whose it is. Before each entry: bytes of its name, and how many numbers.
+# Header of a page: bytes in use, process id. Header of an entry: bytes of its name, count of its numbers.
 _HEAD: Final = struct.Struct("=QQ")
 _ENTRY: Final = struct.Struct("=II")
 _WORD: Final = 8
 
 
 class Family:
-    """One measure: its name, and a number (or, of times, one for each bucket and their sum) for each of its labels."""
+    """A metric family: a number for each combination of labels, or the buckets and the sum of a histogram."""
 
-    def __init__(self, kind: Kind, name: str, meaning: str, *labels: str) -> None:
-        self.kind, self.name, self.meaning, self.labels = kind, name, meaning, labels
-        # The last two of a histogram: longer than all buckets, and the sum.
+    def __init__(self, kind: Kind, name: str, help_text: str, *labels: str) -> None:
+        self.kind, self.name, self.help_text, self.labels = kind, name, help_text, labels
+        # A histogram has two more numbers: values above all buckets, and the sum.
         self.size = len(BUCKETS) + 2 if kind == "histogram" else 1
         self._cells: dict[Labels, memoryview[float]] = {}
         FAMILIES[name] = self
 
     def add(self, *labels: str, amount: float = 1.0) -> None:
-        """Count something."""
+        """Add an amount to a counter or gauge."""
         with _pages.lock:
-            cells = self._cells.get(labels) or self._made(labels)
+            cells = self._cells.get(labels) or self._create_cells(labels)
             cells[0] += amount
 
     def observe(self, seconds: float, *labels: str) -> None:
-        """Put down how long something took."""
+        """Record a duration in a histogram."""
         bucket = bisect_left(BUCKETS, seconds)
         with _pages.lock:
-            cells = self._cells.get(labels) or self._made(labels)
+            cells = self._cells.get(labels) or self._create_cells(labels)
             cells[bucket] += 1.0
             cells[-1] += seconds
 
     def forget_cells(self) -> None:
+        """Drop the cached views of the page, after the page was replaced."""
         self._cells.clear()
 
-    def _made(self, labels: Labels) -> memoryview[float]:
+    def _create_cells(self, labels: Labels) -> memoryview[float]:
         assert len(labels) == len(self.labels), self.name
         cells = self._cells[labels] = _pages.own.cells("\0".join((self.name, *labels)), self.size)
         return cells
 
 
-class Page:
-    """The numbers of one process."""
+class MeasurePage:
+    """A page of memory with the numbers of one process."""
 
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
         self._memory = memory
@@ -81,15 +82,15 @@ class Page:
 
     @property
     def process(self) -> int:
-        """Whose numbers these are."""
+        """The id of the process that writes the page."""
         process: int = _HEAD.unpack_from(self._memory)[1]
         return process
 
     def _use(self, used: int) -> None:
         _HEAD.pack_into(self._memory, 0, used, os.getpid())
 
-    def take(self) -> None:
-        """Go on where another process stopped; nothing is left of the work it had under way."""
+    def take_over(self) -> None:
+        """Continue the page of another process. Gauges start at 0, because the work of that process has ended."""
         self._use(self._used)
         self.clear_gauges()
 
@@ -100,19 +101,20 @@ class Page:
                 cells[0] = 0.0
 
     def entries(self) -> Iterator[tuple[str, memoryview[float]]]:
+        """Yield the name and the numbers of each entry."""
         at, end = _HEAD.size, self._used
-        whole = memoryview(self._memory)
+        memory = memoryview(self._memory)
         while at < end:
             length, count = _ENTRY.unpack_from(self._memory, at)
-            name = bytes(whole[at + _ENTRY.size : at + _ENTRY.size + length])
+            name = bytes(memory[at + _ENTRY.size : at + _ENTRY.size + length])
             at += _ENTRY.size + _padded(length)
-            yield name.decode("utf-8"), whole[at : at + count * _WORD].cast("d")
+            yield name.decode("utf-8"), memory[at : at + count * _WORD].cast("d")
             at += count * _WORD
 
     def cells(self, name: str, count: int) -> memoryview[float]:
-        """The numbers of that name, made if there are none. Where there is no room, what is added is lost."""
-        for known, cells in self.entries():
-            if known == name:
+        """Return the numbers of an entry, created if missing. If the page is full, they are not reported."""
+        for entry_name, cells in self.entries():
+            if entry_name == name:
                 return cells
         key, at = name.encode("utf-8"), self._used
         start = at + _ENTRY.size + _padded(len(key))
@@ -129,50 +131,55 @@ def _padded(length: int) -> int:
     return (length + _WORD - 1) // _WORD * _WORD
 
 
-class _Pages:
-    """The page of this process, and those of its siblings."""
+class _PageTable:
+    """The page of this process and those of its sibling processes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.own = Page(bytearray(PAGE_BYTES))
+        self.own = MeasurePage(bytearray(PAGE_BYTES))
         self.all = [self.own]
 
     def share(self, count: int) -> None:
-        self.all = [Page(mmap.mmap(-1, PAGE_BYTES)) for _ in range(count + 1)]
+        """Create the shared pages; see `share_pages`."""
+        self.all = [MeasurePage(mmap.mmap(-1, PAGE_BYTES)) for _ in range(count + 1)]
         self._use(self.all[count])
 
-    def take(self, number: int) -> None:
-        # Whoever had the lock when the processes parted is not here.
+    def take_over(self, number: int) -> None:
+        """Use a shared page as the own page; see `take_page`."""
+        # The thread that may have held the lock during the fork does not exist in this process.
         self.lock = threading.Lock()
         self._use(self.all[number])
-        self.own.take()
+        self.own.take_over()
 
-    def _use(self, page: Page) -> None:
+    def _use(self, page: MeasurePage) -> None:
         self.own = page
         for family in FAMILIES.values():
             family.forget_cells()
 
 
-_pages: Final = _Pages()
+_pages: Final = _PageTable()
 
 
-def share(count: int) -> None:
-    """Allocate a page for each of so many workers that are about to be forked, and one for this process."""
+def share_pages(count: int) -> None:
+    """Create a page for each of `count` workers that are about to be forked, and one for this process."""
     _pages.share(count)
 
 
-def take(number: int) -> None:
-    """Count as the worker of this number from now on."""
-    _pages.take(number)
+def take_page(number: int) -> None:
+    """Use page `number` as the page of this process, after the fork."""
+    _pages.take_over(number)
 
 
-def leave(number: int) -> None:
-    """Forget the work under way in the worker of this number, which has ended."""
+def reset_gauges(number: int) -> None:
+    """Set the gauges of worker `number` to 0, after it ended."""
     _pages.all[number].clear_gauges()
 
 
-def processes() -> list[int]:
-    """Return the processes whose numbers are added up. A page that no worker has taken yet is the first process's."""
+def process_ids() -> list[int]:
+    """Return the ids of the processes whose numbers are added up.
+
+    A page that no worker has taken over yet has the id of the first process, so ids are made unique.
+    """
     return list(dict.fromkeys(page.process for page in _pages.all))
 
 
@@ -180,48 +187,51 @@ def processes() -> list[int]:
 
 
 def totals() -> dict[tuple[str, ...], list[float]]:
-    """The numbers of all processes together, by name and labels."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    """Return the sums of the numbers of all processes, by name and labels."""
+    sums: dict[tuple[str, ...], list[float]] = {}
     for page in _pages.all:
         for name, cells in page.entries():
             key = tuple(name.split("\0"))
-            before = found.get(key)
-            found[key] = (
+            before = sums.get(key)
+            sums[key] = (
                 list(cells)
                 if before is None
                 else [a + b for a, b in zip(before, cells, strict=True)]
             )
-    return found
+    return sums
 
 
-def exposition(asked: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
-    """Everything in the text format of Prometheus (version 0.0.4); `asked` are numbers that are nobody's to add up."""
+def exposition(sampled: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
+    """Return all metrics in the Prometheus text format (version 0.0.4).
+
+    `sampled` are values measured now for all processes, such as the size of the database, which replace the sums.
+    """
     numbers: dict[str, dict[Labels, list[float]]] = {name: {} for name in FAMILIES}
     for (name, *labels), cells in totals().items():
         numbers[name][tuple(labels)] = cells
-    for family, given, value in asked:
-        numbers[family.name][given] = [value]
+    for family, labels_values, value in sampled:
+        numbers[family.name][labels_values] = [value]
     lines: list[str] = []
     for name, family in FAMILIES.items():
         if numbers[name]:
-            lines += [f"# HELP {name} {family.meaning}", f"# TYPE {name} {family.kind}"]
-            for given, cells in sorted(numbers[name].items()):
-                lines += _lines(family, given, cells)
+            lines += [f"# HELP {name} {family.help_text}", f"# TYPE {name} {family.kind}"]
+            for labels_values, cells in sorted(numbers[name].items()):
+                lines += _lines(family, labels_values, cells)
     return ("\n".join(lines) + "\n").encode("utf-8")
 
 
 def _lines(family: Family, labels: Labels, cells: Sequence[float]) -> Iterator[str]:
-    said = [f'{name}="{value}"' for name, value in zip(family.labels, labels, strict=True)]
+    pairs = [f'{name}="{value}"' for name, value in zip(family.labels, labels, strict=True)]
     if family.kind != "histogram":
-        yield f"{family.name}{_braced(said)} {cells[0]:.17g}"
+        yield f"{family.name}{_braced(pairs)} {cells[0]:.17g}"
         return
     count = 0
     for bound, cell in zip((*map(str, BUCKETS), "+Inf"), cells[:-1], strict=True):
         count += int(cell)
-        bucket = [*said, f'le="{bound}"']
+        bucket = [*pairs, f'le="{bound}"']
         yield f"{family.name}_bucket{_braced(bucket)} {count}"
-    yield f"{family.name}_sum{_braced(said)} {cells[-1]:.17g}"
-    yield f"{family.name}_count{_braced(said)} {count}"
+    yield f"{family.name}_sum{_braced(pairs)} {cells[-1]:.17g}"
+    yield f"{family.name}_count{_braced(pairs)} {count}"
 
 
 def _braced(labels: Sequence[str]) -> str:
@@ -233,51 +243,47 @@ def _braced(labels: Sequence[str]) -> str:
 HTTP_REQUESTS: Final = Family(
     "counter",
     "memoranda_http_requests_total",
-    "Requests over HTTP that were answered, by operation and status.",
+    "Answered HTTP requests, by operation and status.",
     *("standard", "operation", "code"),
 )
 HTTP_SECONDS: Final = Family(
     "histogram",
     "memoranda_http_request_seconds",
-    "From a request to the head of its answer.",
+    "Time from a request to the head of its response.",
     *("standard", "operation"),
 )
 VERB_SECONDS: Final = Family(
     "histogram",
     "memoranda_verb_seconds",
-    "What a verb took, whoever called it: HTTP, MCP, the console.",
+    "Duration of a verb, called over HTTP, MCP or the console.",
     *("standard", "verb"),
 )
 VERB_FAILURES: Final = Family(
     "counter",
     "memoranda_verb_failures_total",
-    "Verbs that ended with an error, by its code.",
+    "Verbs that failed, by error code.",
     *("standard", "verb", "code"),
 )
 IN_PROGRESS: Final = Family(
     "gauge",
     "memoranda_requests_in_progress",
-    "Work that has a thread or waits for one, by the pool it waits at.",
+    "Requests that have a thread or wait for one, by thread pool.",
     "pool",
 )
-STREAMS: Final = Family("gauge", "memoranda_streams", "Clients that listen to a stream of events.")
+STREAMS: Final = Family("gauge", "memoranda_streams", "Clients connected to a stream of events.")
 FEED_LAG: Final = Family(
     "histogram",
     "memoranda_feed_lag_seconds",
-    "From a change that was noticed until a client that listens was sent all of it.",
+    "Time from a noticed change until it was sent to a connected client.",
 )
 WRITES_WAITING: Final = Family(
-    "gauge", "memoranda_writes_waiting", "Pieces of work that wait for a writer."
+    "gauge", "memoranda_writes_waiting", "Write operations that wait for a writer."
 )
 WRITER_WAIT: Final = Family(
-    "histogram",
-    "memoranda_writer_wait_seconds",
-    "How long somebody waited for a writer to begin with his work.",
+    "histogram", "memoranda_writer_wait_seconds", "Time that a write operation waited for a writer."
 )
 WRITE_SECONDS: Final = Family(
-    "histogram",
-    "memoranda_write_seconds",
-    "What a transaction took, with everything in it and its commit.",
+    "histogram", "memoranda_write_seconds", "Duration of a write transaction with its commit."
 )
 WORKERS_READY: Final = Family(
     "gauge", "memoranda_workers_ready", "Server processes that answer requests (`serve --workers`)."
@@ -291,20 +297,22 @@ WORKER_ENDS: Final = Family(
 EMBEDDING_BACKLOG: Final = Family(
     "gauge",
     "memoranda_embedding_backlog",
-    "Versions that have no vectors yet, and are found by their words.",
+    "Versions without vectors yet, found only by keyword search.",
 )
 EMBEDDING_FAILING: Final = Family(
     "gauge",
     "memoranda_embedding_failing_since_seconds",
-    "Since when no vectors could be made, in seconds since 1970; 0 while they are made.",
+    "Time since which embedding fails, in seconds since 1970; 0 while it works.",
 )
 EMBEDDING_ASIDE: Final = Family(
     "gauge",
     "memoranda_embedding_aside",
-    "Versions that could not be embedded, and are found by their words until they are tried again.",
+    "Versions that could not be embedded, found only by keyword search until they are tried again.",
 )
-STORE_BYTES: Final = Family("gauge", "memoranda_store_bytes", "The size of the database.")
-BUILD: Final = Family("gauge", "memoranda_build_info", "1, with the version that runs.", "version")
+STORE_BYTES: Final = Family("gauge", "memoranda_store_bytes", "Size of the database in bytes.")
+BUILD: Final = Family(
+    "gauge", "memoranda_build_info", "Always 1, with the running version as a label.", "version"
+)
 CPU_SECONDS: Final = Family(
     "counter", "process_cpu_seconds_total", "Processor time of all server processes."
 )

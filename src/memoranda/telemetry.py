@@ -105,7 +105,7 @@ class _Request:
     def __init__(self, span: Span) -> None:
         self._span = span
 
-    def answered(self, method: str, standard: str, operation: str, status: int) -> None:
+    def finish(self, method: str, standard: str, operation: str, status: int) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         self._span.update_name(f"{standard} {operation}")

@@ -1,8 +1,8 @@
-"""What a process is doing, for logs and traces: which request is worked on, and spans around what takes time.
+"""The id of the current request, and tracing spans around slow operations.
 
-Unless somebody wants traces, a span is nothing and costs next to nothing. Who does (`telemetry.py`) puts a tracer here.
-Spans carry names of our own (standards, operations, verbs, status), never an owner, and nothing that was stored or
-asked.
+Without a tracer, spans are empty context managers that cost almost nothing. `telemetry.py` installs a tracer with
+`trace_with`. Spans contain only names of this project (standards, operations, verbs, status codes), never an owner,
+stored content or a query.
 """
 
 from __future__ import annotations
@@ -12,49 +12,49 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Final, Protocol
 
-# The id of the request, as its caller named it or we did; empty where no request is.
+# The id of the current request, chosen by its caller or by us; empty outside a request.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("memoranda_request_id", default="")
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class RequestSpan(Protocol):
-    """The span of a whole request, of which at first only the headers are known."""
+    """The span of a request. It starts when only the headers are known."""
 
-    def answered(self, method: str, standard: str, operation: str, status: int) -> None:
-        """Say what it turned out to be."""
+    def finish(self, method: str, standard: str, operation: str, status: int) -> None:
+        """Record the operation and the status, which are known only at the end."""
         ...
 
 
 class Tracer(Protocol):
-    """Who keeps spans."""
+    """A receiver of spans."""
 
     def span(self, name: str, *, may_begin: bool) -> AbstractContextManager[object]: ...
 
     def request(self, headers: Headers) -> AbstractContextManager[RequestSpan]: ...
 
 
-class _Untold:
-    def answered(self, method: str, standard: str, operation: str, status: int) -> None:
-        """Nobody wants to know."""
+class _IgnoredRequestSpan:
+    def finish(self, method: str, standard: str, operation: str, status: int) -> None:
+        """Ignore the result of a request."""
 
 
-_NOTHING: Final = nullcontext()
-_UNTOLD: Final = nullcontext(_Untold())
+_IGNORED_SPAN: Final = nullcontext()
+_IGNORED_REQUEST: Final = nullcontext(_IgnoredRequestSpan())
 _tracer: Tracer | None = None
 
 
 def trace_with(tracer: Tracer | None) -> None:
-    """Hand all spans of this process to a tracer, or to nobody."""
+    """Send all spans of this process to a tracer; None turns tracing off."""
     global _tracer
     _tracer = tracer
 
 
 def span(name: str, *, may_begin: bool = False) -> AbstractContextManager[object]:
-    """What runs within took its time under this name: as a part of what is traced, or as its beginning."""
-    return _NOTHING if _tracer is None else _tracer.span(name, may_begin=may_begin)
+    """Return a context manager that measures its body as a span. `may_begin`: it may be the root of a trace."""
+    return _IGNORED_SPAN if _tracer is None else _tracer.span(name, may_begin=may_begin)
 
 
 def request_span(headers: Headers) -> AbstractContextManager[RequestSpan]:
-    """What runs within is one request, and part of the trace that its headers name (W3C Trace Context)."""
-    return _UNTOLD if _tracer is None else _tracer.request(headers)
+    """Return a context manager for a request, as part of the trace in its headers (W3C Trace Context)."""
+    return _IGNORED_REQUEST if _tracer is None else _tracer.request(headers)

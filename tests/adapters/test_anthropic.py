@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.adapters.conftest import Fresh
 
 from memoranda import Memoranda
-from memoranda.adapters.anthropic import MemoryFiles, Refused
+from memoranda.adapters.anthropic import CommandRefused, MemoryFiles
 
 NOTES = "Meeting notes:\n- Discussed project timeline\n- Next steps defined\n"
 
@@ -222,7 +222,7 @@ def test_no_path_leads_out(fresh: Fresh, path: str) -> None:
         {"command": "rename", "old_path": path, "new_path": "/memories/b"},
         {"command": "rename", "old_path": "/memories/a", "new_path": path},
     ):
-        with pytest.raises(Refused, match=r"^Error: Path"):
+        with pytest.raises(CommandRefused, match=r"^Error: Path"):
             files.call(command)
     assert [memory.text for memory in m] == ["x"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.adapters import needs
+from memoranda.adapters import require_extra
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = sorted((ROOT / "src" / "memoranda" / "adapters").glob("[a-z]*.py"))
@@ -20,7 +20,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 def test_what_is_missing_says_how_to_install_it() -> None:
     with (
         pytest.raises(ImportError, match=r"'no_such_framework'; pip install 'memoranda\[langgraph\]'"),
-        needs("langgraph"),
+        require_extra("langgraph"),
     ):
         import_module("no_such_framework")
 

@@ -14,7 +14,7 @@ from tests import forking
 from tests.bindings.http.running import OWNER, Running, draft, running
 
 from memoranda import Memoranda
-from memoranda.bindings.mcp.tools import OPERATIONS, run
+from memoranda.bindings.mcp.tools import OPERATIONS, run_tool
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import requests as ump
 
@@ -105,7 +105,7 @@ TOOLS: list[tuple[str, dict[str, Any], str]] = [
 def test_over_mcp(server: Running, tool: str, arguments: dict[str, Any], name: str) -> None:
     access = server.service.gate.local(OWNER)
     with pytest.raises(InvalidInput, match=name):
-        run(OPERATIONS[tool], server.service, access, arguments)
+        run_tool(OPERATIONS[tool], server.service, access, arguments)
 
 
 def test_in_the_library(tmp_path: Path) -> None:

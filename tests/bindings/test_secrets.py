@@ -35,7 +35,7 @@ def test_mcp_tells_the_model_and_the_program(tmp_path: Path) -> None:
     with Memoranda.open(tmp_path / "home") as memoranda:
         local = memoranda.service.gate.local()
         arguments = {"kind": "semantic", "body": {"text": TEXT}}
-        answer = tools.run(tools.OPERATIONS["ump.remember"], memoranda.service, local, arguments)
+        answer = tools.run_tool(tools.OPERATIONS["ump.remember"], memoranda.service, local, arguments)
         assert answer.structured_content is not None
         assert set(answer.structured_content) == {"id", "result"}
         (_, warning) = answer.content

@@ -15,9 +15,9 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 
-from memoranda.hosts.document import Slot, put
+from memoranda.hosts.document import EntrySlot, add_entry
 from memoranda.hosts.plan import BACKUP_SUFFIX
-from memoranda.hosts.table import HOOKS_FORM, HOSTS, RULES, Host, Machine
+from memoranda.hosts.table import HOOKS_FORM, HOSTS, RULES, AgentHost, Machine
 
 SAMPLES = {path.stem: path for path in (Path(__file__).parents[1] / "hosts" / "samples").iterdir()}
 # Two of these may be one program in two places.
@@ -35,11 +35,11 @@ def person(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         monkeypatch.delenv(name, raising=False)
     # A process under a mask of its own; a file keeps its mode all the same.
     before = os.umask(0o077)
-    yield Machine.this()
+    yield Machine.current()
     os.umask(before)
 
 
-def named(name: str) -> Host:
+def named(name: str) -> AgentHost:
     return next(host for host in HOSTS if host.name == name)
 
 
@@ -63,10 +63,12 @@ def test_a_host_gets_the_memory_and_its_file_comes_back_as_it_was(run: Command, 
     assert change["file"] == str(path)
     text, original = path.read_bytes().decode(), data.decode()
     was, document = host.form.parse(original), host.form.parse(text)
-    entry = host.slot(document).entry(document)
+    entry = host.slot(document).find_entry(document)
     command = entry.get("command", entry.get("cmd"))
     assert Path(command[0] if isinstance(command, list) else command).is_absolute()
-    assert host.slot(document).take(document) == host.slot(was).take(host.slot(was).put(was, entry))
+    assert host.slot(document).without_entry(document) == host.slot(was).without_entry(
+        host.slot(was).with_entry(was, entry)
+    )
     # Every line is still there: comments, order, unknown keys.
     after = iter(text.replace(",", "").splitlines())
     if "\n" in original:
@@ -88,7 +90,7 @@ def test_a_host_gets_the_memory_and_its_file_comes_back_as_it_was(run: Command, 
 
 def test_a_file_that_was_not_there_goes_again(run: Command, person: Machine) -> None:
     for host in HOSTS:
-        person.path(host.signs[0]).mkdir(parents=True, exist_ok=True)
+        person.path(host.traces[0]).mkdir(parents=True, exist_ok=True)
     assert run("connect", "--all", "--no-check", "--rules").code == 0
     states = run("connect", "--json").json["hosts"]
     assert [each["title"] for each in states if each["connected"]] == [host.title for host in HOSTS]
@@ -192,18 +194,18 @@ def test_hooks_are_added_once_and_the_file_comes_back_as_it_was(
         assert configuration.read_bytes() == before
 
 
-def connect_as_before(path: Path, host: Host, original: bytes | None) -> None:
+def connect_as_before(path: Path, host: AgentHost, original: bytes | None) -> None:
     """Write a file with our hooks as an earlier version wrote it."""
     connected, text = HOOKS_FORM.parse(path.read_text(encoding="utf-8")), (original or b"").decode()
-    if host.configuration(Machine.this()) == path:
+    if host.configuration(Machine.current()) == path:
         slot = host.slot(connected)
-        text = put(HOOKS_FORM, text, slot, slot.entry(connected))
+        text = add_entry(HOOKS_FORM, text, slot, slot.find_entry(connected))
     command = connected["hooks"]["SessionEnd"][-1]["hooks"][0]["command"]
     for event, key in (("session-start", "SessionStart"), ("session-end", "SessionEnd")):
-        slot = Slot(("hooks", key), "", is_listed=True, mark=f"hook {event} --host")
+        slot = EntrySlot(("hooks", key), "", is_listed=True, mark=f"hook {event} --host")
         timeout = 10_000 if host.name == "gemini" else 10
         hook = {"type": "command", "command": command.replace("session-end", event), "timeout": timeout}
-        text = put(HOOKS_FORM, text, slot, {"hooks": [hook]})
+        text = add_entry(HOOKS_FORM, text, slot, {"hooks": [hook]})
     path.write_text(text, encoding="utf-8")
 
 
@@ -337,7 +339,7 @@ def test_a_broken_file_is_never_touched_and_the_others_go_on(run: Command, perso
     given(person, "gemini")
     answer = run("connect", "cursor", "gemini", "--no-check")
     assert answer.code == 1
-    assert f"memoranda: {path}: it is not JSON, not even with comments: line 1" in answer.err
+    assert f"memoranda: {path}: it is not valid JSON (comments are allowed): line 1" in answer.err
     assert path.read_bytes() == b'{"mcpServers": {'
     assert "Gemini CLI: connected" in answer.out
     assert run("disconnect", "cursor").code == 1

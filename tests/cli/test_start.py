@@ -110,7 +110,7 @@ def test_what_looks_for_nothing_by_words_loads_neither_the_parser_nor_what_ranks
 
 @pytest.mark.parametrize("tokens", [("oams", "list"), ("openwop", "list", "mem://a")], ids=" ".join)
 def test_who_only_lists_loads_nothing_that_reads_texts_closely(tmp_path: Path, tokens: tuple[str, ...]) -> None:
-    readers = [f"memoranda.consolidation.{name}" for name in ("commitments", "habits", "text.claims", "text.reading")]
+    readers = [f"memoranda.consolidation.{name}" for name in ("commitments", "habits", "text.claims", "text.corpus")]
     assert unneeded(loaded(tmp_path, *tokens, code=None), tuple(readers)) == set()
 
 

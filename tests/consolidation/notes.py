@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from memoranda.consolidation.strategies.dream import Dream
-from memoranda.consolidation.text.note import Note
+from memoranda.consolidation.text.note import MemoryNote
 from memoranda.model.instant import DAY_MS, parse_instant
 
 NOW = parse_instant("2026-04-01T12:00:00Z")
@@ -19,9 +19,9 @@ def at(day: str) -> int:
 
 def note(
     text: str, day: str = "2026-03-01", *, name: str | None = None, tags: Sequence[str] = (), **rest: object
-) -> Note:
+) -> MemoryNote:
     """A note named after its text, unless told otherwise."""
-    return Note(name or text, text, at(day), tuple(tags), **rest)  # type: ignore[arg-type]
+    return MemoryNote(name or text, text, at(day), tuple(tags), **rest)  # type: ignore[arg-type]
 
 
 def texts(dreams: Sequence[Dream]) -> list[str]:
@@ -68,7 +68,7 @@ TEXTS = st.one_of(
 TAGS = st.lists(st.sampled_from(["db", "ops", "Ops", "weekly", "日本", ""]), max_size=3).map(tuple)
 NOTES = st.lists(
     st.builds(
-        Note,
+        MemoryNote,
         name=st.integers(0, 30).map(lambda number: f"me:work\x00k{number}"),
         text=TEXTS,
         at=st.one_of(st.integers(0, 60).map(lambda day: NOW - day * DAY_MS), st.integers(-(2**62), 2**62)),

@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 from tests.consolidation.notes import note
 
-from memoranda.consolidation.text.claims import agreements, claims_of, conflicts, current, read_claims
-from memoranda.consolidation.text.reading import Reading
+from memoranda.consolidation.text.claims import (
+    current_claims,
+    find_agreements,
+    find_conflicts,
+    parse_claims,
+    read_claims,
+)
+from memoranda.consolidation.text.corpus import Corpus
 
 
 def read(text: str) -> list[tuple[str, str, str]]:
     """Subject, verb and value; a denied verb begins with "not"."""
     return [
         (claim.subject, ("not " if claim.is_denied else "") + claim.predicate.name, claim.value)
-        for claim in claims_of(note(text), 0, text)
+        for claim in parse_claims(note(text), 0, text)
         if claim.mood == "fact"
     ]
 
@@ -88,9 +94,9 @@ def test_what_is_not_plainly_claimed_now_is_not_read(text: str) -> None:
 )
 def test_two_claims_that_cannot_both_hold_are_found(earlier: str, later: str) -> None:
     notes = [note(earlier, "2026-01-01"), note(later, "2026-02-01")]
-    (conflict,) = conflicts(Reading(notes))
+    (conflict,) = find_conflicts(Corpus(notes))
     assert (conflict.earlier.sentence, conflict.later.sentence) == (earlier.split("\n")[-1], later)
-    assert earlier not in {claim.sentence for claim in current(Reading(notes))}
+    assert earlier not in {claim.sentence for claim in current_claims(Corpus(notes))}
 
 
 @pytest.mark.parametrize(
@@ -119,26 +125,26 @@ def test_two_claims_that_cannot_both_hold_are_found(earlier: str, later: str) ->
 )
 def test_claims_that_can_both_hold_are_left_alone(first: str, second: str) -> None:
     notes = [note(first, "2026-01-01", name="a"), note(second, "2026-02-01", name="b")]
-    assert conflicts(Reading(notes)) == []
+    assert find_conflicts(Corpus(notes)) == []
 
 
 def test_of_many_values_each_is_held_against_the_latest() -> None:
     notes = [note(f"Port: {8000 + day}", f"2026-01-{day:02}") for day in (1, 2, 3)]
-    found = conflicts(Reading(notes))
+    found = find_conflicts(Corpus(notes))
     assert [(each.earlier.value, each.later.value) for each in found] == [("8001", "8003"), ("8002", "8003")]
 
 
 def test_readings_of_one_amount_are_a_series_and_no_dispute() -> None:
     notes = [note(f"Disk usage is {60 + day}%", f"2026-01-{day:02}") for day in (1, 2, 3)]
-    assert conflicts(Reading(notes)) == []
+    assert find_conflicts(Corpus(notes)) == []
 
 
 def test_claims_made_alike_agree_whatever_their_wording() -> None:
     notes = [note("The user likes dark mode.", "2026-01-01"), note("User likes dark mode", "2026-01-02")]
-    ((first, second),) = agreements(read_claims(Reading(notes)))
+    ((first, second),) = find_agreements(read_claims(Corpus(notes)))
     assert (first.note, second.note) == tuple(notes)
 
 
 def test_where_no_side_is_later_neither_is_reasoned_with() -> None:
     notes = [note("Port: 1", name="a"), note("Port: 2", name="b")]
-    assert current(Reading(notes)) == []
+    assert current_claims(Corpus(notes)) == []

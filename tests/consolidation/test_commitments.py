@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.processor import at_most
 
-from memoranda.consolidation.commitments.commitments import Commitment, find_commitments, is_met
+from memoranda.consolidation.commitments.commitments import StatedCommitment, find_commitments, is_met
 from memoranda.consolidation.commitments.conditions import read_condition
 from memoranda.model.instant import format_instant, parse_instant
 
@@ -261,11 +261,11 @@ NOT_COMMITMENTS_WITH_A_REASON = [
 ]
 
 
-def found(text: str) -> list[Commitment]:
+def found(text: str) -> list[StatedCommitment]:
     return find_commitments(text, at=AT)
 
 
-def only(text: str) -> Commitment:
+def only(text: str) -> StatedCommitment:
     (one,) = found(text)
     return one
 
@@ -472,7 +472,7 @@ def test_the_order_of_paragraphs_does_not_matter(paragraphs: list[str]) -> None:
     assert len(together) == len(found("\n\n".join(paragraphs)))
 
 
-def meaning(one: Commitment) -> tuple[object, ...]:
+def meaning(one: StatedCommitment) -> tuple[object, ...]:
     return (one.intention.casefold(), one.due, one.predicate, one.unless, one.recurrence, one.repeats)
 
 

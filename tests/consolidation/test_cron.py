@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidInput
-from memoranda.model.cron import check_cron, meaning, next_after
+from memoranda.model.cron import check_cron, next_after, normal_form
 from memoranda.model.instant import EARLIEST, LATEST, format_instant, parse_instant
 
 NAMES = {
@@ -139,9 +139,9 @@ def test_nothing_comes_after_the_end_of_the_calendar() -> None:
 
 
 def test_two_spellings_mean_the_same() -> None:
-    assert meaning("0,30 9 * * MON-FRI") == meaning("*/30 09 * JAN-DEC 1,2,3-5")
-    assert meaning("0 9 * * SUN") == meaning("0 9 * * 7") == meaning("0 9 * * 0")
-    assert meaning("0 9 1 * MON") != meaning("0 9 1 * *") != meaning("0 9 * * MON")
+    assert normal_form("0,30 9 * * MON-FRI") == normal_form("*/30 09 * JAN-DEC 1,2,3-5")
+    assert normal_form("0 9 * * SUN") == normal_form("0 9 * * 7") == normal_form("0 9 * * 0")
+    assert normal_form("0 9 1 * MON") != normal_form("0 9 1 * *") != normal_form("0 9 * * MON")
 
 
 def part(bounds: tuple[int, int], names: list[str]) -> st.SearchStrategy[str]:
@@ -226,6 +226,6 @@ def is_refused(text: str) -> bool:
 @given(st.text(max_size=300) | st.lists(st.text("*/-,0123456789LWMON#?", max_size=8), max_size=7).map(" ".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     if not is_refused(text):
-        assert meaning(text) == meaning(" ".join(text.split()).lower())
+        assert normal_form(text) == normal_form(" ".join(text.split()).lower())
         for name in ("UTC", "America/New_York"):
             assert next_after(text, 0, name) > 0

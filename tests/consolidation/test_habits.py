@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from tests.processor import at_most
 
 from memoranda.consolidation.habits.habits import (
-    Draft,
+    HabitDraft,
     RunTrace,
-    Step,
     Thresholds,
-    duplicate_of,
+    ToolCall,
+    draft_habits,
+    find_duplicate,
     fingerprint,
-    is_plain,
-    synthesise,
+    is_plain_text,
 )
-from memoranda.consolidation.habits.repeats import repeats
-from memoranda.consolidation.time.timetable import timetable
+from memoranda.consolidation.habits.sequences import find_repeats
+from memoranda.consolidation.time.timetable import fit_timetable
 from memoranda.encoding import json_text
 from memoranda.model.cron import next_after
 from memoranda.standards.openwop.artifacts import check_artifact
@@ -47,7 +47,7 @@ def run(
 ) -> RunTrace:
     # Hours that keep to no timetable.
     moment = at or MONDAY + timedelta(hours=number * number * 7 + number * 5, minutes=number * 17)
-    steps = tuple(Step(tool=tool.strip("!"), ok=not tool.endswith("!")) for tool in tools.split())
+    steps = tuple(ToolCall(tool=tool.strip("!"), ok=not tool.endswith("!")) for tool in tools.split())
     return RunTrace(
         run_id=f"run-{number}",
         workflow=workflow or f"flow-{number}",
@@ -58,11 +58,11 @@ def run(
     )
 
 
-def drafts(runs: Iterable[RunTrace], kind: str, **options: Any) -> list[Draft]:
-    return [draft for draft in synthesise(runs, **options) if draft.kind == kind]
+def drafts(runs: Iterable[RunTrace], kind: str, **options: Any) -> list[HabitDraft]:
+    return [draft for draft in draft_habits(runs, **options) if draft.kind == kind]
 
 
-def chain_of(draft: Draft) -> list[str]:
+def chain_of(draft: HabitDraft) -> list[str]:
     (chain,) = draft.artifact["chains"]
     return [node["typeId"] for node in chain["dag"]["nodes"]]
 
@@ -76,7 +76,7 @@ def test_tools_used_in_the_same_order_by_three_runs_make_a_chain() -> None:
         run(2, "git.pull test.run git.push"),
         run(3, "mail.read git.pull test.run git.push"),
     ]
-    (draft,) = synthesise(runs)
+    (draft,) = draft_habits(runs)
     assert draft.kind == "workflow-chain-pack"
     assert chain_of(draft) == ["git.pull", "test.run", "git.push"]
     assert draft.source_runs == ("run-1", "run-2", "run-3")
@@ -89,17 +89,17 @@ def test_tools_used_in_the_same_order_by_three_runs_make_a_chain() -> None:
 
 
 def test_two_runs_or_two_tools_are_no_habit() -> None:
-    assert synthesise([run(1, "a.x b.x c.x"), run(2, "a.x b.x c.x")]) == []
-    assert synthesise([run(number, "a.x b.x") for number in range(5)]) == []
+    assert draft_habits([run(1, "a.x b.x c.x"), run(2, "a.x b.x c.x")]) == []
+    assert draft_habits([run(number, "a.x b.x") for number in range(5)]) == []
     limits = Thresholds(runs=2, chain_steps=2)
-    assert [chain_of(draft) for draft in synthesise([run(1, "a.x b.x"), run(2, "a.x b.x")], thresholds=limits)] == [
+    assert [chain_of(draft) for draft in draft_habits([run(1, "a.x b.x"), run(2, "a.x b.x")], thresholds=limits)] == [
         ["a.x", "b.x"]
     ]
 
 
 def test_one_run_recorded_twice_is_one_run() -> None:
     twice = [run(1, "a.x b.x c.x"), run(1, "a.x b.x c.x"), run(2, "a.x b.x c.x")]
-    assert synthesise(twice) == []
+    assert draft_habits(twice) == []
 
 
 def test_failed_steps_repeats_and_other_tools_in_between_do_not_hide_a_chain() -> None:
@@ -132,9 +132,9 @@ def test_a_frequent_chain_is_not_hidden_by_a_rare_longer_one() -> None:
 
 def test_a_loop_is_given_once_around_and_a_short_one_not_at_all() -> None:
     assert [
-        chain_of(draft) for draft in synthesise([run(n, "a.x b.x c.x a.x b.x c.x a.x b.x c.x") for n in range(3)])
+        chain_of(draft) for draft in draft_habits([run(n, "a.x b.x c.x a.x b.x c.x a.x b.x c.x") for n in range(3)])
     ] == [["a.x", "b.x", "c.x"]]
-    assert synthesise([run(n, "a.x b.x a.x b.x a.x b.x") for n in range(3)]) == []
+    assert draft_habits([run(n, "a.x b.x a.x b.x a.x b.x") for n in range(3)]) == []
 
 
 def test_tools_get_ids_that_a_pack_may_hold_and_what_is_no_name_is_passed_over() -> None:
@@ -144,9 +144,15 @@ def test_tools_get_ids_that_a_pack_may_hold_and_what_is_no_name_is_passed_over()
 
 
 def test_only_names_of_arguments_are_kept() -> None:
-    step = Step(tool="git.push", arguments=("branch", "remote=https://x:y@host", "hunter2 hunter2", "4111 1111"))
+    step = ToolCall(tool="git.push", arguments=("branch", "remote=https://x:y@host", "hunter2 hunter2", "4111 1111"))
     runs = [
-        RunTrace(run_id=f"r{n}", workflow=f"w{n}", at=n, steps=(Step(tool="a.x"), Step(tool="b.x"), step), owner="acme")
+        RunTrace(
+            run_id=f"r{n}",
+            workflow=f"w{n}",
+            at=n,
+            steps=(ToolCall(tool="a.x"), ToolCall(tool="b.x"), step),
+            owner="acme",
+        )
         for n in range(3)
     ]
     (draft,) = drafts(runs, "workflow-chain-pack")
@@ -164,7 +170,7 @@ def test_the_same_correction_in_three_runs_makes_a_prompt_template() -> None:
         run(3, corrections=["actually, use tabs please"]),
         run(4, corrections=["use spaces"]),
     ]
-    (draft,) = synthesise(runs)
+    (draft,) = draft_habits(runs)
     assert draft.kind == "prompt-template"
     assert draft.artifact["text"] == "Use tabs."
     assert draft.source_runs == ("run-1", "run-2", "run-3")
@@ -176,7 +182,7 @@ def test_a_correction_and_its_opposite_are_two() -> None:
     runs = [run(n, corrections=["use tabs here"]) for n in range(3)] + [
         run(n, corrections=["do not use tabs here"]) for n in range(3, 6)
     ]
-    assert {draft.artifact["text"] for draft in synthesise(runs)} == {"Use tabs here.", "Do not use tabs here."}
+    assert {draft.artifact["text"] for draft in draft_habits(runs)} == {"Use tabs here.", "Do not use tabs here."}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,7 @@ def test_a_correction_and_its_opposite_are_two() -> None:
     ],
 )
 def test_a_correction_that_could_hold_a_secret_or_says_nothing_makes_no_draft(text: str) -> None:
-    made = synthesise([run(n, corrections=[text]) for n in range(5)])
+    made = draft_habits([run(n, corrections=[text]) for n in range(5)])
     assert [draft.artifact["text"] for draft in made] in ([], ["Use tabs."])
     assert text.startswith("\u202e") or made == []
 
@@ -216,7 +222,7 @@ def test_plain_words_are_plain() -> None:
         "Don't use `eval`.",
         "k8s first",
     ):
-        assert is_plain(text), text
+        assert is_plain_text(text), text
 
 
 # --- timetables ------------------------------------------------------------------------------------------------
@@ -250,8 +256,8 @@ def instants(
     ],
 )
 def test_regular_instants_give_their_timetable(times: list[int], cron: str) -> None:
-    assert timetable(times, least=3) == cron
-    assert timetable(random.Random(1).sample(times, len(times)), least=3) == cron
+    assert fit_timetable(times, least=3) == cron
+    assert fit_timetable(random.Random(1).sample(times, len(times)), least=3) == cron
 
 
 @pytest.mark.parametrize(
@@ -268,12 +274,12 @@ def test_regular_instants_give_their_timetable(times: list[int], cron: str) -> N
     ],
 )
 def test_irregular_instants_give_none(times: list[int]) -> None:
-    assert timetable(times, least=3) is None
+    assert fit_timetable(times, least=3) is None
 
 
 def test_a_workflow_started_by_hand_at_regular_times_makes_an_automation() -> None:
     runs = [run(n, workflow="weekly-report", at=MONDAY + timedelta(weeks=n, minutes=n)) for n in range(5)]
-    (draft,) = synthesise(runs)
+    (draft,) = draft_habits(runs)
     assert draft.kind == "automation"
     assert draft.artifact["workflowId"] == "weekly-report"
     assert draft.artifact["schedule"] == {"cron": "0 9 * * 1", "timezone": "UTC"}
@@ -286,7 +292,7 @@ def test_what_a_schedule_already_starts_is_not_proposed_again() -> None:
     scheduled = [
         RunTrace(run_id=one.run_id, workflow=one.workflow, at=one.at, owner=one.owner, scheduled=True) for one in runs
     ]
-    assert synthesise(scheduled) == []
+    assert draft_habits(scheduled) == []
 
 
 # --- agents ----------------------------------------------------------------------------------------------------
@@ -300,7 +306,7 @@ def weekly(count: int = 5, **options: Any) -> list[RunTrace]:
 
 
 def test_tools_corrections_and_times_around_one_workflow_make_an_agent() -> None:
-    made = synthesise(weekly())
+    made = draft_habits(weekly())
     assert [draft.kind for draft in made] == ["workflow-chain-pack", "prompt-template", "automation", "agent-pack"]
     (agent,) = made[-1].artifact["agents"]
     assert agent["toolAllowlist"] == ["doc.write", "mail.read", "mail.send"]
@@ -323,60 +329,62 @@ def test_without_one_of_them_there_is_no_agent() -> None:
 
 
 def test_every_artifact_is_valid_for_its_kind_and_is_json() -> None:
-    for draft in synthesise(weekly()):
+    for draft in draft_habits(weekly()):
         check_artifact(draft.kind, draft.artifact)
         assert json_text.parse(json_text.dump(draft.artifact)) == draft.artifact
 
 
 def test_runs_of_different_owners_are_never_looked_at_together() -> None:
     split = [run(n, "a.x b.x c.x", corrections=["use tabs"], owner=f"owner-{n % 2}") for n in range(4)]
-    assert synthesise(split) == []
+    assert draft_habits(split) == []
     both = weekly() + weekly(owner="zeta")
-    assert [(draft.owner, draft.kind) for draft in synthesise(both)] == [
-        (owner, draft.kind) for owner in ("acme", "zeta") for draft in synthesise(weekly())
+    assert [(draft.owner, draft.kind) for draft in draft_habits(both)] == [
+        (owner, draft.kind) for owner in ("acme", "zeta") for draft in draft_habits(weekly())
     ]
 
 
 def test_the_order_of_runs_does_not_matter_and_more_of_them_change_no_artifact() -> None:
-    made = synthesise(weekly())
+    made = draft_habits(weekly())
     for seed in range(5):
-        assert synthesise(random.Random(seed).sample(weekly(), 5)) == made
-    assert [draft.artifact for draft in synthesise(weekly(9))] == [draft.artifact for draft in made]
+        assert draft_habits(random.Random(seed).sample(weekly(), 5)) == made
+    assert [draft.artifact for draft in draft_habits(weekly(9))] == [draft.artifact for draft in made]
 
 
 def test_what_is_known_is_not_drafted_again_and_what_is_like_it_says_so() -> None:
-    made = synthesise(weekly())
+    made = draft_habits(weekly())
     known = [(f"prop-{place}", draft.kind, draft.artifact) for place, draft in enumerate(made)]
-    assert synthesise(weekly(9), known=known) == []
+    assert draft_habits(weekly(9), known_artifacts=known) == []
     # Known under another name, by another owner's hand: it does the same.
     renamed = [
         (name, kind, json_text.parse(json_text.dump(artifact).replace(b"learned", b"kept")))
         for name, kind, artifact in known
     ]
-    assert [draft.kind for draft in synthesise(weekly(), known=renamed[:3])] == ["agent-pack"]
+    assert [draft.kind for draft in draft_habits(weekly(), known_artifacts=renamed[:3])] == ["agent-pack"]
     longer = [run(n, "mail.read doc.read doc.write mail.send") for n in range(20, 24)]
-    (chain,) = [draft for draft in synthesise(longer, known=known) if draft.kind == "workflow-chain-pack"]
+    (chain,) = [draft for draft in draft_habits(longer, known_artifacts=known) if draft.kind == "workflow-chain-pack"]
     assert chain.duplicate_of == "prop-0"
     later = [run(n, workflow="weekly-report", at=MONDAY + timedelta(weeks=n, minutes=20)) for n in range(5)]
-    assert [draft.duplicate_of for draft in synthesise(later, known=known)] == ["prop-2"]
+    assert [draft.duplicate_of for draft in draft_habits(later, known_artifacts=known)] == ["prop-2"]
     other = [run(n, "x.a y.a z.a", workflow="daily", at=MONDAY + timedelta(days=n)) for n in range(9)]
-    assert {draft.duplicate_of for draft in synthesise(other, known=known)} == {None}
+    assert {draft.duplicate_of for draft in draft_habits(other, known_artifacts=known)} == {None}
 
 
 def test_artifacts_for_other_purposes_are_no_duplicates() -> None:
-    made = {draft.kind: draft.artifact for draft in synthesise(weekly())}
+    made = {draft.kind: draft.artifact for draft in draft_habits(weekly())}
     others = [
         RunTrace(run_id=one.run_id, workflow="monthly-audit", at=one.at, steps=one.steps, corrections=("use British spelling",), owner="acme")
         for one in weekly()
     ]  # fmt: skip
-    theirs = {draft.kind: draft.artifact for draft in synthesise(others)}
-    assert duplicate_of("agent-pack", theirs["agent-pack"], [("a", "agent-pack", made["agent-pack"])]) is None
-    assert duplicate_of("automation", theirs["automation"], [("a", "automation", made["automation"])]) is None
+    theirs = {draft.kind: draft.artifact for draft in draft_habits(others)}
+    assert find_duplicate("agent-pack", theirs["agent-pack"], [("a", "agent-pack", made["agent-pack"])]) is None
+    assert find_duplicate("automation", theirs["automation"], [("a", "automation", made["automation"])]) is None
     assert (
-        duplicate_of("prompt-template", theirs["prompt-template"], [("a", "prompt-template", made["prompt-template"])])
+        find_duplicate(
+            "prompt-template", theirs["prompt-template"], [("a", "prompt-template", made["prompt-template"])]
+        )
         is None
     )
-    assert duplicate_of("workflow-chain-pack", theirs["workflow-chain-pack"], [("b", "workflow-chain-pack", made["workflow-chain-pack"]), ("a", "workflow-chain-pack", made["workflow-chain-pack"])]) == "a"  # fmt: skip
+    assert find_duplicate("workflow-chain-pack", theirs["workflow-chain-pack"], [("b", "workflow-chain-pack", made["workflow-chain-pack"]), ("a", "workflow-chain-pack", made["workflow-chain-pack"])]) == "a"  # fmt: skip
 
 
 SECRET = "sk-live-4eC39HqLyjWDarjtT1zdp7dc"
@@ -389,17 +397,17 @@ def test_a_secret_anywhere_in_a_run_is_nowhere_in_a_draft() -> None:
             workflow=f"deploy-{SECRET}" if n % 2 else SECRET,
             at=ms(MONDAY + timedelta(weeks=n)),
             steps=(
-                Step(tool=f"tool.{SECRET}", arguments=(SECRET,)),
-                Step(tool="a.x", arguments=(SECRET, f"k={SECRET}")),
-                Step(tool="b.x"),
-                Step(tool="c.x"),
+                ToolCall(tool=f"tool.{SECRET}", arguments=(SECRET,)),
+                ToolCall(tool="a.x", arguments=(SECRET, f"k={SECRET}")),
+                ToolCall(tool="b.x"),
+                ToolCall(tool="c.x"),
             ),
             corrections=(f"no, use {SECRET}", f"the password is {SECRET}", "use the vault"),
             owner="acme",
         )
         for n in range(8)
     ]
-    made = synthesise(runs)
+    made = draft_habits(runs)
     assert {draft.kind for draft in made} == {"workflow-chain-pack", "prompt-template"}
     assert SECRET not in repr(made)
     assert SECRET[8:20] not in repr(made)
@@ -415,7 +423,7 @@ traces = st.lists(
         run_id=st.integers(0, 12).map(str),
         workflow=st.sampled_from(["w", "weekly report", "\n", "x" * 300]),
         at=st.integers(0, 60).map(lambda day: ms(MONDAY) + day * 86_400_000) | st.integers(-(10**18), 10**18),
-        steps=st.lists(st.builds(Step, tool=tools, arguments=st.just(("path",)), ok=st.booleans()), max_size=6).map(
+        steps=st.lists(st.builds(ToolCall, tool=tools, arguments=st.just(("path",)), ok=st.booleans()), max_size=6).map(
             tuple
         ),
         corrections=st.lists(corrections, max_size=3).map(tuple),
@@ -429,10 +437,10 @@ traces = st.lists(
 @settings(max_examples=150)
 @given(traces, st.randoms(use_true_random=False))
 def test_any_runs_give_valid_drafts_in_any_order(runs: list[RunTrace], order: random.Random) -> None:
-    made = synthesise(runs)
+    made = draft_habits(runs)
     shuffled = list(runs)
     order.shuffle(shuffled)
-    assert synthesise(shuffled) == made
+    assert draft_habits(shuffled) == made
     owners = {(one.owner, one.run_id) for one in runs}
     for draft in made:
         check_artifact(draft.kind, draft.artifact)
@@ -442,13 +450,13 @@ def test_any_runs_give_valid_drafts_in_any_order(runs: list[RunTrace], order: ra
         assert len(draft.title) <= 120
     assert len({(draft.owner, draft.fingerprint) for draft in made}) == len(made)
     known = [(str(place), draft.kind, draft.artifact) for place, draft in enumerate(made)]
-    assert synthesise(runs, known=known) == []
+    assert draft_habits(runs, known_artifacts=known) == []
 
 
 @settings(max_examples=100)
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from("abcd"), max_size=8), max_size=8))
 def test_sequences_that_are_found_are_there(lists: dict[str, list[str]]) -> None:
-    for found in repeats(lists, least=3, length=2, limit=50):
+    for found in find_repeats(lists, least=3, length=2, limit=50):
         assert len(found.lists) >= 3
         for name in found.lists:
             rest = iter(lists[name])
@@ -469,10 +477,10 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     )
 )
 def test_any_artifact_can_be_compared(artifact: dict[str, Any]) -> None:
-    for draft in synthesise(weekly()):
+    for draft in draft_habits(weekly()):
         known = [("known", draft.kind, artifact)]
-        assert duplicate_of(draft.kind, draft.artifact, known) in (None, "known")
-        assert duplicate_of(draft.kind, artifact, known) == "known"
+        assert find_duplicate(draft.kind, draft.artifact, known) in (None, "known")
+        assert find_duplicate(draft.kind, artifact, known) == "known"
 
 
 def test_many_long_runs_are_read_in_time() -> None:
@@ -481,4 +489,4 @@ def test_many_long_runs_are_read_in_time() -> None:
     mixed = [run(n, " ".join(chosen.choice(["a.x", "b.x", "c.x"]) for _ in range(60)), at=MONDAY) for n in range(500)]
     for runs in (same, mixed):
         with at_most(10):
-            synthesise(runs)
+            draft_habits(runs)

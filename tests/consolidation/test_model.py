@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.consolidation.notes import NOW, note
 
-from memoranda.consolidation.strategies.catalogue import run
+from memoranda.consolidation.strategies.catalogue import run_strategy
 from memoranda.consolidation.writer import ModelWriter
 from memoranda.errors import InvalidInput
 
 NOTES = [note("The port is 8080.", "2026-01-01"), note("Port: 9090", "2026-02-01")]
-(FOUND,) = run("validate", NOTES, now=NOW)
+(FOUND,) = run_strategy("validate", NOTES, now=NOW)
 
 
 class Endpoint:
@@ -73,7 +73,7 @@ def writer(endpoint: Endpoint, **rest: Any) -> ModelWriter:
 
 def test_a_better_wording_replaces_the_text_and_nothing_else(endpoint: Endpoint) -> None:
     endpoint.say("  The port was said to be 8080 and later 9090.\u202e ")
-    (worded,) = run("validate", NOTES, now=NOW, writer=writer(endpoint, api_key="k"))
+    (worded,) = run_strategy("validate", NOTES, now=NOW, writer=writer(endpoint, api_key="k"))
     assert worded.text == "The port was said to be 8080 and later 9090."
     assert (worded.inputs, worded.kind, worded.tags) == (FOUND.inputs, FOUND.kind, FOUND.tags)
     assert worded.detail == {**FOUND.detail, "worded_by": "model", "found_text": FOUND.text}
@@ -92,7 +92,7 @@ def test_a_better_wording_replaces_the_text_and_nothing_else(endpoint: Endpoint)
 )
 def test_an_answer_that_invents_or_denies_or_is_no_wording_is_not_used(endpoint: Endpoint, answer: str) -> None:
     endpoint.say(answer)
-    assert run("validate", NOTES, now=NOW, writer=writer(endpoint)) == [FOUND]
+    assert run_strategy("validate", NOTES, now=NOW, writer=writer(endpoint)) == [FOUND]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_an_endpoint_that_fails_costs_only_the_wording(
 ) -> None:
     endpoint.status, endpoint.body = status, body
     used = writer(endpoint)
-    assert run("validate", NOTES, now=NOW, writer=used) == [FOUND]
+    assert run_strategy("validate", NOTES, now=NOW, writer=used) == [FOUND]
     assert problem in used.problem
 
 

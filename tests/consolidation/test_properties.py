@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.consolidation.notes import NOTES, NOW, note
 
-from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
+from memoranda.consolidation.strategies.catalogue import STRATEGIES, run_strategy
 from memoranda.consolidation.strategies.dream import Dream, Options
-from memoranda.consolidation.text.note import Note, clean, ordered
+from memoranda.consolidation.text.note import MemoryNote, clean, order_notes
 from memoranda.encoding import json_text
 
 # To make up notes takes longer than all strategies take to read them: so each reads the same ones, and more than if one
@@ -32,22 +32,22 @@ def as_bytes(dreams: list[Dream]) -> bytes:
     return json_text.dump(msgspec.to_builtins(dreams))
 
 
-def all_of(strategies: Iterable[str], notes: list[Note]) -> list[tuple[str, Dream]]:
-    return [(each, dream) for each in strategies for dream in run(each, notes, now=NOW, options=SMALL)]
+def all_of(strategies: Iterable[str], notes: list[MemoryNote]) -> list[tuple[str, Dream]]:
+    return [(each, dream) for each in strategies for dream in run_strategy(each, notes, now=NOW, options=SMALL)]
 
 
 @given(notes=NOTES, seed=st.randoms(use_true_random=False))
 @MANY
-def test_the_same_notes_give_the_same_bytes_in_whatever_order(notes: list[Note], seed: random.Random) -> None:
+def test_the_same_notes_give_the_same_bytes_in_whatever_order(notes: list[MemoryNote], seed: random.Random) -> None:
     shuffled = seed.sample(notes, len(notes))
     for strategy in STRATEGIES:
-        given = as_bytes(run(strategy, notes, now=NOW, options=SMALL))
-        assert given == as_bytes(run(strategy, shuffled, now=NOW, options=SMALL)), strategy
+        given = as_bytes(run_strategy(strategy, notes, now=NOW, options=SMALL))
+        assert given == as_bytes(run_strategy(strategy, shuffled, now=NOW, options=SMALL)), strategy
 
 
 @given(notes=NOTES)
 @MANY
-def test_results_cite_their_notes_and_are_clean_text(notes: list[Note]) -> None:
+def test_results_cite_their_notes_and_are_clean_text(notes: list[MemoryNote]) -> None:
     names = {each.name for each in notes}
     for strategy, dream in all_of(STRATEGIES, notes):
         assert dream.text.strip()
@@ -64,7 +64,7 @@ def test_results_cite_their_notes_and_are_clean_text(notes: list[Note]) -> None:
 
 @given(notes=NOTES)
 @MANY
-def test_nothing_is_invented(notes: list[Note]) -> None:
+def test_nothing_is_invented(notes: list[MemoryNote]) -> None:
     for _, dream in all_of(("synthesize", "compress", "evolve"), notes):
         cited = " ".join(clean(each.text) for each in notes if each.name in dream.inputs)
         assert set(WORD.findall(dream.text)) <= set(WORD.findall(cited))
@@ -72,26 +72,26 @@ def test_nothing_is_invented(notes: list[Note]) -> None:
 
 @given(notes=NOTES, budget=st.integers(1, 60))
 @MANY
-def test_a_compressed_text_stays_within_its_budget(notes: list[Note], budget: int) -> None:
+def test_a_compressed_text_stays_within_its_budget(notes: list[MemoryNote], budget: int) -> None:
     options = Options(budget_tokens=budget, count=lambda text: len(text.split()))
-    for dream in run("compress", notes, now=NOW, options=options):
+    for dream in run_strategy("compress", notes, now=NOW, options=options):
         assert len(dream.text.split()) <= budget
 
 
 @given(notes=NOTES)
 @MANY
-def test_what_has_been_merged_is_not_merged_again(notes: list[Note]) -> None:
-    found = run("synthesize", notes, now=NOW, options=Options(limit=1_000))
+def test_what_has_been_merged_is_not_merged_again(notes: list[MemoryNote]) -> None:
+    found = run_strategy("synthesize", notes, now=NOW, options=Options(limit=1_000))
     gone = {name for dream in found for name in dream.inputs}
     # A result is as old as its newest input.
-    written = {each.name: each.at for each in ordered(notes)}
+    written = {each.name: each.at for each in order_notes(notes)}
     merged = [
-        Note(f"dream {place}", dream.text, max(written[name] for name in dream.inputs))
+        MemoryNote(f"dream {place}", dream.text, max(written[name] for name in dream.inputs))
         for place, dream in enumerate(found)
     ]
-    assert run("synthesize", [*(each for each in notes if each.name not in gone), *merged], now=NOW) == []
+    assert run_strategy("synthesize", [*(each for each in notes if each.name not in gone), *merged], now=NOW) == []
     for each in merged:
-        assert run("synthesize", [each], now=NOW) == []
+        assert run_strategy("synthesize", [each], now=NOW) == []
 
 
 @given(notes=NOTES)
@@ -103,10 +103,12 @@ def test_what_has_been_merged_is_not_merged_again(notes: list[Note]) -> None:
     ]
 )
 @MANY
-def test_what_has_been_revised_is_not_revised_again(notes: list[Note]) -> None:
-    found = {dream.revises: dream.text for dream in run("evolve", notes, now=NOW, options=Options(limit=1_000))}
-    revised = [replace(each, text=found.get(each.name, each.text)) for each in ordered(notes)]
-    assert run("evolve", revised, now=NOW) == []
+def test_what_has_been_revised_is_not_revised_again(notes: list[MemoryNote]) -> None:
+    found = {
+        dream.revises: dream.text for dream in run_strategy("evolve", notes, now=NOW, options=Options(limit=1_000))
+    }
+    revised = [replace(each, text=found.get(each.name, each.text)) for each in order_notes(notes)]
+    assert run_strategy("evolve", revised, now=NOW) == []
 
 
 # Each several times as long as what a sentence, or a note, is read of.
@@ -130,19 +132,19 @@ HOSTILE = [
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_hostile_texts_are_read_as_text(strategy: str) -> None:
-    notes = [Note(f"n{place}", text, NOW - place, ("t" * 999, "\x00")) for place, text in enumerate(HOSTILE)]
-    for dream in run(strategy, [*notes, note("The port is 1.")], now=NOW):
+    notes = [MemoryNote(f"n{place}", text, NOW - place, ("t" * 999, "\x00")) for place, text in enumerate(HOSTILE)]
+    for dream in run_strategy(strategy, [*notes, note("The port is 1.")], now=NOW):
         assert "\x1b" not in dream.text
         as_bytes([dream])
 
 
 PROGRAM = """
 import sys
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
-notes = [Note(f"n{n}", t, n * 604_800_000, ("a", f"t{n % 3}")) for n, t in enumerate(sys.stdin.read().split("|"))]
+from memoranda.consolidation.text.note import MemoryNote
+from memoranda.consolidation.strategies.catalogue import STRATEGIES, run_strategy
+notes = [MemoryNote(f"n{n}", t, n * 604_800_000, ("a", f"t{n % 3}")) for n, t in enumerate(sys.stdin.read().split("|"))]
 for strategy in STRATEGIES:
-    for dream in run(strategy, notes, now=25 * 604_800_000):
+    for dream in run_strategy(strategy, notes, now=25 * 604_800_000):
         print(strategy, ascii(dream))
 """
 

@@ -7,10 +7,10 @@ from datetime import date
 import pytest
 from tests.consolidation.notes import at, note
 
-from memoranda.consolidation.strategies.series import events, frames, rhythm, series, trend
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.reading import Reading
-from memoranda.consolidation.time.dates import named_days
+from memoranda.consolidation.strategies.series import find_events, find_rhythm, find_series, fit_trend, group_by_frame
+from memoranda.consolidation.text.corpus import Corpus
+from memoranda.consolidation.text.note import MemoryNote
+from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import utc_day
 
 WEDNESDAY = at("2026-03-04")
@@ -31,7 +31,7 @@ WEDNESDAY = at("2026-03-04")
     ],
 )  # fmt: skip
 def test_a_day_is_read_from_a_text_and_the_day_it_was_written(text: str, day: str) -> None:
-    (named,) = named_days(text, WEDNESDAY)
+    (named,) = find_days(text, WEDNESDAY)
     assert named.day == date.fromisoformat(day)
 
 
@@ -49,17 +49,17 @@ def test_a_day_is_read_from_a_text_and_the_day_it_was_written(text: str, day: st
     ],
 )
 def test_what_is_no_day_or_could_be_two_is_not_read(text: str) -> None:
-    assert named_days(text, WEDNESDAY) == []
+    assert find_days(text, WEDNESDAY) == []
 
 
 def test_instants_beyond_the_calendar_are_held_to_it() -> None:
     assert utc_day(10**30) == date(9999, 12, 31)
     assert utc_day(-(10**30)) == date(1, 1, 1)
-    last = [named.day for named in named_days("tomorrow, next month, in 999 months", 10**30)]
+    last = [named.day for named in find_days("tomorrow, next month, in 999 months", 10**30)]
     assert last == [date(9999, 12, 31)] * 3
 
 
-def readings(numbers: list[float], unit: str = "%") -> list[Note]:
+def readings(numbers: list[float], unit: str = "%") -> list[MemoryNote]:
     return [
         note(f"Disk usage of alpha was {n:g}{unit}.", f"2026-01-{5 + 7 * week:02}") for week, n in enumerate(numbers)
     ]
@@ -70,21 +70,21 @@ def readings(numbers: list[float], unit: str = "%") -> list[Note]:
     [([61, 64, 66, 70], "rising"), ([9, 7, 4, 2], "falling"), ([1, 90, 3, 80], "mixed")],
 )
 def test_a_figure_said_again_and_again_is_a_series_with_a_trend(numbers: list[float], direction: str) -> None:
-    (found,) = series(frames(Reading(readings(numbers))), least=3)
+    (found,) = find_series(group_by_frame(Corpus(readings(numbers))), least=3)
     assert [point.number for point in found.points] == numbers
     assert found.frame == "Disk usage of alpha was …%"
-    assert trend(found).direction == direction
+    assert fit_trend(found).direction == direction
 
 
 def test_figures_of_other_things_or_units_are_no_series() -> None:
     mixed = [*readings([1, 2]), *readings([3, 4], " GB")]
     two_numbers = [note(f"{n} of 9 disks are full on {day}") for n, day in enumerate(("2026-01-05", "2026-01-06"))]
-    assert series(frames(Reading([*mixed, *two_numbers])), least=3) == []
+    assert find_series(group_by_frame(Corpus([*mixed, *two_numbers])), least=3) == []
 
 
 def test_a_date_in_the_sentence_counts_and_not_the_utc_day_writing() -> None:
     notes = [note(f"CPU load was {n}% on 2026-01-0{n}.", "2026-03-01") for n in (1, 2, 3)]
-    (found,) = series(frames(Reading(notes)), least=3)
+    (found,) = find_series(group_by_frame(Corpus(notes)), least=3)
     assert [point.day.day for point in found.points] == [1, 2, 3]
 
 
@@ -102,6 +102,6 @@ def test_an_event_has_a_rhythm_only_when_it_is_regular(
     days: list[str], period: tuple[int, bool, int | None] | None
 ) -> None:
     notes = [note("Weekly report sent.", day, name=day) for day in days]
-    (event,) = events(Reading(notes), frames(Reading(notes)), least=3)
-    found = rhythm(event)
+    (event,) = find_events(Corpus(notes), group_by_frame(Corpus(notes)), least=3)
+    found = find_rhythm(event)
     assert (found and (found.period_days, found.is_monthly, found.weekday)) == period

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from tests.consolidation.notes import NOTES, note
 
-from memoranda.consolidation.text.cluster import clusters
-from memoranda.consolidation.text.note import Note, ordered, strongest_first
-from memoranda.consolidation.text.reading import Reading, content_words, read_sentence
-from memoranda.consolidation.text.similar import Vectors, fold, jaccard, same_statement_groups
+from memoranda.consolidation.text.cluster import cluster_pairs
+from memoranda.consolidation.text.corpus import Corpus, content_words, read_sentence
+from memoranda.consolidation.text.note import MemoryNote, order_notes, sort_by_strength
+from memoranda.consolidation.text.similar import TfidfVectors, fold_duplicates, group_duplicates, jaccard_similarity
 
 
 def same(first: str, second: str) -> bool:
@@ -65,24 +65,24 @@ def test_the_newest_stands_for_the_others_however_strong_they_are() -> None:
     old = note("The deploy day is Friday", "2026-01-01", weight=3.0)
     new = note("Deploy day: Friday", "2026-02-01")
     other = note("The deploy day is always Friday", "2026-03-15")
-    reading = Reading([old, new, other])
-    assert [reading.sentences[root].note for root in fold(reading.sentences)] == [new, new, other]
+    corpus = Corpus([old, new, other])
+    assert [corpus.sentences[root].note for root in fold_duplicates(corpus.sentences)] == [new, new, other]
 
 
 def test_what_only_its_surroundings_explain_is_the_same_only_in_the_same_surroundings() -> None:
     bob, tom = note("Bob is the lead. He likes tea.", "2026-01-01"), note("Tom is new. He likes tea.", "2026-01-02")
-    assert not same_statement_groups(Reading([bob, tom]))
+    assert not group_duplicates(Corpus([bob, tom]))
     paid = [note("Paid the rent.", f"2026-0{month}-01", name=f"{month}") for month in (1, 2)]
-    assert not same_statement_groups(Reading(paid))
+    assert not group_duplicates(Corpus(paid))
     again = note("Paid the rent.", "2026-01-01", name="again")
-    assert same_statement_groups(Reading([*paid, again])) == [(paid[0], again)]
+    assert group_duplicates(Corpus([*paid, again])) == [(paid[0], again)]
 
 
 def test_notes_are_duplicates_when_all_their_statements_are_the_same() -> None:
     first = note("Use pnpm here. The port is 8080.", "2026-01-01")
     second = note("- the port is 8080\n- use pnpm, here", "2026-01-02")
     other = note("Use pnpm here. The port is 8081.", "2026-01-03")
-    assert same_statement_groups(Reading([other, second, first])) == [(first, second)]
+    assert group_duplicates(Corpus([other, second, first])) == [(first, second)]
 
 
 def test_notes_about_the_same_are_more_alike_than_others() -> None:
@@ -92,33 +92,33 @@ def test_notes_about_the_same_are_more_alike_than_others() -> None:
         "guitar lessons start",
         "garlic soup",
     ]
-    vectors = Vectors([content_words(text) for text in all_texts])
-    assert [(pair.first, pair.second) for pair in vectors.pairs(0.1)] == [(0, 1)]
+    vectors = TfidfVectors([content_words(text) for text in all_texts])
+    assert [(pair.first, pair.second) for pair in vectors.similar_pairs(0.1)] == [(0, 1)]
     assert vectors.cosine(0, 0) == pytest.approx(1.0)
     assert vectors.cosine(0, 2) == 0.0
-    assert set(vectors.shared(0, 1)) == {"postgr", "backup", "night"}
-    assert jaccard({"a", "b"}, {"b", "c"}) == pytest.approx(1 / 3)
+    assert set(vectors.shared_words(0, 1)) == {"postgr", "backup", "night"}
+    assert jaccard_similarity({"a", "b"}, {"b", "c"}) == pytest.approx(1 / 3)
 
 
 def test_groups_are_joined_strongest_first_up_to_a_size() -> None:
     pairs = [(0, 1), (1, 2), (3, 4), (2, 3)]
-    assert clusters(6, pairs) == [(0, 1, 2, 3, 4)]
-    assert clusters(6, pairs, largest=3) == [(0, 1, 2), (3, 4)]
+    assert cluster_pairs(6, pairs) == [(0, 1, 2, 3, 4)]
+    assert cluster_pairs(6, pairs, largest=3) == [(0, 1, 2), (3, 4)]
 
 
 def test_of_two_notes_with_one_name_the_newer_counts() -> None:
-    notes = [Note("a", "new", 2), Note("a", "old", 1), Note("b", "x", 0)]
-    assert ordered(notes) == ordered(reversed(notes)) == [Note("b", "x", 0), Note("a", "new", 2)]
+    notes = [MemoryNote("a", "new", 2), MemoryNote("a", "old", 1), MemoryNote("b", "x", 0)]
+    assert order_notes(notes) == order_notes(reversed(notes)) == [MemoryNote("b", "x", 0), MemoryNote("a", "new", 2)]
 
 
 def test_strange_weights_do_not_decide() -> None:
-    strange = [Note("a", "", 0, (), float("nan"), float("nan")), Note("b", "", 0, (), 2.0, float("inf"))]
-    sure = Note("c", "", 0, (), 0.9, 1.0)
-    assert strongest_first([*strange, sure])[0] == sure
+    strange = [MemoryNote("a", "", 0, (), float("nan"), float("nan")), MemoryNote("b", "", 0, (), 2.0, float("inf"))]
+    sure = MemoryNote("c", "", 0, (), 0.9, 1.0)
+    assert sort_by_strength([*strange, sure])[0] == sure
 
 
 @given(notes=NOTES)
 @settings(max_examples=60)
-def test_what_stands_for_a_sentence_stands_for_itself(notes: list[Note]) -> None:
-    stands_for = fold(Reading(notes).sentences)
+def test_what_stands_for_a_sentence_stands_for_itself(notes: list[MemoryNote]) -> None:
+    stands_for = fold_duplicates(Corpus(notes).sentences)
     assert all(stands_for[root] == root for root in stands_for)

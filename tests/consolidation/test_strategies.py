@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.consolidation.notes import NOW, at, note, texts
 
-from memoranda.consolidation.strategies.catalogue import STRATEGIES, run
+from memoranda.consolidation.strategies.catalogue import STRATEGIES, run_strategy
 from memoranda.consolidation.strategies.dream import Dream, Options
-from memoranda.consolidation.text.note import Note, four_bytes
+from memoranda.consolidation.text.note import MemoryNote, estimate_tokens
 from memoranda.errors import InvalidInput
 
 BILLING = note(
@@ -31,15 +31,15 @@ DISK = [
 ]
 
 
-def dreams(strategy: str, *notes: Note, now: int = NOW, **options: int) -> list[Dream]:
-    return run(strategy, notes, now=now, options=Options(**options))  # type: ignore[arg-type]
+def dreams(strategy: str, *notes: MemoryNote, now: int = NOW, **options: int) -> list[Dream]:
+    return run_strategy(strategy, notes, now=now, options=Options(**options))  # type: ignore[arg-type]
 
 
 def test_the_strategies_are_the_nine_of_the_standard_and_our_own() -> None:
     nine = "synthesize pattern_extract insight_generate compress associate validate evolve forecast reflect".split()
     assert list(STRATEGIES) == [*nine, "vendor:statements"]
     with pytest.raises(InvalidInput, match="must be one of synthesize"):
-        run("vendor:x", [], now=NOW)
+        run_strategy("vendor:x", [], now=NOW)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -189,7 +189,7 @@ def test_compress_keeps_key_facts_within_the_budget_and_half_the_length() -> Non
     (short,) = dreams("compress", chat, BILLING, BILLING_AGAIN)
     assert short.text == "- The billing service uses PostgreSQL 16.\n- The release is planned for 2026-06-01."
     assert set(short.inputs) == {chat.name, BILLING.name, BILLING_AGAIN.name}
-    assert four_bytes(short.text) == short.detail["tokens"] <= short.detail["tokens_before"] // 2
+    assert estimate_tokens(short.text) == short.detail["tokens"] <= short.detail["tokens_before"] // 2
 
 
 def test_compress_prefers_the_latest_of_what_changed() -> None:

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.consolidation.notes import NOTES, NOW, note
 
-from memoranda.consolidation.text.note import Note, four_bytes
-from memoranda.consolidation.text.reading import Reading
-from memoranda.consolidation.text.sentences import sentences
+from memoranda.consolidation.text.corpus import Corpus
+from memoranda.consolidation.text.note import MemoryNote, estimate_tokens
+from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.consolidation.text.summary import summarize
 
-COUNTERS = {"bytes/4": four_bytes, "words": lambda text: len(text.split()), "characters": len}
+COUNTERS = {"bytes/4": estimate_tokens, "words": lambda text: len(text.split()), "characters": len}
 
 
 def test_chosen_sentences_are_unchanged_in_order_and_not_repeated() -> None:
@@ -22,7 +22,7 @@ def test_chosen_sentences_are_unchanged_in_order_and_not_repeated() -> None:
         note("The package manager is pnpm.", "2026-03-20"),
         note("Backups of the billing database run every night at 02:00.", "2026-03-25"),
     ]
-    summary = summarize(Reading(notes), budget_tokens=34, now=NOW)
+    summary = summarize(Corpus(notes), budget_tokens=34, now=NOW)
     assert summary.text == (
         "- Billing service uses PostgreSQL 16\n- The package manager is pnpm.\n"
         "- Backups of the billing database run every night at 02:00."
@@ -32,25 +32,25 @@ def test_chosen_sentences_are_unchanged_in_order_and_not_repeated() -> None:
 
 
 def test_below_its_cheapest_sentence_a_summary_is_empty_and_says_what_it_needs() -> None:
-    reading = Reading([note("One two three four five."), note("A considerably longer sentence than the other one.")])
-    short = summarize(reading, budget_tokens=5, now=NOW)
+    corpus = Corpus([note("One two three four five."), note("A considerably longer sentence than the other one.")])
+    short = summarize(corpus, budget_tokens=5, now=NOW)
     assert (short.text, short.tokens, short.smallest_tokens, short.notes) == ("", 0, 6, ())
-    assert summarize(reading, budget_tokens=6, now=NOW).text == "One two three four five."
-    assert summarize(Reading([]), budget_tokens=6, now=NOW).smallest_tokens == 0
+    assert summarize(corpus, budget_tokens=6, now=NOW).text == "One two three four five."
+    assert summarize(Corpus([]), budget_tokens=6, now=NOW).smallest_tokens == 0
 
 
 def test_room_that_is_left_is_used() -> None:
     notes = [note(f"{who} lives in {where}.") for who in ("Ann", "Bob", "Cid") for where in ("Rome", "Oslo", "Bonn")]
-    summary = summarize(Reading(notes), budget_tokens=1_000, now=NOW)
+    summary = summarize(Corpus(notes), budget_tokens=1_000, now=NOW)
     assert summary.left_out == 0
 
 
 @given(notes=NOTES, budget=st.integers(1, 80), counter=st.sampled_from(sorted(COUNTERS)))
 @settings(max_examples=120)
-def test_no_budget_is_ever_exceeded_whoever_counts(notes: list[Note], budget: int, counter: str) -> None:
+def test_no_budget_is_ever_exceeded_whoever_counts(notes: list[MemoryNote], budget: int, counter: str) -> None:
     count = COUNTERS[counter]
-    summary = summarize(Reading(notes), budget_tokens=budget, now=NOW, count=count)
+    summary = summarize(Corpus(notes), budget_tokens=budget, now=NOW, count=count)
     assert count(summary.text) <= budget
     assert summary.tokens == (count(summary.text) if summary.text else 0)
     assert {sentence.note for sentence in summary.sentences} <= set(summary.notes)
-    assert all(sentence.text in sentences(sentence.note.text) for sentence in summary.sentences)
+    assert all(sentence.text in split_sentences(sentence.note.text) for sentence in summary.sentences)

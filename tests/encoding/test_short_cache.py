@@ -44,7 +44,7 @@ def test_what_is_short_is_made_once_and_what_is_long_every_time() -> None:
         lambda text: _PRINTS.word(1, text),
         lambda text: _PRINTS.name("ada", text),
         lambda text: parse_path(f"body.{text}"),
-        conditions._key,
+        conditions._stem,
         lambda text: ump_port._verifies(text.encode()),
         lambda text: oms_port._is_grain("a", text.encode()),
     ],

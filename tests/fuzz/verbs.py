@@ -210,7 +210,7 @@ class _Room:
             space=rng.choice((None, SPACE, "other")),
             user=rng.choice((None, "ada")),
             tags=rng.choice(((), ("a",))),
-            standing=rng.choice(("live", "current", "recorded", "unforgotten", "all")),
+            status_filter=rng.choice(("live", "current", "recorded", "unforgotten", "all")),
         )
 
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidInput, Unsupported
-from memoranda.hosts.document import Format, Slot, put, take
+from memoranda.hosts.document import ConfigFormat, EntrySlot, add_entry, remove_entry
 from memoranda.hosts.json_comments import JsonComments
 from memoranda.hosts.marked_text import MarkedText
 from memoranda.hosts.toml_tables import TomlTables
 from memoranda.hosts.yaml_blocks import YamlBlocks
 
 JSON, TOML, YAML = JsonComments(), TomlTables(), YamlBlocks()
-SLOT = Slot(("servers",), "memoranda")
-LISTED = Slot(("servers",), "memoranda", is_listed=True)
+SLOT = EntrySlot(("servers",), "memoranda")
+LISTED = EntrySlot(("servers",), "memoranda", is_listed=True)
 VALUE = {"command": "/opt/mémo/bin/memoranda", "args": ["mcp", "--data", 'C:\\x "y"']}
 OTHER = {"command": "elsewhere", "args": []}
 
@@ -48,14 +48,14 @@ def test_an_entry_of_json_is_put_replaced_and_taken_out(text: str) -> None:
     before = JSON.parse(text)
     if not isinstance(before.get("servers", {}), dict | None):
         with pytest.raises(InvalidInput):
-            put(JSON, text, SLOT, VALUE)
+            add_entry(JSON, text, SLOT, VALUE)
         return
-    with_it = put(JSON, text, SLOT, VALUE)
+    with_it = add_entry(JSON, text, SLOT, VALUE)
     assert JSON.parse(with_it) == {**before, "servers": {**(before.get("servers") or {}), "memoranda": VALUE}}
-    assert put(JSON, with_it, SLOT, VALUE) == with_it
-    changed = put(JSON, with_it, SLOT, OTHER)
-    assert put(JSON, changed, SLOT, VALUE) == with_it
-    without = take(JSON, with_it, SLOT)
+    assert add_entry(JSON, with_it, SLOT, VALUE) == with_it
+    changed = add_entry(JSON, with_it, SLOT, OTHER)
+    assert add_entry(JSON, changed, SLOT, VALUE) == with_it
+    without = remove_entry(JSON, with_it, SLOT)
     assert JSON.parse(without) == {**before, "servers": before.get("servers") or {}}
     if before.get("servers"):
         assert without == text
@@ -93,12 +93,12 @@ def test_an_entry_of_json_is_put_replaced_and_taken_out(text: str) -> None:
     ],
 )
 def test_an_entry_that_a_person_wrote_is_taken_out_and_nothing_else(
-    form: Format, slot: Slot, text: str, left: str
+    form: ConfigFormat, slot: EntrySlot, text: str, left: str
 ) -> None:
-    assert take(form, text, slot) == left
+    assert remove_entry(form, text, slot) == left
     before: Any = form.parse(text)
     value = {"name": "memoranda", **VALUE}
-    assert form.parse(put(form, text, slot, value)) == slot.put(before, value)
+    assert form.parse(add_entry(form, text, slot, value)) == slot.with_entry(before, value)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_an_entry_that_a_person_wrote_is_taken_out_and_nothing_else(
     ],
 )
 def test_yaml_with_no_servers_yet_gets_the_first(text: str, left: str) -> None:
-    with_it = put(YAML, text, SLOT, VALUE)
+    with_it = add_entry(YAML, text, SLOT, VALUE)
     assert YAML.parse(with_it)["servers"] == {"memoranda": VALUE}
-    assert take(YAML, with_it, SLOT) == left
+    assert remove_entry(YAML, with_it, SLOT) == left
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_yaml_with_no_servers_yet_gets_the_first(text: str, left: str) -> None:
         (YAML, '"servers":\n  x: 1\n'),
     ],
 )
-def test_what_is_broken_or_cannot_be_edited_safely_is_refused(form: Format, text: str) -> None:
+def test_what_is_broken_or_cannot_be_edited_safely_is_refused(form: ConfigFormat, text: str) -> None:
     with pytest.raises((InvalidInput, Unsupported)):
-        put(form, text, SLOT, VALUE)
+        add_entry(form, text, SLOT, VALUE)
 
 
 def test_a_broken_file_is_named_with_its_line() -> None:
@@ -149,9 +149,9 @@ def test_a_broken_file_is_named_with_its_line() -> None:
 
 @pytest.mark.parametrize("text", ["", "# Mine\n\nBe brief.\n", "# Mine\r\nBe brief.", "a\n\n\n"])
 def test_a_passage_between_marks_is_put_replaced_and_taken_out(text: str) -> None:
-    form, slot = MarkedText(), Slot((), "memoranda")
-    with_it = put(form, text, slot, {"text": "Remember.\nAnd recall."})
+    form, slot = MarkedText(), EntrySlot((), "memoranda")
+    with_it = add_entry(form, text, slot, {"text": "Remember.\nAnd recall."})
     assert with_it.startswith(text)
-    assert put(form, with_it, slot, {"text": "Remember.\nAnd recall."}) == with_it
-    assert "Otherwise." in put(form, with_it, slot, {"text": "Otherwise."})
-    assert take(form, with_it + "later\n", slot).split() == [*text.split(), "later"]
+    assert add_entry(form, with_it, slot, {"text": "Remember.\nAnd recall."}) == with_it
+    assert "Otherwise." in add_entry(form, with_it, slot, {"text": "Otherwise."})
+    assert remove_entry(form, with_it + "later\n", slot).split() == [*text.split(), "later"]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.processor import at_most
 
 from memoranda.hosts.marked_text import MarkedText
-from memoranda.hosts.sessions import Session, digest
+from memoranda.hosts.sessions import HostSession, summarize_session
 from memoranda.hosts.table import RULES, RULES_SLOT
-from memoranda.hosts.transcripts import Turn, read_turns, typed_text
+from memoranda.hosts.transcripts import TranscriptTurn, read_turns, typed_text
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "hosts"
 ASKED = "Remember the deploy day, then tell me when it is"
-PASSAGE = MarkedText().put("", RULES_SLOT, {"text": RULES})
+PASSAGE = MarkedText().add_entry("", RULES_SLOT, {"text": RULES})
 
 
 def write(folder: Path, entries: Sequence[Any], name: str = "transcript.jsonl") -> Path:
@@ -28,12 +28,12 @@ def write(folder: Path, entries: Sequence[Any], name: str = "transcript.jsonl") 
     return path
 
 
-def user(text: str) -> Turn:
-    return Turn("user", text)
+def user(text: str) -> TranscriptTurn:
+    return TranscriptTurn("user", text)
 
 
-def agent(text: str) -> Turn:
-    return Turn("assistant", text)
+def agent(text: str) -> TranscriptTurn:
+    return TranscriptTurn("assistant", text)
 
 
 # --- sessions that real hosts wrote ------------------------------------------------------------------------------
@@ -65,11 +65,11 @@ def test_a_session_of_a_real_host_is_what_was_typed_and_answered(name: str, type
 
 @pytest.mark.parametrize("path", sorted(VECTORS.rglob("*.json*")), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_nothing_that_a_host_or_we_put_there_is_remembered(path: Path) -> None:
-    session = Session(host="x", id="1", folder=Path("/home/ada/shop"), transcript=path)
-    asked = (digest(session) or "").partition("The last answer: ")[0]
+    session = HostSession(host="x", id="1", folder=Path("/home/ada/shop"), transcript=path)
+    asked = (summarize_session(session) or "").partition("The last answer: ")[0]
     for text in ("AGENTS.md", "outlives this conversation", "hook_context", "latest first", "cwd", "API Error", "<"):
         assert text not in asked
-    assert "API Error" not in (digest(session) or "")
+    assert "API Error" not in (summarize_session(session) or "")
 
 
 # --- Claude Code -------------------------------------------------------------------------------------------------

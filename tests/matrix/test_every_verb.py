@@ -239,7 +239,7 @@ def _names(house: House) -> list[Names]:
 def _memories(house: House) -> list[tuple[int, str]]:
     """All that the owner has, and what is known about each."""
     with house.engine.read(house.tenant) as snapshot:
-        found = [each.version_id for each in snapshot.page(Selection(standing="all"), limit=500, now=house.now)]
+        found = [each.version_id for each in snapshot.page(Selection(status_filter="all"), limit=500, now=house.now)]
         return [(each.version_id, repr(each.state)) for each in snapshot.versions(found)]
 
 

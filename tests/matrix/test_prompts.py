@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from mcp_types import TextContent, TextResourceContents
 
-from memoranda.bindings.mcp import prompt, resources, tools
+from memoranda.bindings.mcp import prompts, resources, tools
 from memoranda.encoding.untrusted import _LOOKALIKES, neutralize_json, neutralize_tags
 from memoranda.standards.cal.language.words import FORMATS, PRESETS
 from memoranda.standards.ump import signature
@@ -62,7 +62,7 @@ def test_every_tool_and_resource_of_mcp_gives_a_model_harmless_text(house: House
     WRITES[way](house, stored.replace("\u202e", "").replace("\u202c", "") if way == "cal add" else stored)
     names = house.names(house.head("end"))
     for tool, arguments in ARGUMENTS.items():
-        answer = tools.run(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names))
+        answer = tools.run_tool(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names))
         for block in answer.content:
             assert isinstance(block, TextContent)
             _check_json(block.text, tool)
@@ -70,12 +70,12 @@ def test_every_tool_and_resource_of_mcp_gives_a_model_harmless_text(house: House
             # Programs read it as it was signed.
             assert answer.structured_content is not None
             assert signature.verify(answer.structured_content["record"])
-    page = resources.listing(house.service, house.owner, None)
+    page = resources.list_resources(house.service, house.owner, None)
     for resource in page.resources:
         for said in (resource.title, resource.description):
             assert said is not None
             assert neutralize_tags(said) == said
-        (content,) = resources.read(house.service, house.owner, resource.uri).contents
+        (content,) = resources.read_resource(house.service, house.owner, resource.uri).contents
         assert isinstance(content, TextResourceContents)
         _check_json(content.text, "resource")
         assert resource.size == len(content.text.encode())
@@ -142,12 +142,13 @@ def test_no_trick_reaches_a_model_by_any_way_that_gives_it_text(house: House, tr
     texts |= {f"recall {name}": _printed(house.cal(f"RECALL RECENT 5 AS {name}")) for name in FORMATS}
     streamed = house.service.cal.stream(house.owner, f"{assemble} STREAM {{ all }}", namespace=SPACE)
     texts["stream"] = json.dumps([str(each) for each in streamed], ensure_ascii=False)
-    (message,) = prompt.rehydrate(house.service, house.owner, {"query": "tea end", "project": SPACE}).messages
+    (message,) = prompts.rehydrate(house.service, house.owner, {"query": "tea end", "project": SPACE}).messages
     assert isinstance(message.content, TextContent)
     texts["prompt"] = message.content.text
     for tool, arguments in ARGUMENTS.items():
         names = house.names(house.head("end"))
-        for block in tools.run(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names)).content:
+        answer = tools.run_tool(tools.OPERATIONS[tool], house.service, house.owner, arguments(house, names))
+        for block in answer.content:
             assert isinstance(block, TextContent)
             texts[tool] = block.text
     assert all("end" in text for name, text in texts.items() if name != "oams.consolidate"), texts

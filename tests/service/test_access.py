@@ -12,7 +12,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, Access, Gate
-from memoranda.service.core.sessions import Sessions
+from memoranda.service.core.sign_in import Sessions
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.requests import RehydrateRequest
 from memoranda.storage.engine.system_contract import ProgramGrant

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.consolidation.strategies.dream import Dream, Options
-from memoranda.consolidation.text.note import Note
+from memoranda.consolidation.text.note import MemoryNote
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExceeded
 from memoranda.model.instant import format_instant, parse_instant
 from memoranda.service.consolidation.results import CITED_LIMIT, MARK, Input, Maker
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.oams.views import Place
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy
@@ -426,7 +426,7 @@ class Meddler:
     acts: list[Any]
     asked: int = 0
 
-    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         self.asked += 1
         if self.acts:
             self.acts.pop(0)()
@@ -468,7 +468,7 @@ class Poet:
     line: str = "In verse: {0}"
     seen: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
-    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         self.seen.append((strategy, tuple(note.name for note in notes)))
         return self.line.format(dream.text)
 
@@ -553,7 +553,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
 @pytest.mark.parametrize("scope_chars", [8, 6_000])
 def test_a_result_of_a_hundred_thousand_memories_still_fits_into_one(name_chars: int, scope_chars: int) -> None:
     names = [f"{number:0{name_chars}d}" for number in range(100_000)]
-    inputs = {name: Input(note=Note(name, "", 0), memory_id=0) for name in names}
+    inputs = {name: Input(note=MemoryNote(name, "", 0), memory_id=0) for name in names}
     place = Place(namespace="user-x123ab:" + "s" * scope_chars, tenant="t", space="s")
     maker = Maker(place, "reflect", str(uuid.uuid4()), inputs)
     detail = {"why": "w", "fillers": ["“" + "f" * 40 + "”"] * 100_000, "days": ["2026-01-01"] * 100_000}

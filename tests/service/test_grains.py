@@ -58,7 +58,7 @@ def test_types_of_applications_are_kept_too(world: World) -> None:
     assert world.grain(address).delivery == delivery
     assert [
         each.address
-        for each in world.service.grains.listing(world.owner, Selection(standing="current"), type_byte=0xF3)[0]
+        for each in world.service.grains.listing(world.owner, Selection(status_filter="current"), type_byte=0xF3)[0]
     ] == [address]
     for asked in ({"subject": "pump 3"}, {"relation": "acme:reads"}, {"subject": "pump 3", "relation": "acme:reads"}):
         page = world.service.grains.find(world.owner, FindRequest.parse(asked))
@@ -242,7 +242,7 @@ def test_pages_of_a_list_give_everything_once_in_the_order_written(
         after: int | None = 0
         while after is not None:
             page, after = world.service.grains.listing(
-                world.owner, Selection(standing="current", subject=asked), after=after, limit=limit
+                world.owner, Selection(status_filter="current", subject=asked), after=after, limit=limit
             )
             assert len(page) <= limit
             found += [each.address for each in page]
@@ -255,15 +255,15 @@ def test_pages_of_a_list_give_everything_once_in_the_order_written(
 def test_a_list_has_limits(world: World) -> None:
     for number in range(3):
         world.put(object=f"tea {number}")
-    selection = Selection(standing="current")
+    selection = Selection(status_filter="current")
     # More than a page has is a page.
     assert len(world.service.grains.listing(world.owner, selection, limit=10**9)[0]) == 3
     assert len(world.service.grains.search(world.owner, "tea", where=selection, limit=10**9)) == 3
     for limit in (0, -1):
         with pytest.raises(InvalidInput, match="limit"):
-            world.service.grains.listing(world.owner, Selection(standing="current"), limit=limit)
+            world.service.grains.listing(world.owner, Selection(status_filter="current"), limit=limit)
         with pytest.raises(InvalidInput, match="limit"):
-            world.service.grains.search(world.owner, "x", where=Selection(standing="current"), limit=limit)
+            world.service.grains.search(world.owner, "x", where=Selection(status_filter="current"), limit=limit)
 
 
 @pytest.mark.requirement("OMS-28.4-delete")
@@ -348,7 +348,7 @@ def test_the_words_of_every_type_are_found(world: World, fields: dict[str, Any],
     world.put(object="something else")
     address = world.put(**fields)
     for word in words.split():
-        found = world.service.grains.search(world.owner, word, where=Selection(standing="current"))
+        found = world.service.grains.search(world.owner, word, where=Selection(status_filter="current"))
         assert [each.address for each, _ in found] == [address], word
         assert found[0][1] == 1.0
         assert world.texts(word, limit=1)[0] == world.as_record(address)["body"]["text"]
@@ -360,8 +360,8 @@ def test_every_operation_is_in_the_chain_and_no_content_is(world: World) -> None
     old = world.put(object=secret, user_id="mallory")
     grains.get(world.owner, old)
     grains.exists(world.owner, old)
-    grains.listing(world.owner, Selection(standing="current", object=secret))
-    grains.search(world.owner, secret, where=Selection(standing="current"))
+    grains.listing(world.owner, Selection(status_filter="current", object=secret))
+    grains.search(world.owner, secret, where=Selection(status_filter="current"))
     grains.set_verification(world.owner, old, "contested", reason="checked")
     grains.set_hold(world.owner, old, held=True, reason="court")
     grains.set_hold(world.owner, old, held=False)

@@ -96,7 +96,7 @@ def _check(service: Service, done: list[tuple[str, str, str]]) -> None:
         assert grains.get(access, address).index.verification_status == "contested"
     after: int | None = 0
     while after is not None:
-        page, after = grains.listing(access, Selection(standing="recorded"), after=after, limit=500)
+        page, after = grains.listing(access, Selection(status_filter="recorded"), after=after, limit=500)
         for each in page:
             successor = each.index.superseded_by
             assert (successor is None) == (each.index.system_valid_to is None)

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.errors import GrainError
-from memoranda.model.memory import Opened
+from memoranda.model.memory import OpenedDocument
 from memoranda.model.selection import Selection
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
@@ -118,8 +118,8 @@ def test_what_was_used_least_goes_when_there_is_no_room() -> None:
     assert documents.get(7, age, [0, 1, 59]).keys() == {0, 59}
 
 
-def document(native: bytes) -> Opened:
-    return Opened("oms", "", native, is_sealed=True)
+def document(native: bytes) -> OpenedDocument:
+    return OpenedDocument("oms", "", native, is_sealed=True)
 
 
 @pytest.mark.sqlite
@@ -185,7 +185,7 @@ def test_two_readings_of_a_version_are_equal_and_not_unequal() -> None:
         versions = []
         for _ in range(2):
             with m.service.context.engine.read(m.owner) as snapshot:
-                asked = Selection(standing="all")
+                asked = Selection(status_filter="all")
                 versions += read_page(snapshot, asked, after=0, limit=1, now=m.service.context.clock())
         first, second = versions
         assert first is not second

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memoranda.model.instant import format_instant
-from memoranda.model.selection import Selection, Words
+from memoranda.model.selection import KeywordQuery, Selection
 from memoranda.retrieval.weights import GATE
 from memoranda.service.core.ranking import HALF_LIFE_MS, RELEVANCE, WEIGHTS
 from memoranda.standards.oms.mapping import text_of
@@ -241,4 +241,4 @@ def test_a_stray_word_answers_no_question_that_nothing_is_near_to() -> None:
 def covered_by(world: World, question: str) -> float:
     """Return how much of a question the best memory covers, by words."""
     with world.engine.read(world.owner.default_tenant) as snapshot:
-        return snapshot.match(Selection(at=world.now), (Words(text=question),), limit=1, now=world.now).covered
+        return snapshot.match(Selection(at=world.now), (KeywordQuery(text=question),), limit=1, now=world.now).covered

@@ -14,9 +14,9 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.oms.views import StoredGrain, shown
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
@@ -92,7 +92,7 @@ class World:
         return self.service.grains.get(access or self.owner, address)
 
     def grains(self, *, access: Access | None = None, current: bool = True, **where: Any) -> list[StoredGrain]:
-        selection = Selection(standing="current" if current else "recorded", **where)
+        selection = Selection(status_filter="current" if current else "recorded", **where)
         return self.service.grains.listing(access or self.owner, selection, limit=500)[0]
 
     def as_record(self, address: str) -> Record:

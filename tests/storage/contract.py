@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from memoranda.model.change import AuditEntry
 from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Link, Projection, Relation, Scope, Version
-from memoranda.model.selection import UPDATED, WRITTEN, Matches, Place, Selected, Selection, Words
+from memoranda.model.memory import Document, LinkReason, Projection, Relation, Scope, Version
+from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
 from memoranda.storage.engine.contract import Engine, Snapshot, Unit
 from memoranda.storage.engine.system_contract import ApiKey
 
@@ -53,7 +53,7 @@ def field_index(shown: Projection, relation: str = "", value: str = "") -> Field
 
 
 def matches(snapshot: Snapshot, text: str, selection: Selection, *, limit: int = 50, now: Instant = NOW) -> Matches:
-    return snapshot.match(selection, (Words(text=text),), limit=limit, now=now)
+    return snapshot.match(selection, (KeywordQuery(text=text),), limit=limit, now=now)
 
 
 def names(snapshot: Snapshot, found: Sequence[Selected]) -> list[str]:
@@ -62,7 +62,7 @@ def names(snapshot: Snapshot, found: Sequence[Selected]) -> list[str]:
 
 def everything(snapshot: Snapshot) -> list[Version]:
     """All versions that no fuller document has replaced, oldest first."""
-    page = snapshot.page(Selection(standing="all"), limit=10_000, now=NOW)
+    page = snapshot.page(Selection(status_filter="all"), limit=10_000, now=NOW)
     return snapshot.versions([each.version_id for each in page])
 
 
@@ -88,7 +88,7 @@ class EngineContract:
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
-            return names(snapshot, matches(snapshot, text, Selection(at=at, **where), now=at).found)
+            return names(snapshot, matches(snapshot, text, Selection(at=at, **where), now=at).hits)
 
     def test_a_version_comes_back_exactly_as_it_was_written(self, engine: Engine) -> None:
         native = bytes(range(256)) * 40
@@ -108,10 +108,10 @@ class EngineContract:
             assert snapshot.named("note", "shared-name") is None
             assert snapshot.versions([version.version_id]) == []
             assert list(snapshot.history(version.memory_id)) == []
-            assert matches(snapshot, "secret", Selection(at=NOW)).found == ()
+            assert matches(snapshot, "secret", Selection(at=NOW)).hits == ()
             for order in (WRITTEN, UPDATED):
                 assert snapshot.page(Selection(at=NOW), order, limit=9, now=NOW) == []
-                assert snapshot.page(Selection(standing="all"), order, limit=9, now=NOW) == []
+                assert snapshot.page(Selection(status_filter="all"), order, limit=9, now=NOW) == []
             assert snapshot.changes(0, 9) == []
             assert snapshot.change_seq() == 0
             assert snapshot.audit_head() == (0, None)
@@ -270,7 +270,7 @@ class EngineContract:
             current = snapshot.named("note", "n")
             assert current is not None
             assert current.document.native == b"fuller"
-            (only,) = snapshot.page(Selection(standing="all"), limit=9, now=NOW)
+            (only,) = snapshot.page(Selection(status_filter="all"), limit=9, now=NOW)
             assert snapshot.versions([only.version_id])[0].document.native == b"fuller"
             assert len(list(snapshot.history(version.memory_id))) == 2
 
@@ -295,7 +295,7 @@ class EngineContract:
             engine.write("ada", work)
         self.add(engine, "whole")
         with engine.read("ada") as snapshot:
-            assert names(snapshot, snapshot.page(Selection(standing="all"), limit=9, now=NOW)) == ["whole"]
+            assert names(snapshot, snapshot.page(Selection(status_filter="all"), limit=9, now=NOW)) == ["whole"]
             assert snapshot.audit_head() == (0, None)
 
     def test_feed_and_audit_count_per_tenant_without_gaps(self, engine: Engine) -> None:
@@ -369,7 +369,9 @@ class EngineContract:
 
     def listed(self, engine: Engine, *, tenant: str = "ada", now: Instant = NOW, **asked: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
-            return names(snapshot, snapshot.page(Selection(**{"standing": "current", **asked}), limit=500, now=now))
+            return names(
+                snapshot, snapshot.page(Selection(**{"status_filter": "current", **asked}), limit=500, now=now)
+            )
 
     @pytest.mark.requirement("OMS-17.3-hexastore")
     @given(
@@ -424,17 +426,17 @@ class EngineContract:
         engine.write("ada", work)
         assert self.listed(engine, subject="ada") == ["short", "new"]
         assert self.listed(engine, subject="ada", now=LATER) == ["new"]
-        assert self.listed(engine, subject="ada", standing="recorded") == ["old", "gone", "short", "new"]
+        assert self.listed(engine, subject="ada", status_filter="recorded") == ["old", "gone", "short", "new"]
         assert self.listed(engine) == ["short", "new"]
 
     def test_lists_go_on_where_they_stopped(self, engine: Engine) -> None:
         written = [self.add(engine, f"n{number}", subject="ada").document.name for number in range(7)]
         found: list[str] = []
-        after: Place | None = None
+        after: PageCursor | None = None
         with engine.read("ada") as snapshot:
             while page := snapshot.page(Selection(subject="ada"), limit=3, now=NOW, after=after):
                 found += names(snapshot, page)
-                after = page[-1].place
+                after = page[-1].cursor
         assert found == written
 
     def test_hold_review_and_verification_are_state(self, engine: Engine) -> None:
@@ -448,7 +450,11 @@ class EngineContract:
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
             (kept,) = snapshot.versions([version.version_id])
-        assert (kept.state.held, kept.state.needs_review, kept.state.verification) == (True, True, "contested")
+        assert (kept.state.has_legal_hold, kept.state.needs_review, kept.state.verification) == (
+            True,
+            True,
+            "contested",
+        )
         assert kept.document == version.document
 
     def test_a_held_version_does_not_fall_due(self, engine: Engine) -> None:
@@ -464,11 +470,11 @@ class EngineContract:
         self.add(engine, "three", user="v")
         self.add(engine, "four", user="u", tenant="bob")
         engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
-        everything = Selection(standing="unerased", user="u")
+        everything = Selection(status_filter="unerased", user="u")
         with engine.read("ada") as snapshot:
             page = snapshot.page(everything, limit=9, now=NOW)
             assert names(snapshot, page) == ["one", "two"]
-            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW, after=page[0].place)) == ["two"]
+            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW, after=page[0].cursor)) == ["two"]
         engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
             assert names(snapshot, snapshot.page(everything, limit=9, now=NOW)) == ["one"]
@@ -479,7 +485,7 @@ class EngineContract:
         self.add(engine, "three", relations=(Relation(type="about", target="seed"),), withdraws="grant")
         self.add(engine, "four", basis="grant", tenant="bob")
         engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
-        links: tuple[Link, ...] = ("source", "basis", "withdraws")
+        links: tuple[LinkReason, ...] = ("source", "basis", "withdraws")
         named = {"source": "seed", "basis": "grant", "withdraws": "grant"}
 
         def found(after: int = 0) -> list[list[str]]:

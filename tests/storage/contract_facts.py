@@ -21,12 +21,12 @@ from memoranda.model.selection import (
     IsAmong,
     IsNoneOf,
     IsOneOf,
+    KeywordQuery,
     Lacks,
     Order,
     Selection,
     Test,
-    WasThere,
-    Words,
+    VisibleToRun,
 )
 from memoranda.storage.engine.contract import Engine, Unit
 from memoranda.storage.engine.paging import Paging, Reading
@@ -77,7 +77,7 @@ NUMBER_TESTS = st.builds(
 TESTS = st.lists(TEXT_TESTS | NUMBER_TESTS, max_size=3)
 SELECTIONS = st.builds(
     lambda space, form, tests, standing: Selection(
-        space=space, form=form, tests=tests, standing=standing, has_fields=True
+        space=space, form=form, tests=tests, status_filter=standing, has_fields=True
     ),
     st.sampled_from([None, "", "p"]),
     st.sampled_from([None, "belief"]),
@@ -143,7 +143,7 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
 
 def holds(row: dict[str, Any], test: Test) -> bool:
     """One test on one row, read naively."""
-    assert not isinstance(test, IsAmong | WasThere | Lacks | InGroup)
+    assert not isinstance(test, IsAmong | VisibleToRun | Lacks | InGroup)
     held = row[test.name]
     if isinstance(test, Compares):
         return held is not None and OPERATORS[test.operator](held, test.number)
@@ -155,7 +155,9 @@ def holds(row: dict[str, Any], test: Test) -> bool:
 
 def chosen(rows: list[dict[str, Any]], selection: Selection) -> list[int]:
     """What a look at everything selects."""
-    gone = {"tombstoned", "erased", "unread"} | ({"closed", "retracted"} if selection.standing == "live" else set())
+    gone = {"tombstoned", "erased", "unread"} | (
+        {"closed", "retracted"} if selection.status_filter == "live" else set()
+    )
     return [
         number
         for number, row in enumerate(rows)
@@ -242,7 +244,7 @@ class FactsContract:
         with looking_at(reading), engine.read(tenant) as snapshot:
             for offset in range(len(expected) + 2):
                 page = snapshot.counted_page(selection, order, limit=limit, offset=offset, now=NOW)
-                assert [each.address for each in page.found] == expected[offset : offset + limit]
+                assert [each.address for each in page.hits] == expected[offset : offset + limit]
                 assert page.is_last is (offset + limit >= len(expected))
                 assert page.total in (None, len(expected))
                 assert page.total is not None or not page.is_last
@@ -259,12 +261,12 @@ class FactsContract:
         expected = {address(number) for number in chosen(rows, selection) if rows[number]["words"] & words}
         text = " ".join(sorted(words))
         with engine.read(tenant) as snapshot:
-            everything = snapshot.match(selection, (Words(text=text),), limit=50, whole=True, now=NOW)
-            few = snapshot.match(selection, (Words(text=text),), limit=2, whole=True, now=NOW)
-        assert {each.address for each in everything.found} == expected
+            everything = snapshot.match(selection, (KeywordQuery(text=text),), limit=50, whole=True, now=NOW)
+            few = snapshot.match(selection, (KeywordQuery(text=text),), limit=2, whole=True, now=NOW)
+        assert {each.address for each in everything.hits} == expected
         assert everything.total == few.total == len(expected)
-        assert few.found == everything.found[:2]
-        scores = [each.lexical for each in everything.found]
+        assert few.hits == everything.hits[:2]
+        scores = [each.lexical for each in everything.hits]
         assert scores == sorted(scores, reverse=True)
 
     @given(rows=ROWS, among=st.sets(st.integers(0, 9)), negated=st.booleans())
@@ -292,7 +294,7 @@ class FactsContract:
         def found(*tests: Test) -> list[str]:
             selection = Selection(space="", tests=tests)
             with engine.read("ada") as snapshot:
-                hits = snapshot.match(selection, (Words(text="apple"),), limit=9, now=NOW).found
+                hits = snapshot.match(selection, (KeywordQuery(text="apple"),), limit=9, now=NOW).hits
                 return sorted(v.document.name for v in snapshot.versions([hit.version_id for hit in hits]))
 
         assert found() == ["0", "1", "2", "3"]
@@ -309,7 +311,7 @@ class FactsContract:
         with engine.read("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
                 assert snapshot.count(EVERYTHING, now=now) == expected
-                found = snapshot.match(EVERYTHING, (Words(text="apple"),), limit=9, whole=True, now=now).found
+                found = snapshot.match(EVERYTHING, (KeywordQuery(text="apple"),), limit=9, whole=True, now=now).hits
                 assert len(found) == expected
 
     def test_what_has_no_field_index_cannot_be_asked_for_by_field(self, engine: Engine) -> None:
@@ -344,7 +346,7 @@ class FactsContract:
             assert snapshot.documents([a, b]) == []
             assert snapshot.page(EVERYTHING, limit=9, now=NOW) == []
             assert snapshot.count(EVERYTHING, now=NOW) == 0
-            assert snapshot.match(EVERYTHING, (Words(text="a b c d"),), limit=9, whole=True, now=NOW).total == 0
+            assert snapshot.match(EVERYTHING, (KeywordQuery(text="a b c d"),), limit=9, whole=True, now=NOW).total == 0
 
     @given(
         uses=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["x", "y"]), st.integers(1, 3)), max_size=20),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
-from memoranda.model.selection import UPDATED, Place, Selection
+from memoranda.model.selection import UPDATED, PageCursor, Selection
 from memoranda.storage.engine.contract import Engine, Snapshot, Unit
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
@@ -94,22 +94,22 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
 def pages(snapshot: Snapshot, selection: Selection, limit: int, now: Instant = LATER) -> list[str]:
     """All of a list, a page at a time."""
     found: list[str] = []
-    before: Place | None = None
+    before: PageCursor | None = None
     while True:
         page = snapshot.page(selection, UPDATED, limit=limit, now=now, after=before)
         found += names(snapshot, page)
         if len(page) < limit:
             return found
-        before = page[-1].place
+        before = page[-1].cursor
 
 
 def leaving(snapshot: Snapshot, space: str, limit: int, now: Instant) -> list[str]:
     """What may leave, in the order written, a page at a time."""
     found: list[str] = []
-    after: Place | None = None
+    after: PageCursor | None = None
     while page := snapshot.page(Selection(space=space, exportable=True), limit=limit, now=now, after=after):
         found += names(snapshot, page)
-        after = page[-1].place
+        after = page[-1].cursor
     return found
 
 
@@ -180,14 +180,14 @@ class ListsContract:
         old = fill(engine, tenant, [{**row, "age": age} for age in ages])
         later = list(news)
         found: list[int] = []
-        before: Place | None = None
+        before: PageCursor | None = None
         while True:
             with engine.read(tenant) as snapshot:
                 page = snapshot.page(Selection(space=""), UPDATED, limit=2, now=NOW, after=before)
             found += [each.version_id for each in page]
             if len(page) < 2:
                 break
-            before = page[-1].place
+            before = page[-1].cursor
             if later:
                 fill(engine, tenant, [{**row, "age": later.pop()}])
         assert len(found) == len(set(found))

@@ -22,12 +22,12 @@ from memoranda.model.selection import (
     IsAmong,
     IsNoneOf,
     IsOneOf,
+    KeywordQuery,
     Lacks,
     Order,
     Selection,
     Test,
-    WasThere,
-    Words,
+    VisibleToRun,
 )
 from memoranda.retrieval import vectors
 from memoranda.storage.engine.database import Params, Row
@@ -43,8 +43,8 @@ from tests.storage.postgres_catalogue import Filled, Planner
 FAR: Final = Reading((1, 2), 1, 0, 2, 4, 0)
 FILTERS: Final[dict[str, dict[str, Any]]] = {
     "nothing": {},
-    "a standing": {"standing": "unforgotten"},
-    "all that was": {"standing": "all"},
+    "a standing": {"status_filter": "unforgotten"},
+    "all that was": {"status_filter": "all"},
     "in force": {"in_force": True},
     "another time": {"at": Instant(1_780_000_000_000)},
     "both times": {"at": Instant(1_780_000_000_000), "known_at": Instant(1_780_000_000_000)},
@@ -70,7 +70,7 @@ OF_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "a relation": {"relation": "likes"},
     "an object": {"object": "tea"},
     "a triple": {"subject": "ada", "relation": "likes", "object": "tea"},
-    "current fields": {"standing": "current"},
+    "current fields": {"status_filter": "current"},
     "a subject in a session": {"subject": "ada", "session": "s1"},
 }
 TESTS: Final[dict[str, Test]] = {
@@ -93,7 +93,7 @@ TESTS: Final[dict[str, Test]] = {
     "some": IsAmong(version_ids=(1, 2, 3)),
     "some or a verification": IsAmong(version_ids=(1, 2), or_verification="verified"),
     "all but some": IsAmong(version_ids=(1, 2), negated=True),
-    "a run": WasThere(run_id="r", version_seq=9),
+    "a run": VisibleToRun(run_id="r", version_seq=9),
 }
 BY_FIELD: Final = tuple(
     Order(by=by, descending=descending)
@@ -157,9 +157,9 @@ def sent() -> dict[str, str]:
                     snapshot.count(selection, now=world.now)
                     for by in ("form", "subject", "relation", "session", "verification"):
                         snapshot.groups(selection, by, now=world.now)
-                    snapshot.match(selection, (Words(text="crane tea"),), limit=3, now=world.now)
-                    snapshot.match(selection, (Words(text="tea"),), limit=3, now=world.now, whole=True)
-                    retrievers = world.context.meaning.legs(Words(text="what is lifted"))
+                    snapshot.match(selection, (KeywordQuery(text="crane tea"),), limit=3, now=world.now)
+                    snapshot.match(selection, (KeywordQuery(text="tea"),), limit=3, now=world.now, whole=True)
+                    retrievers = world.context.meaning.legs(KeywordQuery(text="what is lifted"))
                     for is_whole in (False, True):
                         snapshot.match(selection, retrievers, limit=3, now=world.now, whole=is_whole)
     finally:

@@ -23,7 +23,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
 from memoranda.opening import open_service
 from memoranda.retrieval import vectors
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.document_cache import Age

@@ -93,7 +93,7 @@ def test_users_words_and_links_are_in_the_tables_as_fingerprints_only(tmp_path: 
         shown = projection("kaleidoscope", user="thaumaturge", session="quetzalcoatl", subject="hippocampus")
         engine.write("ada", lambda unit: unit.append(document("n"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).found) == 1
+            assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).hits) == 1
     words = ["kaleidoscope", "thaumaturge", "quetzalcoatl", "hippocampus"]
     assert found_in_files(tmp_path, words) == set()
     (keys,) = rows(tmp_path, "SELECT user_key, session_key FROM state")

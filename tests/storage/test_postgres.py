@@ -167,7 +167,7 @@ def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> N
         with node.read("ada") as snapshot:
             assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 81))
             assert [seq for seq, _ in snapshot.audit_after(0, 500)] == list(range(1, 81))
-            assert len(matches(snapshot, "n7", Selection(at=NOW)).found) == 4
+            assert len(matches(snapshot, "n7", Selection(at=NOW)).hits) == 4
         assert node.index_problems("ada", lambda version: projection(version.document.name), lambda _: None) == []
 
 
@@ -290,7 +290,7 @@ def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: st
         engine.write("ada", lambda unit: unit.put_item("k", "n", b"after"))
         with engine.read("ada") as snapshot:
             assert snapshot.item("k", "n") == b"after"
-            assert len(matches(snapshot, "kettle", Selection(at=NOW)).found) == 1
+            assert len(matches(snapshot, "kettle", Selection(at=NOW)).hits) == 1
     assert len(runs) == 1
 
 

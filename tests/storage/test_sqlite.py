@@ -20,7 +20,7 @@ import pytest
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.measures import WRITER_WAIT, totals
-from memoranda.model.selection import UPDATED, WRITTEN, Order, Place, Selection
+from memoranda.model.selection import UPDATED, WRITTEN, Order, PageCursor, Selection
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine import contract as engine_module
@@ -78,7 +78,7 @@ def test_a_store_survives_being_closed_and_opened(tmp_path: Path) -> None:
     for expected in (0, 1, 2):
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
         with engine.read("ada") as snapshot:
-            assert len(matches(snapshot, "apple", Selection(at=NOW)).found) == expected
+            assert len(matches(snapshot, "apple", Selection(at=NOW)).hits) == expected
         engine.write("ada", lambda unit: unit.append(document("n"), projection("apple"), now=NOW))
         engine.close()
 
@@ -244,8 +244,8 @@ LAST, BEST, MOST = (Order(by=by, descending=True) for by in ("at", "confidence",
 @pytest.mark.parametrize(
     ("selection", "order", "index"),
     [
-        (Selection(standing="all"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
-        (Selection(standing="all", space="p"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(status_filter="all"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
+        (Selection(status_filter="all", space="p"), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
         (Selection(space="p"), WRITTEN, f"{FACET} AND version_id>?)"),
         (Selection(space="p", or_no_space=True), WRITTEN, "s USING PRIMARY KEY (tenant_id=? AND version_id>?)"),
         (Selection(user="u"), WRITTEN, f"{FACET} AND version_id>?)"),
@@ -308,7 +308,7 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
     # Three orders with a common prefix answer what six orders would: SPO SOP PSO POS OPS OSP.
     parts = {"s": "subject", "r": "relation", "o": "object"}
     asked: dict[str, Any] = {parts[letter]: "x" for letter in path}
-    selection = Selection(standing="current", **asked)
+    selection = Selection(status_filter="current", **asked)
     drivers = range(len(path))
     plans = [_plan(tmp_path, selection, WRITTEN, after=(1, 1), chosen=chosen) for chosen in drivers]
     assert any(f"{index} (tenant_id=? AND {prefix}" in step for plan in plans for step in plan), plans
@@ -318,7 +318,7 @@ def test_every_structural_path_has_its_index(tmp_path: Path, path: str, index: s
 
 
 def _plan(
-    tmp_path: Path, selection: Selection, order: Order, *, after: Place | None, chosen: int | None = None
+    tmp_path: Path, selection: Selection, order: Order, *, after: PageCursor | None, chosen: int | None = None
 ) -> list[str]:
     """How SQLite goes about a page, by the one driver if there is one."""
     naming = Naming(str.encode, str)

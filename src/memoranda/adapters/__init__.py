@@ -1,7 +1,7 @@
-"""Memoranda where agent frameworks ask for a memory: one file each, loaded only by whoever uses that framework.
+"""Adapters for the memory interfaces of agent frameworks, one module each, imported only by users of the framework.
 
-Each takes an open `Memoranda`, of this process or on a server, and keeps what the framework stores as memories of
-OAMS, so that every other standard, and every agent over MCP, finds it by what it says.
+Each adapter takes an open `Memoranda`, embedded or on a server. It stores the data of the framework as ordinary
+memories, so that all other standards, and agents over MCP, find them by their text.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Import of a framework what an adapter needs. Raises ImportError that says how to install it."""
+def require_extra(extra: str) -> Iterator[None]:
+    """Wrap the imports of a framework: an ImportError gets a message with the install command."""
     try:
         yield
     except ImportError as error:

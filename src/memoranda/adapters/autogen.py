@@ -1,7 +1,7 @@
-"""A memory for AutoGen's agents, kept in Memoranda: `AssistantAgent(…, memory=[MemorandaMemory(m)])`.
+"""A memory for AutoGen's agents over Memoranda: `AssistantAgent(…, memory=[MemorandaMemory(m)])`.
 
-Before each answer the agent is given what is known about what was said last, as one framed block of untrusted data.
-What it is told to keep (`await memory.add(…)`) is a memory like any other, found by every agent.
+Before each answer, memories about the last message are added to the context, as one framed block of untrusted data.
+`await memory.add(…)` stores an ordinary memory, which every agent can find.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from memoranda.adapters import needs
-from memoranda.adapters.questions import question
+from memoranda.adapters import require_extra
+from memoranda.adapters.questions import limit_question
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.library.results import Hit, Hits
 from memoranda.standards.ump.rehydrate import rehydrate
 
-with needs("autogen"):
+with require_extra("autogen"):
     from autogen_core import CancellationToken
     from autogen_core.memory import (
         Memory,
@@ -30,14 +30,14 @@ with needs("autogen"):
     from autogen_core.model_context import ChatCompletionContext
     from autogen_core.models import SystemMessage
 
-# What was added here, and so may be cleared here.
+# The tag of memories added by this adapter; `clear` forgets only these.
 _TAG: Final = "autogen"
 _CONTENT: Final = "autogen"
 _PAGE: Final = 100
 
 
 class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does not read AutoGen
-    """A memory for AutoGen, over an open one; what it takes to open and close that is the caller's."""
+    """A memory for AutoGen over an open `Memoranda`, which the caller opens and closes."""
 
     def __init__(
         self,
@@ -48,22 +48,22 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
         limit: int = 8,
     ) -> None:
         self._memoranda = memoranda
-        self._place: dict[str, Any] = {"project": project, "user": user}
+        self._scope: dict[str, Any] = {"project": project, "user": user}
         self._limit = limit
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Give the agent what is known about what was said last."""
+        """Add memories about the last message to the context of the agent."""
         messages = await model_context.get_messages()
-        hits = await asyncio.to_thread(self._recall, _said(messages))
-        shown = rehydrate(
+        hits = await asyncio.to_thread(self._recall, _last_text(messages))
+        block = rehydrate(
             [{"record": hit.record, "score": hit.score} for hit in hits],
             limit=self._limit,
             max_visibility="public",
             require_signature=True,
         )
-        if shown.text:
-            await model_context.add_message(SystemMessage(content=shown.text))
-        results = [_content(hit) for hit in hits if hit.id in shown.injected]
+        if block.text:
+            await model_context.add_message(SystemMessage(content=block.text))
+        results = [_hit_content(hit) for hit in hits if hit.id in block.injected]
         return UpdateContextResult(memories=MemoryQueryResult(results=results))
 
     async def query(
@@ -72,66 +72,72 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002  # nothing here takes long
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """What answers a question, best first; `kwargs` as `Memoranda.recall` has them."""
-        text = query if isinstance(query, str) else _text(query)
+        """Return the memories that answer a query, best first; `kwargs` as in `Memoranda.recall`."""
+        text = query if isinstance(query, str) else _content_text(query)
         hits = await asyncio.to_thread(self._recall, text, **kwargs)
-        return MemoryQueryResult(results=[_content(hit) for hit in hits])
+        return MemoryQueryResult(results=[_hit_content(hit) for hit in hits])
 
     async def add(
         self,
         content: MemoryContent,
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002
     ) -> None:
-        """Remember a text, or data with what goes along."""
-        kept: dict[str, Any] = {"mime_type": _mime(content)}
+        """Remember a text or JSON, with its metadata."""
+        extras: dict[str, Any] = {"mime_type": _mime_type(content)}
         if isinstance(content.content, dict):
-            kept["content"] = content.content
+            extras["content"] = content.content
         if content.metadata:
-            kept["metadata"] = content.metadata
-        text = _text(content)
+            extras["metadata"] = content.metadata
+        text = _content_text(content)
         await asyncio.to_thread(
-            self._memoranda.remember, text, **self._place, tags=[_TAG], structured={_CONTENT: kept}
+            self._memoranda.remember,
+            text,
+            **self._scope,
+            tags=[_TAG],
+            structured={_CONTENT: extras},
         )
 
     async def clear(self) -> None:
-        """Forget what was added here; what came to the memory by other ways stays."""
+        """Forget the memories added by this adapter; all others stay."""
         await asyncio.to_thread(self._clear)
 
     async def close(self) -> None:
-        """Do nothing: whoever opened the memory closes it."""
+        """Do nothing: the caller closes the memory."""
 
     def _recall(self, text: str, **where: Any) -> Hits:
-        asked = question(text)
+        query = limit_question(text)
         return (
-            self._memoranda.recall(asked, **{"limit": self._limit, **self._place, **where})
-            if asked
+            self._memoranda.recall(query, **{"limit": self._limit, **self._scope, **where})
+            if query
             else []
         )
 
     def _clear(self) -> None:
         added: list[str] = []
         after = 0
-        while found := self._memoranda.list(**self._place, tags=[_TAG], limit=_PAGE, after=after):
-            # In no project, about nobody: that is a place, too.
+        while page := self._memoranda.list(**self._scope, tags=[_TAG], limit=_PAGE, after=after):
+            # Without a project or user, only memories without them are ours.
             added += [
-                each.id
-                for each in found
-                if {"project": each.project, "user": each.user} == self._place
+                memory.id
+                for memory in page
+                if {"project": memory.project, "user": memory.user} == self._scope
             ]
-            after += len(found)
+            after += len(page)
         for name in added:
             self._memoranda.forget(name, reason="cleared")
 
 
-def _said(messages: Sequence[Any]) -> str:
-    """What was said last, by whom or whatever said something."""
+def _last_text(messages: Sequence[Any]) -> str:
+    """Return the text of the last message that is not a system message."""
     texts = (
-        each.content for each in reversed(messages) if getattr(each, "type", "") != "SystemMessage"
+        message.content
+        for message in reversed(messages)
+        if getattr(message, "type", "") != "SystemMessage"
     )
     return next((text for text in texts if isinstance(text, str)), "")
 
 
-def _text(content: MemoryContent) -> str:
+def _content_text(content: MemoryContent) -> str:
     if isinstance(content.content, str):
         return content.content
     if isinstance(content.content, dict):
@@ -139,7 +145,7 @@ def _text(content: MemoryContent) -> str:
     raise InvalidInput("a memory is a text or JSON; bytes and pictures are not kept")
 
 
-def _mime(content: MemoryContent) -> str:
+def _mime_type(content: MemoryContent) -> str:
     return (
         content.mime_type.value
         if isinstance(content.mime_type, MemoryMimeType)
@@ -147,11 +153,11 @@ def _mime(content: MemoryContent) -> str:
     )
 
 
-def _content(hit: Hit) -> MemoryContent:
-    kept = hit.structured.get(_CONTENT)
-    kept = kept if isinstance(kept, dict) else {}
-    said = kept.get("content", hit.text)
-    metadata = {**kept.get("metadata", {}), "id": hit.id, "score": hit.score}
+def _hit_content(hit: Hit) -> MemoryContent:
+    extras = hit.structured.get(_CONTENT)
+    extras = extras if isinstance(extras, dict) else {}
+    content = extras.get("content", hit.text)
+    metadata = {**extras.get("metadata", {}), "id": hit.id, "score": hit.score}
     return MemoryContent(
-        content=said, mime_type=kept.get("mime_type", MemoryMimeType.TEXT), metadata=metadata
+        content=content, mime_type=extras.get("mime_type", MemoryMimeType.TEXT), metadata=metadata
     )

@@ -1,9 +1,9 @@
-"""LangGraph's long-term memory, kept in Memoranda: `graph.compile(store=MemorandaStore(Memoranda.open()))`.
+"""LangGraph's long-term memory over Memoranda: `graph.compile(store=MemorandaStore(Memoranda.open()))`.
 
-An item is a memory of OAMS: its namespace `("users", "alice")` is the project `users.alice`, its key the memory's key,
-and what its value says (`text`, `content` …, or its fields line by line) the memory's text; the value itself goes
-along. Where somebody else revised the text, the value says the new one. LangGraph names its `InMemoryStore` as the
-reference; where this store does otherwise stands in docs/howto/frameworks.md, with the reason.
+An item is stored as an OAMS memory. Its namespace `("users", "alice")` becomes the project `users.alice`, its key the
+key, and the text of its value (`text`, `content` …, or its fields line by line) the text of the memory. The value is
+stored in the metadata; if someone revises the text of the memory, the value is returned with the new text. LangGraph's
+`InMemoryStore` is the reference; docs/howto/frameworks.md lists the differences with their reasons.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from memoranda.adapters import needs
+from memoranda.adapters import require_extra
 from memoranda.app import Memoranda
 from memoranda.bindings.files.importers.langgraph import TEXTS, text_of
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
@@ -26,7 +26,7 @@ from memoranda.standards.oams.memory import EXPIRES_KEY, SCORE_KEY, Memory
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace, space_of
 from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, MAX_NAMESPACES, MAX_QUERY_BYTES
 
-with needs("langgraph"):
+with require_extra("langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -41,10 +41,10 @@ with needs("langgraph"):
         TTLConfig,
     )
 
-# Under which a memory's metadata has the value as LangGraph gave it.
+# The metadata key for the value as LangGraph passed it.
 _VALUE: Final = "langgraph"
 _TTL: Final = "langgraph_ttl_minutes"
-# A read that would move the end by less than this share of the whole time does not write.
+# A read that would extend the expiry by less than this share of the lifetime does not write.
 _REFRESH_SHARE: Final = 0.01
 _MINUTE_MS: Final = 60_000
 
@@ -52,7 +52,7 @@ Path = tuple[str, ...]
 
 
 class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does not read LangGraph
-    """A store for LangGraph, over an open memory; what it takes to open and close it is the caller's."""
+    """A store for LangGraph over an open `Memoranda`, which the caller opens and closes."""
 
     supports_ttl = True
 
@@ -61,10 +61,10 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         self.ttl_config = ttl
         self._memories = memoranda.oams
         self._owner = memoranda.owner
-        self._place = lru_cache(maxsize=1024)(self._place_of)
+        self._namespace = lru_cache(maxsize=1024)(self._make_namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several things; what is read is as it was before anything of it is written."""
+        """Run several operations; reads see the state before the writes of the batch."""
         results: list[Result] = []
         puts: dict[tuple[Path, str], PutOp] = {}
         for op in ops:
@@ -72,17 +72,17 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
                 puts[op.namespace, op.key] = op
                 results.append(None)
             else:
-                results.append(self._read(op))
+                results.append(self._run_read(op))
         self._write(puts.values())
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same for a program with an event loop."""
+        """Run several operations from an event loop; see `batch`."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def _read(self, op: Op) -> Result:
+    def _run_read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
             return self._get(op)
         if isinstance(op, SearchOp):
@@ -93,34 +93,36 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
 
     def _get(self, op: GetOp) -> Item | None:
         try:
-            found = self._memories.get(op.key, namespace=self._place(op.namespace)).memory
+            memory = self._memories.get(op.key, namespace=self._namespace(op.namespace)).memory
         except (NotFound, InvalidInput):
-            # What cannot be a key is under none.
+            # An invalid key has no item.
             return None
         if op.refresh_ttl:
-            self._refresh(found)
-        return Item(namespace=op.namespace, key=op.key, **_said(found))
+            self._refresh(memory)
+        return Item(namespace=op.namespace, key=op.key, **_item_fields(memory))
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         end = op.offset + op.limit
         paths = [
             path
-            for path in self._paths()
+            for path in self._list_paths()
             if path[: len(op.namespace_prefix)] == tuple(op.namespace_prefix)
         ]
-        found: dict[tuple[Path, str], tuple[Path, Memory]] = {}
+        results_by_item: dict[tuple[Path, str], tuple[Path, Memory]] = {}
         if op.query and op.query.strip():
-            for path, memory in self._recalled(
+            for path, memory in self._recall(
                 op.query, paths, MAX_K if op.filter else min(max(end, 1), MAX_K)
             ):
-                if _matches(_value(memory), op.filter):
-                    found[path, memory["key"]] = path, memory
-        if len(found) < end:
-            # As in the reference: what does not answer the question follows without a score.
-            for path, memory in self._listed(paths, None if op.filter or found else end):
-                if _matches(_value(memory), op.filter):
-                    found.setdefault((path, memory["key"]), (path, memory))
-        page = list(found.values())[op.offset : end]
+                if _matches_filter(_item_value(memory), op.filter):
+                    results_by_item[path, memory["key"]] = path, memory
+        if len(results_by_item) < end:
+            # As in the reference, items that do not match the query follow without a score.
+            for path, memory in self._list_latest(
+                paths, None if op.filter or results_by_item else end
+            ):
+                if _matches_filter(_item_value(memory), op.filter):
+                    results_by_item.setdefault((path, memory["key"]), (path, memory))
+        page = list(results_by_item.values())[op.offset : end]
         if op.refresh_ttl:
             for _, memory in page:
                 self._refresh(memory)
@@ -128,61 +130,67 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             SearchItem(
                 namespace=path,
                 key=memory["key"],
-                **_said(memory),
+                **_item_fields(memory),
                 score=memory["metadata"].get(SCORE_KEY),
             )
             for path, memory in page
         ]
 
-    def _recalled(self, query: str, paths: Sequence[Path], k: int) -> Iterator[tuple[Path, Memory]]:
-        """What answers a question, best first."""
-        asked = query.encode("utf-8", "replace")[:MAX_QUERY_BYTES].decode("utf-8", "ignore")
+    def _recall(self, query: str, paths: Sequence[Path], k: int) -> Iterator[tuple[Path, Memory]]:
+        """Yield the memories that answer a query, best first."""
+        limited_query = query.encode("utf-8", "replace")[:MAX_QUERY_BYTES].decode("utf-8", "ignore")
         hits: list[tuple[Path, Memory]] = []
         for first in range(0, len(paths), MAX_NAMESPACES):
-            places = {self._place(path): path for path in paths[first : first + MAX_NAMESPACES]}
-            answered = self._memories.recall(asked, namespace=[*places], k=k)
-            hits += [(places[memory["namespace"]], memory) for memory in answered]
+            paths_by_namespace = {
+                self._namespace(path): path for path in paths[first : first + MAX_NAMESPACES]
+            }
+            memories = self._memories.recall(limited_query, namespace=[*paths_by_namespace], k=k)
+            hits += [(paths_by_namespace[memory["namespace"]], memory) for memory in memories]
         yield from sorted(hits, key=lambda hit: -hit[1]["metadata"][SCORE_KEY])
 
-    def _listed(self, paths: Sequence[Path], most: int | None) -> list[tuple[Path, Memory]]:
-        """What is there, last updated first; of each namespace no more than are asked for."""
-        found = [(path, memory) for path in paths for memory in self._pages(path, most)]
-        return sorted(found, key=lambda each: each[1].get("updated_at", ""), reverse=True)
+    def _list_latest(self, paths: Sequence[Path], most: int | None) -> list[tuple[Path, Memory]]:
+        """Return the memories, last updated first; at most `most` of each namespace."""
+        listing = [(path, memory) for path in paths for memory in self._pages(path, most)]
+        return sorted(listing, key=lambda entry: entry[1].get("updated_at", ""), reverse=True)
 
     def _pages(self, path: Path, most: int | None) -> Iterator[Memory]:
         cursor: str | None = None
-        left = MAX_LIMIT if most is None else most
-        while left > 0:
+        remaining = MAX_LIMIT if most is None else most
+        while remaining > 0:
             page = self._memories.list(
-                namespace=self._place(path), limit=min(left, MAX_LIMIT), **_given(cursor=cursor)
+                namespace=self._namespace(path),
+                limit=min(remaining, MAX_LIMIT),
+                **_without_none(cursor=cursor),
             )
             yield from ({"metadata": {}, **memory} for memory in page.memories)  # type: ignore[misc]
             cursor = page.next_cursor
             if cursor is None:
                 return
             if most is not None:
-                left -= len(page.memories)
+                remaining -= len(page.memories)
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Path]:
         conditions = op.match_conditions or ()
         met = (
             path
-            for path in self._paths()
-            if path and all(_is_met(each, path) for each in conditions)
+            for path in self._list_paths()
+            if path and all(_matches_path(condition, path) for condition in conditions)
         )
-        # Of some there is only what was forgotten.
+        # Some namespaces contain only forgotten memories.
         paths = {path for path in met if any(True for _ in self._pages(path, 1))}
         cut = sorted(paths if op.max_depth is None else {path[: op.max_depth] for path in paths})
         return cut[op.offset : op.offset + op.limit]
 
-    def _paths(self) -> list[Path]:
-        """The namespaces in which something was stored; the empty one is that of no project."""
-        own = parse_namespace(self._place(())).owner
-        named = (parse_namespace(each) for each in self._memories.namespaces)
-        spaces = (space_of(each, self._owner) for each in named if each.owner == own)
+    def _list_paths(self) -> list[Path]:
+        """Return the namespaces that were ever used; the empty one stands for no project."""
+        own = parse_namespace(self._namespace(())).owner
+        namespaces = (parse_namespace(namespace) for namespace in self._memories.namespaces)
+        spaces = (
+            space_of(namespace, self._owner) for namespace in namespaces if namespace.owner == own
+        )
         return [tuple(space.split(".")) if space else () for space in spaces]
 
-    def _place_of(self, path: Path) -> str:
+    def _make_namespace(self, path: Path) -> str:
         return namespace_of(".".join(path), self._owner)
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -194,9 +202,9 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
                 stored.append(self._memory(op))
                 continue
             try:
-                self._memories.forget(op.key, namespace=self._place(op.namespace))
+                self._memories.forget(op.key, namespace=self._namespace(op.namespace))
             except NotFound:
-                # To delete what is not there is no error.
+                # Deleting a missing item is no error.
                 continue
         if len(stored) == 1:
             self._memories.store(**stored[0])
@@ -205,9 +213,9 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
 
     def _memory(self, op: PutOp) -> dict[str, Any]:
         try:
-            # Read again, so that only what JSON can say is kept, and nothing that the caller changes later.
+            # Copied through JSON, so that the value is valid JSON and independent of the caller's object.
             value: dict[str, Any] = json.loads(json.dumps(dict(op.value or {}), allow_nan=False))
-            ends = None if op.ttl is None else _later(op.ttl)
+            ends = None if op.ttl is None else _time_after(op.ttl)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}"
@@ -216,53 +224,56 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         if ends is not None:
             metadata |= {_TTL: op.ttl, EXPIRES_KEY: ends}
         return {
-            "namespace": self._place(op.namespace),
+            "namespace": self._namespace(op.namespace),
             "key": op.key,
             "value": text_of(value),
             "metadata": metadata,
         }
 
     def _refresh(self, memory: Memory) -> None:
-        """Move the end of a memory that has one: it was read now."""
+        """Extend the expiry of a memory that has one, because it was read."""
         minutes = memory.get("metadata", {}).get(_TTL)
         if not isinstance(minutes, int | float):
             return
-        moved_ms = parse_instant(_later(minutes)) - parse_instant(memory["metadata"][EXPIRES_KEY])
+        moved_ms = parse_instant(_time_after(minutes)) - parse_instant(
+            memory["metadata"][EXPIRES_KEY]
+        )
         if moved_ms < minutes * _MINUTE_MS * _REFRESH_SHARE:
             return
         try:
-            shown = self._memories.get(memory["key"], namespace=memory["namespace"])
-            metadata = {**shown.memory["metadata"], EXPIRES_KEY: _later(minutes)}
+            current = self._memories.get(memory["key"], namespace=memory["namespace"])
+            metadata = {**current.memory["metadata"], EXPIRES_KEY: _time_after(minutes)}
             self._memories.store(
                 memory["key"],
-                shown.memory["value"],
+                current.memory["value"],
                 namespace=memory["namespace"],
-                if_match=shown.etag,
-                **_given(metadata=metadata, tags=shown.memory.get("tags")),
+                if_match=current.etag,
+                **_without_none(metadata=metadata, tags=current.memory.get("tags")),
             )
         except (NotFound, VersionMismatch):
-            # Whoever changed it meanwhile said when it ends.
+            # Another writer changed it meanwhile and set the expiry.
             return
 
 
-def _said(memory: Memory) -> dict[str, Any]:
-    times = {name: _time(memory.get(name)) for name in ("created_at", "updated_at")}
-    return {"value": _value(memory), **times}
+def _item_fields(memory: Memory) -> dict[str, Any]:
+    """Return the value and the times of an item."""
+    times = {name: _parse_time(memory.get(name)) for name in ("created_at", "updated_at")}
+    return {"value": _item_value(memory), **times}
 
 
-def _time(text: object) -> datetime:
+def _parse_time(text: object) -> datetime:
     return to_datetime(parse_instant(text) if isinstance(text, str) else EARLIEST)
 
 
-def _later(minutes: float) -> str:
-    """Return the time so many minutes from now. Raises ValueError for what is no number."""
+def _time_after(minutes: float) -> str:
+    """Return the instant a number of minutes from now. Raises ValueError if the number is not finite."""
     if not math.isfinite(minutes):
         raise ValueError("a time to live must be a finite number of minutes")
     return format_instant(time.time_ns() // 1_000_000 + round(minutes * _MINUTE_MS))
 
 
-def _value(memory: Memory) -> dict[str, Any]:
-    """The value as LangGraph stored it; with the text that the memory has now, if somebody revised that."""
+def _item_value(memory: Memory) -> dict[str, Any]:
+    """Return the value as LangGraph stored it, with the current text if the memory was revised."""
     value = memory.get("metadata", {}).get(_VALUE)
     if not isinstance(value, dict):
         return {TEXTS[0]: memory["value"]}
@@ -276,40 +287,46 @@ def _value(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _matches(value: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
-    return all(_compares(value.get(name), wanted) for name, wanted in (condition or {}).items())
+def _matches_filter(value: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
+    return all(
+        _equals_or_compares(value.get(name), wanted) for name, wanted in (condition or {}).items()
+    )
 
 
-def _compares(said: Any, wanted: Any) -> bool:
-    """Whether a value is what a filter asks for: equal, field by field, or by `$gt` and its like."""
+def _equals_or_compares(actual: Any, wanted: Any) -> bool:
+    """Return True if a value matches a filter: by equality, field by field, or by operators such as `$gt`."""
     if isinstance(wanted, dict):
         if any(name.startswith("$") for name in wanted):
-            return all(_holds(said, name, each) for name, each in wanted.items())
-        return isinstance(said, dict) and all(
-            _compares(said.get(name), each) for name, each in wanted.items()
+            return all(
+                _compare_operator(actual, name, expected) for name, expected in wanted.items()
+            )
+        return isinstance(actual, dict) and all(
+            _equals_or_compares(actual.get(name), expected) for name, expected in wanted.items()
         )
     if isinstance(wanted, list | tuple):
-        is_long = isinstance(said, list | tuple) and len(said) == len(wanted)
-        return is_long and all(_compares(*pair) for pair in zip(said, wanted, strict=True))
-    return bool(said == wanted)
+        is_long = isinstance(actual, list | tuple) and len(actual) == len(wanted)
+        return is_long and all(
+            _equals_or_compares(*pair) for pair in zip(actual, wanted, strict=True)
+        )
+    return bool(actual == wanted)
 
 
-def _holds(said: Any, operator: str, wanted: Any) -> bool:
+def _compare_operator(actual: Any, operator: str, wanted: Any) -> bool:
     if operator in ("$eq", "$ne"):
-        return bool(said == wanted) == (operator == "$eq")
+        return bool(actual == wanted) == (operator == "$eq")
     if operator not in ("$gt", "$gte", "$lt", "$lte"):
         raise ValueError(f"Unsupported operator: {operator}")
     try:
-        left, right = float(said), float(wanted)
+        actual_number, wanted_number = float(actual), float(wanted)
     except (TypeError, ValueError):
-        # What is no number is neither more nor less.
+        # A value that is no number never matches a comparison.
         return False
-    if left == right:
+    if actual_number == wanted_number:
         return operator.endswith("e")
-    return (left > right) == operator.startswith("$g")
+    return (actual_number > wanted_number) == operator.startswith("$g")
 
 
-def _is_met(condition: MatchCondition, path: Path) -> bool:
+def _matches_path(condition: MatchCondition, path: Path) -> bool:
     wanted = tuple(condition.path)
     if condition.match_type not in ("prefix", "suffix"):
         raise ValueError(f"Unsupported match type: {condition.match_type}")
@@ -318,8 +335,8 @@ def _is_met(condition: MatchCondition, path: Path) -> bool:
     part = (
         path[: len(wanted)] if condition.match_type == "prefix" else path[len(path) - len(wanted) :]
     )
-    return all(each in ("*", said) for each, said in zip(wanted, part, strict=True))
+    return all(pattern in ("*", part_name) for pattern, part_name in zip(wanted, part, strict=True))
 
 
-def _given(**named: Any) -> dict[str, Any]:
-    return {name: value for name, value in named.items() if value is not None}
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

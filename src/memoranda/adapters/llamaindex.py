@@ -1,7 +1,7 @@
 """A memory block for LlamaIndex: `Memory.from_defaults(memory_blocks=[MemorandaBlock(memoranda=m)])`.
 
-Messages that leave the short-term memory are remembered; what is known about what was said last is put before the
-model, as one framed block of untrusted data.
+Messages that leave the short-term memory are remembered. Memories about the last message of the user are added to the
+prompt, as one framed block of untrusted data.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from memoranda.adapters import needs
-from memoranda.adapters.questions import question
+from memoranda.adapters import require_extra
+from memoranda.adapters.questions import limit_question
 from memoranda.app import Memoranda
 
-with needs("llamaindex"):
+with require_extra("llamaindex"):
     from llama_index.core.base.llms.types import ChatMessage, MessageRole
     from llama_index.core.bridge.pydantic import Field
     from llama_index.core.memory import BaseMemoryBlock
@@ -22,23 +22,27 @@ _ROLES: Final = (MessageRole.USER, MessageRole.ASSISTANT)
 
 
 class MemorandaBlock(BaseMemoryBlock[str]):  # type: ignore[misc]  # the type checker does not read LlamaIndex
-    """A memory block over an open memory; what it takes to open and close it is the caller's."""
+    """A memory block over an open `Memoranda`, which the caller opens and closes."""
 
-    name: str = Field(default="Memoranda", description="What the block is called before the model.")
+    name: str = Field(default="Memoranda", description="Name of the block in the prompt.")
     memoranda: Memoranda = Field(description="The open memory.", exclude=True)
-    project: str | None = Field(default=None, description="Where it is kept.")
-    user: str | None = Field(default=None, description="Whom it is about.")
-    limit: int = Field(default=8, description="As many memories are put before the model.")
+    project: str | None = Field(default=None, description="Project of the memories.")
+    user: str | None = Field(default=None, description="User that the memories are about.")
+    limit: int = Field(default=8, description="Most memories added to the prompt.")
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
-        said = (each.content for each in reversed(messages or []) if each.role == MessageRole.USER)
-        asked = question(next((text for text in said if text), ""))
-        if not asked:
-            return ""
-        shown = await asyncio.to_thread(
-            self.memoranda.for_prompt, asked, limit=self.limit, project=self.project, user=self.user
+        user_texts = (
+            message.content
+            for message in reversed(messages or [])
+            if message.role == MessageRole.USER
         )
-        return shown.text
+        query = limit_question(next((text for text in user_texts if text), ""))
+        if not query:
+            return ""
+        block = await asyncio.to_thread(
+            self.memoranda.for_prompt, query, limit=self.limit, project=self.project, user=self.user
+        )
+        return block.text
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for message in messages:

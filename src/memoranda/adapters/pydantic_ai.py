@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, Literal, ParamSpec
 
-from memoranda.adapters import needs
+from memoranda.adapters import require_extra
 from memoranda.app import Memoranda
 from memoranda.errors import InvalidInput, NotFound
 
-with needs("pydantic-ai"):
+with require_extra("pydantic-ai"):
     from pydantic_ai import FunctionToolset, ModelRetry
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ def memory_toolset(
     instructions: str | None = INSTRUCTIONS,
     id: str | None = None,  # noqa: A002  # as Pydantic AI's toolsets name it
 ) -> FunctionToolset:
-    """The tools over an open memory; what it takes to open and close it is the caller's."""
+    """Return the tools over an open `Memoranda`, which the caller opens and closes."""
 
     def remember(text: str, kind: Kind = "semantic") -> str:
         """Remember one thought, complete without its context.
@@ -47,13 +47,13 @@ def memory_toolset(
         return f"{done.result}: {done.id}"
 
     def recall(query: str) -> str:
-        """What is remembered about something, each with the id to revise or forget it by.
+        """Recall what is remembered about something, each memory with the id to revise or forget it.
 
         Args:
             query: The question, or key words.
         """
-        shown = memoranda.for_prompt(query, limit=limit, project=project, user=user, ids=True)
-        return shown.text or "Nothing is remembered about this."
+        block = memoranda.for_prompt(query, limit=limit, project=project, user=user, ids=True)
+        return block.text or "Nothing is remembered about this."
 
     def revise(id: str, text: str) -> str:  # noqa: A002  # the model reads these names
         """Write what has changed over what was remembered; the old version stays in its history.
@@ -74,18 +74,18 @@ def memory_toolset(
         memoranda.forget(id, reason=reason)
         return "forgotten"
 
-    tools = [_told(each) for each in (remember, recall, revise, forget)]
+    tools = [_retry_on_error(tool) for tool in (remember, recall, revise, forget)]
     return FunctionToolset(tools, id=id, instructions=instructions)
 
 
-def _told(tool: Callable[P, str]) -> Callable[P, str]:
-    """The same tool; what the model can mend, it is told."""
+def _retry_on_error(tool: Callable[P, str]) -> Callable[P, str]:
+    """Wrap a tool so that errors which the model can correct are reported to it."""
 
     @wraps(tool)
-    def told(*given: P.args, **named: P.kwargs) -> str:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
-            return tool(*given, **named)
+            return tool(*args, **kwargs)
         except (InvalidInput, NotFound) as error:
             raise ModelRetry(error.message) from None
 
-    return told
+    return wrapper

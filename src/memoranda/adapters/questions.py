@@ -1,11 +1,11 @@
-"""What frameworks hand over as a question: whatever was said last, which may be long."""
+"""Queries that frameworks pass on: usually the last message, which may be too long."""
 
 from __future__ import annotations
 
 from memoranda.standards.ump.requests import MAX_QUERY_BYTES
 
 
-def question(said: str) -> str:
-    """The end of what was said, as much of it as can be asked."""
-    data = said.strip().encode("utf-8", "replace")
+def limit_question(text: str) -> str:
+    """Return the end of a text, cut to the size limit of a query."""
+    data = text.strip().encode("utf-8", "replace")
     return data[-MAX_QUERY_BYTES:].decode("utf-8", "ignore")

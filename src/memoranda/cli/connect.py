@@ -15,9 +15,16 @@ from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, is_confirmed, line, note, table
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
-from memoranda.hosts.check import tools_of
-from memoranda.hosts.plan import Edit, State, look, plan_connect, plan_disconnect, snippet
-from memoranda.hosts.table import HOSTS, Host, Machine, Server
+from memoranda.hosts.check import list_tools
+from memoranda.hosts.plan import (
+    Edit,
+    HostState,
+    make_snippet,
+    plan_connect,
+    plan_disconnect,
+    read_state,
+)
+from memoranda.hosts.table import HOSTS, AgentHost, Machine, ServerCommand
 from memoranda.settings import SETTINGS_FILE, Settings, origins
 
 Name = Annotated[str, Parameter(name="HOST", help="An agent program; without one, all are listed.")]
@@ -56,7 +63,7 @@ def connect(
 
     The change is shown, and a copy of the file as it was is kept next to it. The rest of the file stays unchanged.
     """
-    machine, server = Machine.this(), _server_command(run)
+    machine, server = Machine.current(), _server_command(run)
     if print_:
         _print_snippets(
             _find_hosts(names, all_, machine, include_missing=True), machine, server, run
@@ -74,7 +81,7 @@ def connect(
     )
     tools: tuple[str, ...] = ()
     if any(edit.is_change for edit in edits) and not dry_run and not no_check:
-        tools = tools_of(server)
+        tools = list_tools(server)
         note(f"the server answers, with {counted(len(tools), 'tool')}")
     for host in hosts:
         if rules and not yes and not host.rules:
@@ -88,7 +95,7 @@ def connect(
     )
     for edit in edits:
         if (
-            edit.what == "hooks"
+            edit.kind == "hooks"
             and edit.is_change
             and edit.host.hooks is not None
             and edit.host.hooks.note
@@ -101,7 +108,7 @@ def disconnect(
     *names: Name, all_: All = False, dry_run: DryRun = False, run: GivenRun
 ) -> int | None:
     """Remove Memoranda from agent programs on this machine; without HOST, list them. Nothing else in a file changes."""
-    machine = Machine.this()
+    machine = Machine.current()
     if not names and not all_:
         _list_hosts(machine, run)
         return None
@@ -112,7 +119,7 @@ def disconnect(
     )
 
 
-def _ask_for_extras(hosts: Sequence[Host]) -> tuple[bool, bool]:
+def _ask_for_extras(hosts: Sequence[AgentHost]) -> tuple[bool, bool]:
     """Ask a person at a terminal about hooks and rules, if any host supports them; return the two answers."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False, False
@@ -126,7 +133,7 @@ def _ask_for_extras(hosts: Sequence[Host]) -> tuple[bool, bool]:
     return hooks, bool(with_rules) and is_confirmed(rules_question)
 
 
-def _server_command(run: GivenRun) -> Server:
+def _server_command(run: GivenRun) -> ServerCommand:
     """Return the command with which a host starts Memoranda: from any folder, without a shell, on the same store."""
     settings = run.settings()
     # The program that runs now, or the one installed next to this Python.
@@ -148,27 +155,29 @@ def _server_command(run: GivenRun) -> Server:
     ):
         if typed is not None or (value and inherited.get(name, SETTINGS_FILE) != SETTINGS_FILE):
             args += [f"--{name}", value]
-    return Server(command[0], tuple(args))
+    return ServerCommand(command[0], tuple(args))
 
 
 def _find_hosts(
     names: Sequence[str], all_: bool, machine: Machine, *, include_missing: bool = False
-) -> list[Host]:
+) -> list[AgentHost]:
     """Return the hosts of these names; a program that can be installed in two places is two hosts of one name.
 
     Raises InvalidInput for an unknown name, NotFound for a host that is not installed.
     """
     if all_:
-        return [host for host in HOSTS if host.is_here(machine)]
+        return [host for host in HOSTS if host.is_installed(machine)]
     if not names:
         return list(HOSTS)
-    found_hosts: list[Host] = []
+    found_hosts: list[AgentHost] = []
     for name in dict.fromkeys(names):
         hosts = [host for host in HOSTS if host.name == name]
         if not hosts:
             known_names = ", ".join(dict.fromkeys(host.name for host in HOSTS))
             raise InvalidInput(f"unknown agent program {name!r}; known are {known_names}")
-        present = hosts if include_missing else [host for host in hosts if host.is_here(machine)]
+        present = (
+            hosts if include_missing else [host for host in hosts if host.is_installed(machine)]
+        )
         if not present:
             raise NotFound(
                 f"{hosts[0].title} is not on this machine; to set it up on another: memoranda connect {name} --print"
@@ -178,7 +187,7 @@ def _find_hosts(
 
 
 def _plan(
-    hosts: Sequence[Host], plan_host: Callable[[Host], list[Edit]]
+    hosts: Sequence[AgentHost], plan_host: Callable[[AgentHost], list[Edit]]
 ) -> tuple[list[Edit], dict[str, str]]:
     """Return the edits of all hosts, and the problems by host name. A problem does not stop the other hosts."""
     edits: list[Edit] = []
@@ -191,7 +200,7 @@ def _plan(
     return edits, problems
 
 
-def _add_problem(problems: dict[str, str], host: Host, message: str) -> None:
+def _add_problem(problems: dict[str, str], host: AgentHost, message: str) -> None:
     """Add a problem of a host, whose name may stand for two installations."""
     problems[host.name] = "; ".join(filter(None, (problems.get(host.name), message)))
 
@@ -207,7 +216,7 @@ def _apply(
     """Apply the edits and report them; return the exit code. `words` say that an entry changed, or that it did not."""
     changes: list[dict[str, Any]] = []
     for edit in edits:
-        if edit.what != "server" and not edit.is_change:
+        if edit.kind != "server" and not edit.is_change:
             continue
         if not run.json and edit.is_change:
             line(edit.diff())
@@ -221,7 +230,7 @@ def _apply(
         changes.append({**_document(edit), "diff": edit.diff(), "backup": backup})
         if not run.json:
             extras = {"rules": "instructions for agents", "hooks": "hooks"}
-            outcome = extras.get(edit.what) or words[not edit.is_change]
+            outcome = extras.get(edit.kind) or words[not edit.is_change]
             would_be = "would be " if dry_run and edit.is_change else ""
             line(f"{edit.host.title}: {would_be}{outcome} ({edit.path})")
     for message in problems.values():
@@ -234,7 +243,7 @@ def _apply(
 def _document(edit: Edit) -> dict[str, Any]:
     return {
         "host": edit.host.name,
-        "what": edit.what,
+        "what": edit.kind,
         "file": str(edit.path),
         "changed": edit.is_change,
     }
@@ -242,13 +251,13 @@ def _document(edit: Edit) -> dict[str, Any]:
 
 def _list_hosts(machine: Machine, run: GivenRun) -> None:
     """List all hosts, installed or not, with the state of each."""
-    states = [look(host, machine) for host in HOSTS]
+    states = [read_state(host, machine) for host in HOSTS]
     rows = [(state.host.name, state.host.title, _describe(state), state.path) for state in states]
     document = [
         {
             "name": state.host.name,
             "title": state.host.title,
-            "here": state.is_here,
+            "here": state.is_installed,
             "connected": state.entry is not None,
             "file": str(state.path),
             "problem": state.problem or None,
@@ -261,7 +270,7 @@ def _list_hosts(machine: Machine, run: GivenRun) -> None:
         ready = {
             state.host.name: state.host.title
             for state in states
-            if state.is_here and state.entry is None and not state.problem
+            if state.is_installed and state.entry is None and not state.problem
         }
         if ready:
             note(f"to connect {', '.join(ready.values())}: memoranda connect {' '.join(ready)}")
@@ -269,17 +278,21 @@ def _list_hosts(machine: Machine, run: GivenRun) -> None:
     run.answer({"hosts": document}, show)
 
 
-def _describe(state: State) -> str:
+def _describe(state: HostState) -> str:
     if state.problem:
         return "unreadable file"
     if state.entry is not None:
         return "connected"
-    return "not connected" if state.is_here else "not installed"
+    return "not connected" if state.is_installed else "not installed"
 
 
-def _print_snippets(hosts: Sequence[Host], machine: Machine, server: Server, run: GivenRun) -> None:
+def _print_snippets(
+    hosts: Sequence[AgentHost], machine: Machine, server: ServerCommand, run: GivenRun
+) -> None:
     """Print the configuration to paste for each host."""
-    snippets = [(host, str(host.configuration(machine)), snippet(host, server)) for host in hosts]
+    snippets = [
+        (host, str(host.configuration(machine)), make_snippet(host, server)) for host in hosts
+    ]
 
     def show() -> None:
         for host, path, text in snippets:

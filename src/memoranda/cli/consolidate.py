@@ -22,7 +22,7 @@ from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.consolidation.text.note import Note
+    from memoranda.consolidation.text.note import MemoryNote
     from memoranda.consolidation.writer import ModelWriter
     from memoranda.service.consolidation.dreams import DreamRun, Output
 
@@ -142,7 +142,7 @@ class _CachedWriter:
         """The reason why the model's wording was not used; empty if there is none."""
         return self._writer.problem
 
-    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         """Return the model's wording of a result; None to keep ours."""
         key = (strategy, dream.text)
         if key not in self._answers:

@@ -18,7 +18,7 @@ from memoranda.cli.show import note
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 from memoranda.hosts import sessions
-from memoranda.hosts.table import HOOK_SECONDS, hook_of
+from memoranda.hosts.table import HOOK_SECONDS, find_hook
 
 # The fraction of the host's time limit after which the command gives up silently.
 _PATIENCE: Final = 0.8
@@ -41,7 +41,7 @@ def hook(
     When a session begins, or at its first prompt, the agent is shown memories of the project; when it ends, the prompts
     and the last answer are remembered. Errors go to standard error and never stop the agent program.
     """
-    configured = hook_of(host, event)
+    configured = find_hook(host, event)
     seconds = (
         HOOK_SECONDS if configured is None or configured.seconds is None else configured.seconds
     )
@@ -66,11 +66,11 @@ def hook(
 
 def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
     """Return the answer in the host's format; empty if there is nothing to tell."""
-    session = sessions.Session.of(host, _read_input(), folder=Path.cwd())
+    session = sessions.HostSession.from_hook_input(host, _read_input(), folder=Path.cwd())
     if event == "session-end":
-        if session.transcript is not None and sessions.digest(session) is not None:
+        if session.transcript is not None and sessions.summarize_session(session) is not None:
             with run.open() as memoranda:
-                sessions.remember(memoranda, session)
+                sessions.remember_session(memoranda, session)
         return {}
     path = run.settings().database_path
     if path is not None and not path.exists():
@@ -80,7 +80,7 @@ def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
     if event == "prompt" and sessions.has_context(session):
         return {}
     with run.open() as memoranda:
-        text = sessions.context(memoranda, session)
+        text = sessions.build_context(memoranda, session)
     return (
         {"hookSpecificOutput": {"hookEventName": _EVENT_NAMES[event], "additionalContext": text}}
         if text

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from memoranda.bindings.mcp.offer import Offer
-from memoranda.bindings.mcp.stdio import run_stdio
+from memoranda.bindings.mcp.server import run_stdio
 from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun

@@ -21,8 +21,8 @@ from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import base_url, create_server, listen
 from memoranda.bindings.http.workers import Workers, check_workers
-from memoranda.bindings.mcp.late import PATH as MCP_PATH
-from memoranda.bindings.mcp.late import LateEndpoint
+from memoranda.bindings.mcp.lazy import PATH as MCP_PATH
+from memoranda.bindings.mcp.lazy import LazyEndpoint
 from memoranda.cli.commands import Parameter
 from memoranda.cli.console_link import console_link
 from memoranda.cli.json_output import print_json
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memoranda.bindings.http.metrics import Readers
     from memoranda.bindings.mcp.http import McpEndpoint
     from memoranda.bindings.mcp.offer import Offer
-    from memoranda.service.core.grants import Registration
+    from memoranda.service.core.sign_in import Registration
     from memoranda.service.service import Service
     from memoranda.settings import Settings
 
@@ -160,7 +160,7 @@ def _serve(
     try:
         credential = owner_credential(service, settings, note)
         link = _link_for_terminal(service, credential) if is_alone else ""
-        mcp = LateEndpoint(lambda: _mcp_endpoint(service, settings))
+        mcp = LazyEndpoint(lambda: _mcp_endpoint(service, settings))
         if settings.mcp_tools:
             # Raises InvalidInput for unknown tools now, not at the first request.
             _mcp_offer(settings)

@@ -1,1 +1,1 @@
-"""What only conformance suites ask for. Served when the server is started with --seams; nothing else imports it."""
+"""Routes and workflows for conformance suites, served only if the server is started with `--seams`."""

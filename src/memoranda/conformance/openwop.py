@@ -1,4 +1,4 @@
-"""The seams of openwop's suite: routes and workflows over the real verbs; they need a credential as any do."""
+"""Test hooks of the openwop suite: routes and workflows over the real verbs, with the usual authentication."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from memoranda.standards.openwop.refs import MAX_REF_CHARS
 from memoranda.standards.openwop.requests import RefRequest
 from memoranda.standards.openwop.runs import RunRequest
 
-# A suite seeds a handful.
+# Entries of one request; a suite seeds a few.
 MAX_SEEDS: Final = 1000
 
 
 class Probes(Verbs[Caller]):
-    """What a suite asks for beside the verbs of openwop."""
+    """The verbs that a suite needs besides those of openwop."""
 
     run = Verb(probes.run_fixture, "read", "write")
     seed = Verb(probes.seed, "write")
@@ -41,7 +41,7 @@ def _probes(service: Service) -> Probes[None]:
     return Probes(service.context, None)
 
 
-def _fixture(service: Service, access: Access, request: RunRequest) -> Run:
+def _run_fixture(service: Service, access: Access, request: RunRequest) -> Run:
     return _probes(service).run(
         access, request.workflow_id, tags=request.tags, metadata=dict(request.metadata)
     )
@@ -51,31 +51,31 @@ def _fixture(service: Service, access: Access, request: RunRequest) -> Run:
 
 
 class SeedEntry(Draft):
-    """An entry; its id only says which is which."""
+    """An entry to write; its id only identifies it in the response."""
 
     id: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.id is not None:
-            # Ids are the host's to give.
+            # Stored ids are assigned by the host.
             check_id(self.id, "id")
 
 
 class Seed(RefRequest):
-    """Entries to write."""
+    """A request to write entries."""
 
     entries: Annotated[list[SeedEntry], Meta(max_length=MAX_SEEDS)]
 
 
 class SuiteRequest(OpenwopShape, forbid_unknown_fields=False):
-    """What a suite says beside the ref is its own business."""
+    """A request with a ref; further fields are ignored."""
 
     memory_ref: Annotated[str, text_limit(MAX_REF_CHARS)]
 
 
 class Distill(SuiteRequest):
-    """What to distil, and how."""
+    """A request to distil texts or the entries of a ref."""
 
     token_budget: Annotated[int, Meta(ge=1)] | None = None
     sources: Annotated[list[Any], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
@@ -84,13 +84,13 @@ class Distill(SuiteRequest):
 
 
 class Consolidate(SuiteRequest):
-    """Whether a secret is put in first."""
+    """A request to consolidate a ref, optionally after writing a secret into it."""
 
     include_secret_canary: bool = False
 
 
 class Fire(SuiteRequest):
-    """Which kind of commitment."""
+    """A request to fire a commitment with one kind of condition."""
 
     condition: Annotated[str, word_choice(CONDITIONS)] = "time"
     include_intention_canary: bool = False
@@ -99,14 +99,16 @@ class Fire(SuiteRequest):
 # --- verbs -------------------------------------------------------------------------------------------------
 
 
-def seed(service: Service, call: Call, asked: Seed) -> dict[str, Any]:
-    ids = _probes(service).seed(call.access, asked.memory_ref, list(asked.entries))
-    made = zip(asked.entries, ids, strict=True)
-    return {"entries": [{"id": entry.id, "memoryId": memory_id} for entry, memory_id in made]}
+def seed(service: Service, call: Call, request: Seed) -> dict[str, Any]:
+    """Write the entries of a request, and return their ids."""
+    ids = _probes(service).seed(call.access, request.memory_ref, list(request.entries))
+    pairs = zip(request.entries, ids, strict=True)
+    return {"entries": [{"id": entry.id, "memoryId": memory_id} for entry, memory_id in pairs]}
 
 
-def compact(service: Service, call: Call, asked: SuiteRequest) -> dict[str, Any]:
-    done = service.openwop.compact(call.access, asked.memory_ref)
+def compact(service: Service, call: Call, request: SuiteRequest) -> dict[str, Any]:
+    """Compact the entries of a ref, and return the event and the new entry."""
+    done = service.openwop.compact(call.access, request.memory_ref)
     return {
         "type": done.event["type"],
         "payload": done.event["payload"],
@@ -115,14 +117,15 @@ def compact(service: Service, call: Call, asked: SuiteRequest) -> dict[str, Any]
     }
 
 
-def distill(service: Service, call: Call, asked: Distill) -> dict[str, Any]:
+def distill(service: Service, call: Call, request: Distill) -> dict[str, Any]:
+    """Distill texts or the entries of a ref, and return the event and the checksum of the archive."""
     done = _probes(service).distill(
         call.access,
-        asked.memory_ref,
-        token_budget=asked.token_budget,
-        given=None if asked.sources is UNSET else _sources(asked.sources),
-        is_indexed=asked.index_emitted,
-        has_canary=asked.include_secret_canary,
+        request.memory_ref,
+        token_budget=request.token_budget,
+        sources=None if request.sources is UNSET else _read_sources(request.sources),
+        is_indexed=request.index_emitted,
+        has_canary=request.include_secret_canary,
     )
     result: dict[str, Any] = {
         "event": done.event["payload"],
@@ -133,23 +136,25 @@ def distill(service: Service, call: Call, asked: Distill) -> dict[str, Any]:
     return result if done.index is None else {**result, "indexFile": done.index}
 
 
-def _sources(given: list[Any]) -> list[str]:
-    found = [each.get("content") if isinstance(each, dict) else each for each in given]
+def _read_sources(sources: list[Any]) -> list[str]:
+    texts = [source.get("content") if isinstance(source, dict) else source for source in sources]
     return [
-        check_text(text, f"sources[{index}]", MAX_CONTENT_BYTES) for index, text in enumerate(found)
+        check_text(text, f"sources[{index}]", MAX_CONTENT_BYTES) for index, text in enumerate(texts)
     ]
 
 
-def consolidate(service: Service, call: Call, asked: Consolidate) -> dict[str, Any]:
+def consolidate(service: Service, call: Call, request: Consolidate) -> dict[str, Any]:
+    """Consolidate a ref, and return the event; with a canary, also whether the secret leaked."""
     done, has_leaked = _probes(service).consolidate(
-        call.access, asked.memory_ref, has_canary=asked.include_secret_canary
+        call.access, request.memory_ref, has_canary=request.include_secret_canary
     )
     result: dict[str, Any] = {"event": done.event["payload"], "runId": done.run.run_id}
     return result if has_leaked is None else {**result, "secretLeaked": has_leaked}
 
 
-def fire(service: Service, call: Call, asked: Fire) -> dict[str, Any]:
-    event, after, canary = _probes(service).fire(call.access, asked.memory_ref, asked.condition)
+def fire(service: Service, call: Call, request: Fire) -> dict[str, Any]:
+    """Fire a new commitment twice, and return its event and how often it counts as fired."""
+    event, after, canary = _probes(service).fire(call.access, request.memory_ref, request.condition)
     if event is None:
         raise InvalidInput("the commitment was not fired")
     result: dict[str, Any] = {
@@ -157,7 +162,7 @@ def fire(service: Service, call: Call, asked: Fire) -> dict[str, Any]:
         "fireCount": after.fired,
         "runId": event["runId"],
     }
-    return {**result, "intentionCanary": canary} if asked.include_intention_canary else result
+    return {**result, "intentionCanary": canary} if request.include_intention_canary else result
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -220,5 +225,5 @@ SEAMS: Final = Seams(
             {**_REF, "condition": "predicate"},
         ),
     ),
-    workflows=dict.fromkeys(probes.FIXTURES, _fixture),
+    workflows=dict.fromkeys(probes.FIXTURES, _run_fixture),
 )

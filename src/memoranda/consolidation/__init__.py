@@ -1,12 +1,15 @@
-"""What many memories come to: the algorithms behind consolidation, without a model.
+"""The algorithms of a consolidation run: derive statements, links and drafts from many memories, without a model.
 
-    text/         notes, sentences, what two texts have in common, statements read by rules, summaries
-    time/         days, moments, recurrences and timetables that a text names
-    strategies/   the nine strategies of OAMS section 6: `catalogue.run`, `catalogue.STRATEGIES`
+    text/         notes, sentences, similarity of texts, claims parsed by rules, extractive summaries
+    time/         days, instants, recurrences and timetables named in a text
+    strategies/   the nine strategies of OAMS section 6: `catalogue.run_strategy`, `catalogue.STRATEGIES`
     commitments/  standing commitments in a text: `commitments.find_commitments`, `commitments.is_met`
-    habits/       what recorded runs suggest: `habits.synthesise`
-    writer        a writer behind an OpenAI-compatible endpoint: `ModelWriter`
+    habits/       drafts of what could be learned from recorded runs: `habits.draft_habits`
+    writer        an optional language model behind an OpenAI-compatible endpoint: `ModelWriter`
 
-Values in, values out: the same notes, time and options give the same bytes, in whatever order the notes come. Every
-result names the notes it rests on. Only `writer` speaks to anyone, and only when somebody hands it in.
+Data flow: the caller turns memories into `MemoryNote` values. `Corpus` sorts them and splits them into sentences. A
+strategy reads the corpus and returns `Dream` results, each with the names of the notes that it rests on.
+
+All functions are pure and deterministic: equal notes, time and options give equal bytes, whatever the order of the
+notes. Only `ModelWriter` uses the network, and only if the caller passes one.
 """

@@ -1,8 +1,8 @@
-"""A writer behind any OpenAI-compatible endpoint. Off unless somebody configures one; never needed.
+"""A writer that rewords results with a model behind an OpenAI-compatible endpoint. Optional, and off by default.
 
-It sends the found wording and the notes it rests on, and takes back a wording. It is given no authority: notes go as
-JSON data in one message, the answer is text of limited length, and `strategies.reworded` decides whether it is used.
-An endpoint that does not answer costs nothing but the wording: after three failures in a row it is not asked again.
+The writer sends the text of a result and the notes that it rests on, and receives a wording. The model has no
+authority: notes are sent as JSON data in one message, the answer is limited in length, and `catalogue.reword`
+decides if it is used. After three failures in a row the endpoint is not called again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from memoranda.consolidation.strategies.dream import Dream
-from memoranda.consolidation.text.note import Note, clean, shorten
+from memoranda.consolidation.text.note import MemoryNote, clean, shorten
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 
+# Seconds to wait for an answer: local models on slow machines need this long for a few sentences.
 TIMEOUT_SECONDS: Final = 30.0
-# An answer is a few sentences; whatever is larger is not one.
+# Bytes of an answer, which should be a few sentences.
 _ANSWER_BYTES_LIMIT: Final = 256 * 1024
+# Notes sent with a request, and characters of each, so that the prompt fits small context windows.
 _NOTES_LIMIT: Final = 40
 _NOTE_CHARS_LIMIT: Final = 1_000
+# Failed requests in a row after which the endpoint is not called again.
 _FAILURES_LIMIT: Final = 3
 _INSTRUCTIONS: Final = (
     "You improve the wording of one memory that was derived from other memories. You get a JSON object with the "
@@ -35,20 +38,20 @@ _INSTRUCTIONS: Final = (
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    # A redirect would carry the key to another host.
+    # A redirect would send the key to another host.
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelWriter:
-    """Rewords with a chat model: `url` is the base of the API, such as http://127.0.0.1:11434/v1."""
+    """A writer that calls a chat model; `url` is the base URL of the API, such as http://127.0.0.1:11434/v1."""
 
     url: str
     model: str
     api_key: str = field(default="", repr=False)
     timeout_seconds: float = TIMEOUT_SECONDS
-    # Why the last answer could not be used; empty when it could.
+    # The reason why the last answer was unusable; empty if it was usable.
     problem: str = ""
     _failures: int = 0
 
@@ -64,20 +67,20 @@ class ModelWriter:
                 "the model's address must be an http or https URL such as http://127.0.0.1:11434/v1"
             )
 
-    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
-        """The model's wording, or None with the reason in `problem`."""
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
+        """Return the wording of the model, or None with the reason in `problem`."""
         if self._failures >= _FAILURES_LIMIT:
             return None
         try:
-            text = _text_of(self._ask(strategy, dream, notes))
+            text = _parse_answer(self._ask(strategy, dream, notes))
         except (OSError, HTTPException, InvalidInput, ValueError) as error:
-            self.problem = _reason(error)
+            self.problem = _describe_failure(error)
             self._failures += 1
             return None
         self.problem, self._failures = "", 0
         return text
 
-    def _ask(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> bytes:
+    def _ask(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> bytes:
         data = {
             "strategy": strategy,
             "text": dream.text,
@@ -98,18 +101,19 @@ class ModelWriter:
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key}"
         address = self.url.rstrip("/") + "/chat/completions"
-        # The scheme was checked when the writer was made.
-        sent = json_text.dump(body)
-        request = urllib.request.Request(address, data=sent, headers=headers, method="POST")  # noqa: S310
+        # The scheme was checked in `__post_init__`.
+        payload = json_text.dump(body)
+        request = urllib.request.Request(address, data=payload, headers=headers, method="POST")  # noqa: S310
         opener = urllib.request.build_opener(_NoRedirect)
         with opener.open(request, timeout=self.timeout_seconds) as answer:
-            found: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)
-        if len(found) > _ANSWER_BYTES_LIMIT:
+            data_read: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)
+        if len(data_read) > _ANSWER_BYTES_LIMIT:
             raise InvalidInput("the model's answer is too large")
-        return found
+        return data_read
 
 
-def _text_of(data: bytes) -> str:
+def _parse_answer(data: bytes) -> str:
+    """Return the text of an answer. Raises InvalidInput without one."""
     answer: Any = json_text.parse(data)
     choices = answer.get("choices") if isinstance(answer, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -120,7 +124,8 @@ def _text_of(data: bytes) -> str:
     return content
 
 
-def _reason(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
+    """Return the reason of a failed request as a message."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()
         return f"the model's endpoint answered {error.code}"

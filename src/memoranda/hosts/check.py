@@ -1,4 +1,4 @@
-"""Whether the memory answers: started as a host would start it, and asked for its tools by the official client."""
+"""A check that the server answers: starts it as a host would, and lists its tools with the official MCP client."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Final
 
 from memoranda.errors import StoreUnavailable
-from memoranda.hosts.table import Server
+from memoranda.hosts.table import ServerCommand
 
-# A cold start on a slow disk; hosts wait as long.
+# Seconds for a cold start on a slow disk; hosts wait as long.
 _PATIENCE_SECONDS: Final = 60.0
 
 
-def tools_of(server: Server) -> tuple[str, ...]:
-    """The names of the tools that it offers. Raises StoreUnavailable if it does not answer."""
-    return asyncio.run(_tools_of(server))
+def list_tools(server: ServerCommand) -> tuple[str, ...]:
+    """Return the names of the tools that a server offers. Raises StoreUnavailable if it does not answer."""
+    return asyncio.run(_list_tools(server))
 
 
-async def _tools_of(server: Server) -> tuple[str, ...]:
+async def _list_tools(server: ServerCommand) -> tuple[str, ...]:
     from mcp import MCPError
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    said = f"the server does not answer, so nothing was changed: {server.command} {' '.join(server.args)}"
-    # Hosts give it little of their own environment, as this client does; what it says to people is for the agent's log.
+    message = f"the server does not answer, so nothing was changed: {server.command} {' '.join(server.args)}"
+    # Like a host, this client passes few environment variables. The log output of the server is dropped.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         transport = stdio_client(
             StdioServerParameters(command=server.command, args=[*server.args]), errlog=nowhere
@@ -34,4 +34,4 @@ async def _tools_of(server: Server) -> tuple[str, ...]:
             async with asyncio.timeout(_PATIENCE_SECONDS), Client(transport) as client:
                 return tuple(tool.name for tool in (await client.list_tools()).tools)
         except (TimeoutError, OSError, MCPError, ExceptionGroup):
-            raise StoreUnavailable(said) from None
+            raise StoreUnavailable(message) from None

@@ -1,4 +1,9 @@
-"""What a configuration says, whatever it is written in: where its entries are, and what it says with or without one."""
+"""Configurations independent of their format: the slot of an entry, and checked edits.
+
+A parsed configuration consists of dicts, lists and scalars. `EntrySlot` finds an entry in it and computes the
+configuration with or without the entry. `add_entry` and `remove_entry` edit the text through a `ConfigFormat`, and
+check that parsing the edited text gives exactly the computed configuration.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,11 @@ Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """The place of one entry: under which keys, and its name there; in a list, entries have their names inside.
+class EntrySlot:
+    """The position of an entry: the path of keys to its container, and its name in it.
 
-    In a list of hooks they have none: there the one is meant whose command says `mark`.
+    In a list (`is_listed`), an entry has its name as a field. Hooks have no names; the one whose command contains
+    `mark` is ours.
     """
 
     path: tuple[str, ...]
@@ -24,127 +30,129 @@ class Slot:
     mark: str = ""
 
     def is_ours(self, item: Any) -> bool:
-        """Whether an item of the list is the entry."""
+        """Return True if an item of the list is the entry."""
         if not self.mark:
             return isinstance(item, dict) and item.get("name") == self.name
         hooks = item.get("hooks") if isinstance(item, dict) else None
         return isinstance(hooks, list) and any(
-            isinstance(each, dict) and self.mark in str(each.get("command")) for each in hooks
+            isinstance(hook, dict) and self.mark in str(hook.get("command")) for hook in hooks
         )
 
-    def within(self, document: Any) -> Any:
-        """What the entries are in; None if there is nothing. Raises InvalidInput where something else is."""
-        found = document
+    def find_container(self, document: Any) -> Any:
+        """Return the container of the entries; None if it is missing. Raises InvalidInput if it has another type."""
+        value = document
         for key in self.path:
-            if found is None:
+            if value is None:
                 return None
-            found = _mapping(found, key).get(key)
-        if found is not None and not isinstance(found, list if self.is_listed else dict):
+            value = _require_table(value, key).get(key)
+        if value is not None and not isinstance(value, list if self.is_listed else dict):
             raise InvalidInput(
                 f"{'.'.join(self.path)} is not {'a list' if self.is_listed else 'a table'} there"
             )
-        return found
+        return value
 
-    def entry(self, document: Any) -> Any:
-        """The entry itself; None if there is none."""
-        container = self.within(document)
+    def find_entry(self, document: Any) -> Any:
+        """Return the entry; None if it is missing."""
+        container = self.find_container(document)
         if not self.is_listed:
             return None if container is None else container.get(self.name)
-        return next((each for each in container or () if self.is_ours(each)), None)
+        return next((item for item in container or () if self.is_ours(item)), None)
 
-    def put(self, document: Any, value: Entry) -> Any:
-        """The document with this entry, in place of one of the same name."""
-        container = self.within(document)
+    def with_entry(self, document: Any, value: Entry) -> Any:
+        """Return the document with this entry, which replaces one of the same name."""
+        container = self.find_container(document)
         if self.is_listed:
-            return self._rebuilt(document, [*self._others(container), dict(value)])
-        return self._rebuilt(document, {**(container or {}), self.name: dict(value)})
+            return self._rebuild(document, [*self._other_entries(container), dict(value)])
+        return self._rebuild(document, {**(container or {}), self.name: dict(value)})
 
-    def take(self, document: Any) -> Any:
-        """The document without the entry."""
-        container = self.within(document)
+    def without_entry(self, document: Any) -> Any:
+        """Return the document without the entry."""
+        container = self.find_container(document)
         if container is None:
             return document
-        others = self._others(container)
-        return self._rebuilt(document, others if self.is_listed else dict(others))
+        remaining = self._other_entries(container)
+        return self._rebuild(document, remaining if self.is_listed else dict(remaining))
 
-    def without_empty(self, document: Any) -> Any:
-        """The document without what the entries are in, where there are none: not every form can say that."""
-        if self.within(document) or not self.path:
+    def without_empty_container(self, document: Any) -> Any:
+        """Return the document without an empty container, because some formats cannot express one."""
+        if self.find_container(document) or not self.path:
             return document
         *outer, last = self.path
-        here = Slot(tuple(outer), last)
-        return here.take(document)
+        here = EntrySlot(tuple(outer), last)
+        return here.without_entry(document)
 
-    def _others(self, container: Any) -> list[Any]:
+    def _other_entries(self, container: Any) -> list[Any]:
         if self.is_listed:
-            return [each for each in container or () if not self.is_ours(each)]
-        return [each for each in container.items() if each[0] != self.name]
+            return [item for item in container or () if not self.is_ours(item)]
+        return [item for item in container.items() if item[0] != self.name]
 
-    def _rebuilt(self, document: Any, container: Any, depth: int = 0) -> Any:
+    def _rebuild(self, document: Any, container: Any, depth: int = 0) -> Any:
         if depth == len(self.path):
             return container
         here = document or {}
         return {
             **here,
-            self.path[depth]: self._rebuilt(here.get(self.path[depth]), container, depth + 1),
+            self.path[depth]: self._rebuild(here.get(self.path[depth]), container, depth + 1),
         }
 
 
-class Format(Protocol):
-    """A way of writing configurations, and how an entry is edited in it."""
+class ConfigFormat(Protocol):
+    """A format of configuration files, and its edits."""
 
     def parse(self, text: str) -> Any:
-        """What the text says. Raises InvalidInput, with the line, if it is broken."""
+        """Parse a text. Raises InvalidInput with the line if it is malformed."""
 
-    def put(self, text: str, slot: Slot, value: Entry) -> str:
-        """The text with the entry; the text may be empty."""
+    def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:
+        """Return the text with the entry; the text may be empty."""
 
-    def take(self, text: str, slot: Slot) -> str:
-        """The text without the entry."""
+    def remove_entry(self, text: str, slot: EntrySlot) -> str:
+        """Return the text without the entry."""
 
 
-def put(form: Format, text: str, slot: Slot, value: Entry) -> str:
-    """The text with the entry, checked by reading it."""
+def add_entry(form: ConfigFormat, text: str, slot: EntrySlot, value: Entry) -> str:
+    """Return the text with the entry. Raises Unsupported if parsing the result gives anything else."""
     document = form.parse(text)
-    if slot.entry(document) == dict(value):
+    if slot.find_entry(document) == dict(value):
         return text
-    edited = form.put(text, slot, value)
-    _check(form, edited, slot, slot.put(document, value))
+    edited = form.add_entry(text, slot, value)
+    _check_edit(form, edited, slot, slot.with_entry(document, value))
     return edited
 
 
-def take(form: Format, text: str, slot: Slot) -> str:
-    """The text without the entry, checked by reading it."""
+def remove_entry(form: ConfigFormat, text: str, slot: EntrySlot) -> str:
+    """Return the text without the entry. Raises Unsupported if parsing the result gives anything else."""
     document = form.parse(text)
-    if slot.entry(document) is None:
+    if slot.find_entry(document) is None:
         return text
-    edited = form.take(text, slot)
-    _check(form, edited, slot, slot.take(document))
+    edited = form.remove_entry(text, slot)
+    _check_edit(form, edited, slot, slot.without_entry(document))
     return edited
 
 
-def newline_of(text: str) -> str:
-    """How lines end in it."""
+def detect_newline(text: str) -> str:
+    """Return the line end of a text."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _check(form: Format, edited: str, slot: Slot, expected: Any) -> None:
+def _check_edit(form: ConfigFormat, edited: str, slot: EntrySlot, expected: Any) -> None:
     try:
-        is_right = slot.without_empty(form.parse(edited)) == slot.without_empty(expected)
+        is_right = slot.without_empty_container(form.parse(edited)) == slot.without_empty_container(
+            expected
+        )
     except InvalidInput:
         is_right = False
     if not is_right:
         raise Unsupported(
-            "it is written in a way that cannot be edited safely; edit it by hand (--print shows the text)"
+            "the file cannot be edited safely, so nothing was changed; add the text yourself (--print shows it)"
         )
 
 
-def _mapping(found: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
+def _require_table(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
         raise InvalidInput(f"there is no place for {key} in it: it is not a table")
-    return found
+    return value
 
 
-def lines_of(text: str) -> Sequence[str]:
-    """Its lines with their ends, divided at line feeds alone."""
-    return [each for each in text.replace("\n", "\n\0").split("\0") if each]
+def split_lines(text: str) -> Sequence[str]:
+    """Return the lines of a text with their ends, split only at line feeds."""
+    return [line for line in text.replace("\n", "\n\0").split("\0") if line]

@@ -1,6 +1,6 @@
-"""JSON as configurations have it: with comments and with commas before the end, edited as text.
+"""Edits of JSON with comments and trailing commas, as text.
 
-The text is read once into a tree that knows where each value stands; an edit changes the characters around one of them.
+The text is parsed into a tree of nodes with character indices. An edit changes only the characters around one node.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
-from memoranda.hosts.document import Entry, Slot, newline_of
+from memoranda.hosts.document import Entry, EntrySlot, detect_newline
 
-# Deeper than any configuration, and not as deep as Python's own stack.
+# Levels of nesting: more than any configuration has, and fewer than Python's stack allows.
 _MAX_DEPTH: Final = 100
 _SPACE = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -32,7 +32,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value, and where it stands; of an object also its members, of an array its items, which have no keys."""
+    """A value and its character indices, with the members of an object, or the items of an array (without keys)."""
 
     start: int
     end: int
@@ -40,105 +40,110 @@ class _Node:
     members: tuple[_Member, ...] = ()
 
     def member(self, key: str) -> _Member | None:
-        found = [each for each in self.members if each.key == key]
-        if len(found) > 1:
-            raise InvalidInput(f'"{key}" stands there twice')
-        return found[0] if found else None
+        """Return the member with a key; None without one. Raises InvalidInput if there are several."""
+        matches = [member for member in self.members if member.key == key]
+        if len(matches) > 1:
+            raise InvalidInput(f'the key "{key}" occurs twice; remove one of them')
+        return matches[0] if matches else None
 
 
 class JsonComments:
-    """JSON with comments."""
+    """The format of JSON files with comments."""
 
     def parse(self, text: str) -> Any:
-        return _read(text).value if text.strip(_BLANKS) else {}
+        return _parse_document(text).value if text.strip(_BLANKS) else {}
 
-    def put(self, text: str, slot: Slot, value: Entry) -> str:
-        alone: Any = [value] if slot.is_listed else {slot.name: value}
+    def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:
+        new_container: Any = [value] if slot.is_listed else {slot.name: value}
         if not text.strip(_BLANKS):
-            return _dump(_nested(slot.path, alone), "", "  ", "\n") + "\n"
-        node = _read(text)
+            return _dump_indented(_nest(slot.path, new_container), "", "  ", "\n") + "\n"
+        node = _parse_document(text)
         for depth, key in enumerate(slot.path):
-            found = node.member(key)
-            if found is None:
-                return _add(text, node, key, _nested(slot.path[depth + 1 :], alone))
-            if found.node.value is None:
-                return _replace(text, found, _nested(slot.path[depth + 1 :], alone))
-            node = found.node
-        there = _entry(node, slot)
-        if there is not None:
-            return _replace(text, there, value)
-        return _add(text, node, "" if slot.is_listed else slot.name, value)
+            member = node.member(key)
+            if member is None:
+                return _add_member(text, node, key, _nest(slot.path[depth + 1 :], new_container))
+            if member.node.value is None:
+                return _replace_value(text, member, _nest(slot.path[depth + 1 :], new_container))
+            node = member.node
+        present = _find_entry(node, slot)
+        if present is not None:
+            return _replace_value(text, present, value)
+        return _add_member(text, node, "" if slot.is_listed else slot.name, value)
 
-    def take(self, text: str, slot: Slot) -> str:
-        node = _read(text)
+    def remove_entry(self, text: str, slot: EntrySlot) -> str:
+        node = _parse_document(text)
         for key in slot.path:
-            found = node.member(key)
-            if found is None:
+            member = node.member(key)
+            if member is None:
                 return text
-            node = found.node
-        there = _entry(node, slot)
-        return text if there is None else _remove(text, node, node.members.index(there))
+            node = member.node
+        present = _find_entry(node, slot)
+        return text if present is None else _remove_member(text, node, node.members.index(present))
 
 
-def _entry(node: _Node, slot: Slot) -> _Member | None:
+def _find_entry(node: _Node, slot: EntrySlot) -> _Member | None:
     if not slot.is_listed:
         return node.member(slot.name)
-    return next((each for each in node.members if slot.is_ours(each.node.value)), None)
+    return next((member for member in node.members if slot.is_ours(member.node.value)), None)
 
 
-def _nested(path: tuple[str, ...], value: Any) -> Any:
+def _nest(path: tuple[str, ...], value: Any) -> Any:
+    """Return a value inside nested objects, one for each key of a path."""
     for key in reversed(path):
         value = {key: value}
     return value
 
 
-def _add(text: str, node: _Node, key: str, value: Any) -> str:
-    newline, close = newline_of(text), node.end - 1
-    named = f"{json.dumps(key)}: " if key else ""
+def _add_member(text: str, node: _Node, key: str, value: Any) -> str:
+    """Return the text with a member at the end of an object, or an item at the end of an array."""
+    newline, close = detect_newline(text), node.end - 1
+    prefix = f"{json.dumps(key)}: " if key else ""
     if not node.members:
-        outer = _indent_at(text, node.start)
-        inner = outer + _unit(text)
-        shown = f"{named}{_dump(value, inner, _unit(text), newline)}"
-        left = text[node.start + 1 : close].rstrip(_BLANKS)
-        return (
-            f"{text[: node.start + 1]}{left}{newline}{inner}{shown}{newline}{outer}{text[close:]}"
-        )
+        outer = _indent_of_line(text, node.start)
+        inner = outer + _indent_unit(text)
+        dumped = f"{prefix}{_dump_indented(value, inner, _indent_unit(text), newline)}"
+        inside = text[node.start + 1 : close].rstrip(_BLANKS)
+        return f"{text[: node.start + 1]}{inside}{newline}{inner}{dumped}{newline}{outer}{text[close:]}"
     last = node.members[-1].node.end
     if "\n" not in text[node.start : close]:
-        after = _after_comma(text, last)
+        after = _comma_end(text, last)
         comma = ", " if after is None else " "
         at = last if after is None else after
-        return f"{text[:at]}{comma}{named}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
-    inner = _indent_at(text, node.members[-1].start)
-    shown = f"{named}{_dump(value, inner, _unit(text), newline)}"
-    after = _after_comma(text, last)
+        return f"{text[:at]}{comma}{prefix}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
+    inner = _indent_of_line(text, node.members[-1].start)
+    dumped = f"{prefix}{_dump_indented(value, inner, _indent_unit(text), newline)}"
+    after = _comma_end(text, last)
     at = _line_end(text, after or last, close)
     if after is not None:
-        return f"{text[:at]}{newline}{inner}{shown},{text[at:]}"
-    return f"{text[:last]},{text[last:at]}{newline}{inner}{shown}{text[at:]}"
+        return f"{text[:at]}{newline}{inner}{dumped},{text[at:]}"
+    return f"{text[:last]},{text[last:at]}{newline}{inner}{dumped}{text[at:]}"
 
 
-def _replace(text: str, member: _Member, value: Any) -> str:
+def _replace_value(text: str, member: _Member, value: Any) -> str:
+    """Return the text with another value of a member."""
     node = member.node
     if (
         "\n" in text[node.start : node.end]
         or text[text.rfind("\n", 0, member.start) + 1 : member.start].isspace()
     ):
-        shown = _dump(value, _indent_at(text, member.start), _unit(text), newline_of(text))
+        dumped = _dump_indented(
+            value, _indent_of_line(text, member.start), _indent_unit(text), detect_newline(text)
+        )
     else:
-        shown = json.dumps(value, ensure_ascii=False)
-    return text[: node.start] + shown + text[node.end :]
+        dumped = json.dumps(value, ensure_ascii=False)
+    return text[: node.start] + dumped + text[node.end :]
 
 
-def _remove(text: str, node: _Node, place: int) -> str:
-    member = node.members[place]
-    after = _after_comma(text, member.node.end)
-    # From the end of what stands before it, so that its line goes, too.
+def _remove_member(text: str, node: _Node, index: int) -> str:
+    """Return the text without a member, its comma and its line."""
+    member = node.members[index]
+    after = _comma_end(text, member.node.end)
+    # Begin after the text before it, so that its line is removed too.
     start = len(text[: member.start].rstrip(_BLANKS))
     text = text[:start] + text[after or member.node.end :]
-    if place and after is None:
-        # What was the last but one has a comma too many now.
-        comma = _after_comma(text, node.members[place - 1].node.end)
+    if index and after is None:
+        # Remove the comma of the member that is the last one now.
+        comma = _comma_end(text, node.members[index - 1].node.end)
         if comma is not None:
             text = text[: comma - 1] + text[comma:]
     inside = text[node.start + 1 :]
@@ -147,98 +152,101 @@ def _remove(text: str, node: _Node, place: int) -> str:
     return text
 
 
-def _after_comma(text: str, at: int) -> int | None:
-    """Where the comma behind a value ends, if there is one."""
-    found = _space(text, at)
-    return found + 1 if text[found : found + 1] == "," else None
+def _comma_end(text: str, at: int) -> int | None:
+    """Return the index after the comma that follows a value; None without a comma."""
+    end = _skip_space(text, at)
+    return end + 1 if text[end : end + 1] == "," else None
 
 
 def _line_end(text: str, at: int, close: int) -> int:
-    """Where the line ends on which a value does, behind the comments on it; right here if anything else follows."""
-    found = _REST_OF_LINE.match(text, at, close)
-    return found.end() if found else at
+    """Return the end of the line after a value and its comments; `at` itself if another value follows."""
+    match = _REST_OF_LINE.match(text, at, close)
+    return match.end() if match else at
 
 
-def _indent_at(text: str, at: int) -> str:
+def _indent_of_line(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _unit(text: str) -> str:
-    """How far one step is indented: as far as the first line that is."""
-    found = _INDENTED.search(text)
-    return found[1] if found else "  "
+def _indent_unit(text: str) -> str:
+    """Return the indentation of one level, taken from the first indented line."""
+    match = _INDENTED.search(text)
+    return match[1] if match else "  "
 
 
-def _dump(value: Any, indent: str, unit: str, newline: str) -> str:
-    shown = json.dumps(value, ensure_ascii=False, indent=unit)
-    return shown.replace("\n", newline + indent)
+def _dump_indented(value: Any, indent: str, unit: str, newline: str) -> str:
+    dumped = json.dumps(value, ensure_ascii=False, indent=unit)
+    return dumped.replace("\n", newline + indent)
 
 
-def _read(text: str) -> _Node:
-    node = _value(text, _space(text, 0), 0)
-    if (at := _space(text, node.end)) != len(text):
-        raise _broken(text, at)
+def _parse_document(text: str) -> _Node:
+    node = _parse_value(text, _skip_space(text, 0), 0)
+    if (at := _skip_space(text, node.end)) != len(text):
+        raise _syntax_error(text, at)
     return node
 
 
-def _value(text: str, at: int, depth: int) -> _Node:
+def _parse_value(text: str, at: int, depth: int) -> _Node:
+    """Return the node of the value at `at`. Raises InvalidInput."""
     start = text[at : at + 1]
     if depth > _MAX_DEPTH:
         raise InvalidInput(f"it is nested deeper than {_MAX_DEPTH} levels")
     if start == "{":
-        return _object(text, at, depth)
+        return _parse_object(text, at, depth)
     if start == "[":
-        return _array(text, at, depth)
-    found = (_STRING if start == '"' else _WORD).match(text, at)
-    if found is None:
-        raise _broken(text, at)
+        return _parse_array(text, at, depth)
+    match = (_STRING if start == '"' else _WORD).match(text, at)
+    if match is None:
+        raise _syntax_error(text, at)
     try:
-        return _Node(at, found.end(), json.loads(found[0]))
+        return _Node(at, match.end(), json.loads(match[0]))
     except ValueError:
-        raise _broken(text, at) from None
+        raise _syntax_error(text, at) from None
 
 
-def _object(text: str, at: int, depth: int) -> _Node:
+def _parse_object(text: str, at: int, depth: int) -> _Node:
     members: list[_Member] = []
-    start, at = at, _space(text, at + 1)
+    start, at = at, _skip_space(text, at + 1)
     while text[at : at + 1] != "}":
         key = _STRING.match(text, at)
-        colon = _space(text, key.end()) if key else at
+        colon = _skip_space(text, key.end()) if key else at
         if key is None or text[colon : colon + 1] != ":":
-            raise _broken(text, colon)
-        node = _value(text, _space(text, colon + 1), depth + 1)
+            raise _syntax_error(text, colon)
+        node = _parse_value(text, _skip_space(text, colon + 1), depth + 1)
         members.append(_Member(json.loads(key[0]), at, node))
-        at = _next(text, node.end, "}")
-    return _Node(start, at + 1, {each.key: each.node.value for each in members}, tuple(members))
+        at = _next_member(text, node.end, "}")
+    return _Node(
+        start, at + 1, {member.key: member.node.value for member in members}, tuple(members)
+    )
 
 
-def _array(text: str, at: int, depth: int) -> _Node:
+def _parse_array(text: str, at: int, depth: int) -> _Node:
     items: list[_Member] = []
-    start, at = at, _space(text, at + 1)
+    start, at = at, _skip_space(text, at + 1)
     while text[at : at + 1] != "]":
-        node = _value(text, at, depth + 1)
+        node = _parse_value(text, at, depth + 1)
         items.append(_Member("", at, node))
-        at = _next(text, node.end, "]")
-    return _Node(start, at + 1, [each.node.value for each in items], tuple(items))
+        at = _next_member(text, node.end, "]")
+    return _Node(start, at + 1, [item.node.value for item in items], tuple(items))
 
 
-def _next(text: str, at: int, close: str) -> int:
-    at = _space(text, at)
+def _next_member(text: str, at: int, close: str) -> int:
+    at = _skip_space(text, at)
     if text[at : at + 1] == ",":
-        return _space(text, at + 1)
+        return _skip_space(text, at + 1)
     if text[at : at + 1] != close:
-        raise _broken(text, at)
+        raise _syntax_error(text, at)
     return at
 
 
-def _space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
-def _broken(text: str, at: int) -> InvalidInput:
+def _syntax_error(text: str, at: int) -> InvalidInput:
     line = text.count("\n", 0, at) + 1
     return InvalidInput(
-        f"it is not JSON, not even with comments: line {line}, column {at - text.rfind(chr(10), 0, at)}"
+        f"it is not valid JSON (comments are allowed): line {line}, column {at - text.rfind(chr(10), 0, at)}"
     )

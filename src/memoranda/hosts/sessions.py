@@ -1,7 +1,7 @@
-"""Sessions that a host announces: a context for the agent when one begins, one memory of it when it ends.
+"""Sessions announced by the hooks of a host: a context for the agent at the start, one memory at the end.
 
-Input of a host is read with care: the transcript holds text of others. No model is used, so the memory of a session is
-the person's prompts and the last answer, each cut short.
+Transcripts contain untrusted text. No model is used: the memory of a session consists of the prompts of the person and
+the last answer, each shortened.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from memoranda.standards.oams.memory import KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.ump.rehydrate import sanitise
 
-# As many are shown of the project, and as many of what holds everywhere; and of the last sessions.
+# Memories in the context: of the project, and again of no project; and memories of the last sessions.
 _SHOWN: Final = 8
 _SESSIONS: Final = 2
 _TAG: Final = "session"
+# Characters of one memory in the context.
 _MAX_CHARS: Final = 400
+# In the memory of a session: prompts, characters of each prompt and of the answer; characters of a name.
 _PROMPTS: Final = 12
 _PROMPT_CHARS: Final = 300
 _ANSWER_CHARS: Final = 1200
 _NAME_CHARS: Final = 200
 _SPACES: Final = re.compile(r"\s+")
-# The beginning of the context, by which a transcript shows that it was given.
+# The beginning of the context, by which it is recognised in a transcript.
 _CONTEXT_HEAD: Final = "What is remembered here, latest first."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """A session as a hook's input names it: which host, which id, and where."""
+class HostSession:
+    """A session as described by the input of a hook: its host, id, folder and transcript."""
 
     host: str
     id: str
@@ -45,10 +47,10 @@ class Session:
     transcript: Path | None
 
     @classmethod
-    def of(cls, host: str, document: object, *, folder: Path) -> Session:
-        """Read the JSON of a hook; missing or odd fields are passed over."""
+    def from_hook_input(cls, host: str, document: object, *, folder: Path) -> HostSession:
+        """Parse the JSON input of a hook; missing or invalid fields are ignored."""
         fields: Mapping[str, Any] = document if isinstance(document, dict) else {}
-        # VS Code runs the hooks of Claude Code, too, and spells its own fields so.
+        # VS Code also runs the hooks of Claude Code; it is recognised by the spelling of this field.
         is_vscode = host == "claude-code" and "hookEventName" in fields
         path, folder_name = fields.get("transcript_path"), fields.get("cwd")
         return cls(
@@ -66,20 +68,20 @@ class Session:
         return root.name[:_NAME_CHARS] or None
 
 
-def context(m: Memoranda, session: Session) -> str:
-    """Return the text that an agent is shown when a session begins; empty if nothing is known."""
-    memories = {memory.id: memory for memory in _known(m, session.project)}
-    # Nobody asked for these, so memories that read as orders are left out.
+def build_context(m: Memoranda, session: HostSession) -> str:
+    """Return the text that is shown to an agent when a session begins; empty without memories."""
+    memories = {memory.id: memory for memory in _select_memories(m, session.project)}
+    # The agent did not request these memories, so those that look like instructions are left out.
     records = [memory.record for memory in memories.values() if not find_instructions(memory.text)]
     text = m.ump.framed(records, max_chars=_MAX_CHARS).text if records else ""
     if not text:
         return ""
-    # The name of a folder is foreign text, too.
+    # The name of a folder is untrusted too.
     project = f" (project={sanitise(session.project, _NAME_CHARS)!r})" if session.project else ""
     return f"{_CONTEXT_HEAD} Ask the memory for more: ump_recall{project}.\n{text}"
 
 
-def has_context(session: Session) -> bool:
+def has_context(session: HostSession) -> bool:
     """Return True if the transcript shows that the agent was given the context already."""
     path = session.transcript
     if path is None or not path.is_file():
@@ -87,7 +89,8 @@ def has_context(session: Session) -> bool:
     return _CONTEXT_HEAD.encode() in read_whole(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
 
 
-def _known(m: Memoranda, project: str | None) -> Iterator[Memory]:
+def _select_memories(m: Memoranda, project: str | None) -> Iterator[Memory]:
+    """Yield the latest memories of the project and its sessions, then identity and procedures without project."""
     if project is not None:
         latest = m.list(project=project, limit=_SHOWN * 4)
         yield from [memory for memory in latest if _TAG not in memory.tags][:_SHOWN]
@@ -96,9 +99,9 @@ def _known(m: Memoranda, project: str | None) -> Iterator[Memory]:
     yield from [memory for memory in everywhere if memory.project is None][:_SHOWN]
 
 
-def remember(m: Memoranda, session: Session) -> str | None:
+def remember_session(m: Memoranda, session: HostSession) -> str | None:
     """Remember the prompts of a session and its last answer; the same session again is its next version."""
-    text = digest(session)
+    text = summarize_session(session)
     if text is None or not session.id:
         return None
     m.oams.store(
@@ -111,18 +114,20 @@ def remember(m: Memoranda, session: Session) -> str | None:
     return text
 
 
-def digest(session: Session) -> str | None:
-    """Return a session in a few lines; None if nobody asked anything."""
+def summarize_session(session: HostSession) -> str | None:
+    """Return a session in a few lines; None if it has no prompt."""
     turns = read_turns(session.transcript) if session.transcript is not None else []
     prompts = [_cut(turn.text, _PROMPT_CHARS) for turn in turns if turn.role == "user"]
     if not prompts:
         return None
     answers = [turn.text for turn in turns if turn.role == "assistant"]
-    shown = prompts if len(prompts) <= _PROMPTS else [*prompts[:2], "…", *prompts[2 - _PROMPTS :]]
+    selected = (
+        prompts if len(prompts) <= _PROMPTS else [*prompts[:2], "…", *prompts[2 - _PROMPTS :]]
+    )
     project = f" in {session.project}" if session.project else ""
     lines = [
         f"A session with {session.host}{project}. What was asked:",
-        *(f"- {prompt}" for prompt in shown),
+        *(f"- {prompt}" for prompt in selected),
     ]
     if answers:
         lines.append(f"The last answer: {_cut(answers[-1], _ANSWER_CHARS)}")

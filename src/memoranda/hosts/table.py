@@ -1,8 +1,8 @@
-"""The hosts: where each keeps its configuration, in what form, and what an entry for a server looks like in it.
+"""Table of the hosts: the path and format of the configuration, and the form of an entry for a server.
 
-Each row follows the host's own documentation. In a place, `{home}` is the home folder, `{config}` is ~/.config or what
-XDG_CONFIG_HOME says, and `{apps}` where programs with windows keep their settings: ~/.config, on a Mac
-~/Library/Application Support, on Windows %APPDATA%.
+Each row follows the documentation of the host. In a path template, `{home}` is the home folder, `{config}` is
+$XDG_CONFIG_HOME or ~/.config, and `{apps}` is the settings folder of desktop programs: ~/.config on Linux,
+~/Library/Application Support on macOS, %APPDATA% on Windows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from memoranda.hosts.document import Entry, Format, Slot
+from memoranda.hosts.document import ConfigFormat, Entry, EntrySlot
 from memoranda.hosts.json_comments import JsonComments
 from memoranda.hosts.marked_text import MarkedText
 from memoranda.hosts.toml_tables import TomlTables
@@ -37,37 +37,38 @@ You have a memory that outlives this conversation (the `memoranda` MCP server), 
 
 _JSON, _TOML, _YAML = JsonComments(), TomlTables(), YamlBlocks()
 HOOKS_FORM: Final = _JSON
+# Seconds that a host waits for a hook: enough for a cold start of Python, short enough not to annoy.
 HOOK_SECONDS: Final = 10
 HookEvent = Literal["session-start", "session-end", "prompt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """How a host starts the memory."""
+class ServerCommand:
+    """The command line by which a host starts the server."""
 
     command: str
     args: tuple[str, ...]
 
-    def hook(self, event: HookEvent, host: str) -> str:
+    def hook_command(self, event: HookEvent, host: str) -> str:
         """Return the command line with which a host, by its shell, announces an event."""
         at = self.args.index("mcp")
         words = [self.command, *self.args[:at], "hook", event, "--host", host, *self.args[at + 1 :]]
         return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
-def _usual(server: Server) -> Entry:
+def _default_entry(server: ServerCommand) -> Entry:
     return {"command": server.command, "args": [*server.args]}
 
 
-def _typed(server: Server) -> Entry:
-    return {"type": "stdio", **_usual(server)}
+def _stdio_entry(server: ServerCommand) -> Entry:
+    return {"type": "stdio", **_default_entry(server)}
 
 
-def _opencode(server: Server) -> Entry:
+def _opencode_entry(server: ServerCommand) -> Entry:
     return {"type": "local", "command": [server.command, *server.args], "enabled": True}
 
 
-def _goose(server: Server) -> Entry:
+def _goose_entry(server: ServerCommand) -> Entry:
     about = {
         "name": NAME,
         "description": "Memory that all your agents share.",
@@ -77,108 +78,113 @@ def _goose(server: Server) -> Entry:
     return {**about, "cmd": server.command, "args": [*server.args], "timeout": 300}
 
 
-def _continue(server: Server) -> Entry:
-    return {"name": NAME, **_usual(server)}
+def _continue_entry(server: ServerCommand) -> Entry:
+    return {"name": NAME, **_default_entry(server)}
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One event of a host at which it runs a command of ours."""
+    """An event of a host at which it runs our command."""
 
     event: HookEvent
-    # The host's own name of it.
+    # The name of the event in the host.
     name: str
-    # The host's patience with the command; None: an earlier version had a hook there, which goes.
+    # The timeout of the command, in seconds; None for a hook of an earlier version, which is removed.
     seconds: int | None = HOOK_SECONDS
 
     @property
-    def slot(self) -> Slot:
+    def slot(self) -> EntrySlot:
         """The position of the hook in the file: in a list, recognised by its command."""
-        return Slot(("hooks", self.name), "", is_listed=True, mark=f"hook {self.event} --host")
+        return EntrySlot(("hooks", self.name), "", is_listed=True, mark=f"hook {self.event} --host")
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The hooks of a host: in which file, and at which events."""
+    """The hooks of a host: the file that configures them, and the events."""
 
     file: str
-    # Told to a person who has to do something before the host runs them.
+    # A message for the user who has to do something before the host runs the hooks.
     note: str = ""
     hooks: tuple[Hook, ...] = (
         Hook("session-start", "SessionStart"),
         Hook("session-end", "SessionEnd"),
     )
-    # In which unit the host counts.
+    # Timeout units of the host per second: 1000 for milliseconds.
     units_per_second: int = 1
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[EntrySlot]:
         """The positions of our hooks, and of those of earlier versions."""
         return [hook.slot for hook in self.hooks]
 
-    def entries(self, server: Server, host: str) -> list[tuple[Slot, Entry | None]]:
-        """Return the entry for each slot; None for one that goes."""
+    def entries(self, server: ServerCommand, host: str) -> list[tuple[EntrySlot, Entry | None]]:
+        """Return the entry for each slot; None for one to remove."""
         return [(hook.slot, self._entry(hook, server, host)) for hook in self.hooks]
 
-    def _entry(self, hook: Hook, server: Server, host: str) -> Entry | None:
+    def _entry(self, hook: Hook, server: ServerCommand, host: str) -> Entry | None:
         if hook.seconds is None:
             return None
         timeout = hook.seconds * self.units_per_second
         return {
             "hooks": [
-                {"type": "command", "command": server.hook(hook.event, host), "timeout": timeout}
+                {
+                    "type": "command",
+                    "command": server.hook_command(hook.event, host),
+                    "timeout": timeout,
+                }
             ]
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """One program in which agents run."""
+class AgentHost:
+    """A program in which agents run."""
 
     name: str
     title: str
-    # Where the configuration may be: the first that is there, or else the first.
+    # Candidates for the configuration: the first that exists, or else the first.
     files: tuple[str, ...]
-    # Any of these is there when the host is.
-    signs: tuple[str, ...]
+    # Paths of which at least one exists if the host is installed.
+    traces: tuple[str, ...]
     program: str = ""
-    form: Format = _JSON
-    # The first of these that is in the file, or else the first.
-    slots: tuple[Slot, ...] = (Slot(("mcpServers",), NAME),)
-    entry: Callable[[Server], Entry] = _usual
-    # A text that the host gives to every agent, if it has one.
+    form: ConfigFormat = _JSON
+    # Slots of the entry: the first whose container is in the file, or else the last.
+    slots: tuple[EntrySlot, ...] = (EntrySlot(("mcpServers",), NAME),)
+    entry: Callable[[ServerCommand], Entry] = _default_entry
+    # The file of rules that the host passes to every agent; empty if it has none.
     rules: str = ""
-    # What it can be told to run when a session begins and ends.
+    # The commands that it runs when a session begins and ends.
     hooks: Hooks | None = None
-    # Lines `key: value` that the host requires of its configuration beside the entry.
+    # Lines `key: value` that the host requires in its configuration besides the entry.
     required: Mapping[str, str] = field(default_factory=dict)
-    # A configuration of an older form, which the host ignores as soon as there is one of these.
+    # The configuration of an older format, which the host ignores as soon as one of `files` exists.
     older_file: str = ""
-    # Where Windows has another place for the configuration.
+    # The path of the configuration on Windows, if it differs.
     windows: str = ""
 
-    def is_here(self, machine: Machine) -> bool:
-        """Whether it is on this machine."""
+    def is_installed(self, machine: Machine) -> bool:
+        """Return True if the host is installed on a machine."""
         if self.program and machine.has_program(self.program):
             return True
-        return any(machine.path(each).exists() for each in (*self.signs, *self.files))
+        return any(machine.path(template).exists() for template in (*self.traces, *self.files))
 
     def configuration(self, machine: Machine) -> Path:
-        """Its file."""
+        """Return the path of the configuration on a machine."""
         if machine.system == "win32" and self.windows:
             return machine.path(self.windows)
-        paths = [machine.path(each) for each in self.files]
-        return next((each for each in paths if each.exists()), paths[0])
+        paths = [machine.path(template) for template in self.files]
+        return next((template for template in paths if template.exists()), paths[0])
 
-    def slot(self, document: Any) -> Slot:
-        """Where the entry is, or goes, in what the file says."""
+    def slot(self, document: Any) -> EntrySlot:
+        """Return the slot of the entry in a parsed configuration."""
         return next(
-            (each for each in self.slots if each.within(document) is not None), self.slots[-1]
+            (slot for slot in self.slots if slot.find_container(document) is not None),
+            self.slots[-1],
         )
 
 
 class Machine:
-    """Where programs keep their files here."""
+    """The folders and programs of a machine."""
 
     def __init__(
         self, home: Path, environment: Mapping[str, str], system: str = sys.platform
@@ -191,89 +197,89 @@ class Machine:
             "win32": Path(environment.get("APPDATA") or home),
         }
         self._folders = {"home": home, "config": config, "apps": apps.get(system, config)}
-        for name, (variable, usual) in _MOVED.items():
+        for name, (variable, usual) in _MOVABLE_FOLDERS.items():
             self._folders[name] = Path(environment.get(variable) or home / usual)
 
     @classmethod
-    def this(cls) -> Machine:
-        """The machine on which this runs."""
+    def current(cls) -> Machine:
+        """Return the machine on which this process runs."""
         return cls(Path.home(), os.environ)
 
-    def path(self, place: str) -> Path:
-        """A place of the table here."""
-        return Path(place.format_map(self._folders))
+    def path(self, template: str) -> Path:
+        """Return the path of a template of the table."""
+        return Path(template.format_map(self._folders))
 
     def has_program(self, name: str) -> bool:
-        """Whether the command is on the path."""
+        """Return True if a command is on the search path."""
         return shutil.which(name, path=self._environment.get("PATH", "")) is not None
 
 
-# Folders that a variable can move, and where they are otherwise.
-_MOVED: Final[Mapping[str, tuple[str, str]]] = {
+# Folders that an environment variable can move, and their defaults in the home folder.
+_MOVABLE_FOLDERS: Final[Mapping[str, tuple[str, str]]] = {
     "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
-    # Claude Code's one file lies in the home folder, until that variable is set.
+    # The main file of Claude Code is in the home folder, unless the variable is set.
     "claude_file": ("CLAUDE_CONFIG_DIR", ""),
     "codex": ("CODEX_HOME", ".codex"),
     "cline": ("CLINE_DIR", ".cline"),
 }
 
-HOSTS: Final[Sequence[Host]] = (
-    Host(
+HOSTS: Final[Sequence[AgentHost]] = (
+    AgentHost(
         name="claude-code",
         title="Claude Code",
         files=("{claude_file}/.claude.json",),
-        signs=("{claude}",),
+        traces=("{claude}",),
         program="claude",
-        entry=_typed,
+        entry=_stdio_entry,
         rules="{claude}/CLAUDE.md",
         hooks=Hooks("{claude}/settings.json"),
     ),
-    Host(
+    AgentHost(
         name="claude-desktop",
         title="Claude Desktop",
         files=("{apps}/Claude/claude_desktop_config.json",),
-        signs=("{apps}/Claude",),
+        traces=("{apps}/Claude",),
     ),
-    Host(
+    AgentHost(
         name="cursor",
         title="Cursor",
         files=("{home}/.cursor/mcp.json",),
-        signs=("{home}/.cursor",),
+        traces=("{home}/.cursor",),
         program="cursor",
     ),
-    Host(
+    AgentHost(
         name="vscode",
         title="VS Code",
         files=("{apps}/Code/User/mcp.json",),
-        signs=("{apps}/Code",),
+        traces=("{apps}/Code",),
         program="code",
-        slots=(Slot(("servers",), NAME),),
-        entry=_typed,
+        slots=(EntrySlot(("servers",), NAME),),
+        entry=_stdio_entry,
     ),
-    Host(
+    AgentHost(
         name="codex",
         title="Codex CLI",
         files=("{codex}/config.toml",),
-        signs=("{codex}",),
+        traces=("{codex}",),
         program="codex",
         form=_TOML,
-        slots=(Slot(("mcp_servers",), NAME),),
+        slots=(EntrySlot(("mcp_servers",), NAME),),
         rules="{codex}/AGENTS.md",
         hooks=Hooks(
             "{codex}/hooks.json",
             note="Codex runs a new or changed hook only after you trusted it: open /hooks in Codex once",
-            # Codex waits no longer at the end of a session, and warns at each start if it is asked to.
+            # Codex waits at most three seconds at the end of a session, and warns at each start about a larger value.
             hooks=(Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd", 3)),
         ),
     ),
-    Host(
+    AgentHost(
         name="gemini",
         title="Gemini CLI",
         files=("{home}/.gemini/settings.json",),
-        signs=("{home}/.gemini",),
+        traces=("{home}/.gemini",),
         program="gemini",
         rules="{home}/.gemini/GEMINI.md",
-        # A text of SessionStart stands in front of the first prompt, and a resumed session loses the prompt with it.
+        # Gemini puts the output of SessionStart before the first prompt, and a resumed session loses both.
         hooks=Hooks(
             "{home}/.gemini/settings.json",
             hooks=(
@@ -284,81 +290,81 @@ HOSTS: Final[Sequence[Host]] = (
             units_per_second=1000,
         ),
     ),
-    Host(
+    AgentHost(
         name="windsurf",
         title="Windsurf",
         files=("{home}/.codeium/windsurf/mcp_config.json",),
-        signs=("{home}/.codeium/windsurf",),
+        traces=("{home}/.codeium/windsurf",),
         program="windsurf",
         rules="{home}/.codeium/windsurf/memories/global_rules.md",
     ),
-    Host(
+    AgentHost(
         name="zed",
         title="Zed",
         files=("{config}/zed/settings.json",),
         windows="{apps}/Zed/settings.json",
-        signs=("{config}/zed",),
+        traces=("{config}/zed",),
         program="zed",
-        slots=(Slot(("context_servers",), NAME),),
+        slots=(EntrySlot(("context_servers",), NAME),),
     ),
-    Host(
+    AgentHost(
         name="goose",
         title="Goose",
         files=("{config}/goose/config.yaml",),
         windows="{apps}/Block/goose/config/config.yaml",
-        signs=("{config}/goose",),
+        traces=("{config}/goose",),
         program="goose",
         form=_YAML,
-        slots=(Slot(("extensions",), NAME),),
-        entry=_goose,
+        slots=(EntrySlot(("extensions",), NAME),),
+        entry=_goose_entry,
         rules="{config}/goose/.goosehints",
     ),
-    Host(
+    AgentHost(
         name="opencode",
         title="opencode",
         files=("{config}/opencode/opencode.json", "{config}/opencode/opencode.jsonc"),
-        signs=("{config}/opencode",),
+        traces=("{config}/opencode",),
         program="opencode",
-        # Version 2 has them one level further down, and reads the old place, too.
-        slots=(Slot(("mcp", "servers"), NAME), Slot(("mcp",), NAME)),
-        entry=_opencode,
+        # Version 2 has them one level deeper, and also reads the old path.
+        slots=(EntrySlot(("mcp", "servers"), NAME), EntrySlot(("mcp",), NAME)),
+        entry=_opencode_entry,
         rules="{config}/opencode/AGENTS.md",
     ),
-    # One name for both: which of them are there depends on its version, and on where it was installed.
-    Host(
+    # Two rows with one name: which file exists depends on the version and the installation.
+    AgentHost(
         name="cline",
         title="Cline",
         files=("{cline}/data/settings/cline_mcp_settings.json",),
-        signs=("{cline}",),
+        traces=("{cline}",),
         program="cline",
     ),
-    Host(
+    AgentHost(
         name="cline",
         title="Cline in VS Code",
         files=(
             "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
         ),
-        signs=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev",),
+        traces=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev",),
     ),
-    Host(
+    AgentHost(
         name="continue",
         title="Continue",
         files=("{home}/.continue/config.yaml",),
-        signs=("{home}/.continue",),
+        traces=("{home}/.continue",),
         form=_YAML,
-        slots=(Slot(("mcpServers",), NAME, is_listed=True),),
-        entry=_continue,
+        slots=(EntrySlot(("mcpServers",), NAME, is_listed=True),),
+        entry=_continue_entry,
         required={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
         older_file="{home}/.continue/config.json",
     ),
 )
 
-RULES_SLOT: Final = Slot((), NAME)
+RULES_SLOT: Final = EntrySlot((), NAME)
 RULES_FORM: Final = MarkedText()
 
 
-def hook_of(host: str, event: str) -> Hook | None:
-    """Return the hook of a host for an event of ours; None if the host has none, or is not one of these."""
+def find_hook(host: str, event: str) -> Hook | None:
+    """Return the hook of a host for one of our events; None if it has none or the host is unknown."""
     hooks = next((row.hooks for row in HOSTS if row.name == host), None)
     return (
         None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)

@@ -1,4 +1,4 @@
-"""TOML, edited as text: an entry is a table of its own at the end."""
+"""Edits of TOML as text: an entry is a table at the end of the file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import tomllib
 from typing import Any
 
 from memoranda.errors import InvalidInput
-from memoranda.hosts.document import Entry, Slot, lines_of, newline_of
+from memoranda.hosts.document import Entry, EntrySlot, detect_newline, split_lines
 
 _HEADER = re.compile(r"[ \t]*\[")
 
 
 class TomlTables:
-    """TOML."""
+    """The format of TOML files."""
 
     def parse(self, text: str) -> Any:
         try:
@@ -22,33 +22,33 @@ class TomlTables:
         except tomllib.TOMLDecodeError as error:
             raise InvalidInput(f"it is not TOML: {error}") from None
 
-    def put(self, text: str, slot: Slot, value: Entry) -> str:
-        newline, text = newline_of(text), self.take(text, slot)
+    def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:
+        newline, text = detect_newline(text), self.remove_entry(text, slot)
         header = ".".join((*slot.path, slot.name))
         lines = [
             f"[{header}]",
-            *(f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in value.items()),
+            *(f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in value.items()),
         ]
         before = text if not text or text.endswith("\n") else text + newline
         return (before + newline if before else "") + newline.join(lines) + newline
 
-    def take(self, text: str, slot: Slot) -> str:
-        names = r"[ \t]*\.[ \t]*".join(f'"?{re.escape(each)}"?' for each in (*slot.path, slot.name))
+    def remove_entry(self, text: str, slot: EntrySlot) -> str:
+        names = r"[ \t]*\.[ \t]*".join(f'"?{re.escape(key)}"?' for key in (*slot.path, slot.name))
         ours = re.compile(rf"[ \t]*\[[ \t]*{names}[ \t]*[.\]]")
-        left: list[str] = []
-        held: list[str] = []
+        remaining: list[str] = []
+        pending: list[str] = []
         is_ours = False
-        for line in lines_of(text):
+        for line in split_lines(text):
             if _HEADER.match(line):
-                # Blank lines and comments before a header are about what follows.
-                left += held
-                is_ours, held = ours.match(line) is not None, []
-                if is_ours and left and not left[-1].strip():
-                    left.pop()
+                # Blank lines and comments before a header belong to the next table.
+                remaining += pending
+                is_ours, pending = ours.match(line) is not None, []
+                if is_ours and remaining and not remaining[-1].strip():
+                    remaining.pop()
             if not is_ours:
-                left.append(line)
+                remaining.append(line)
             elif not line.strip() or line.lstrip().startswith("#"):
-                held.append(line)
+                pending.append(line)
             else:
-                held = []
-        return "".join(left + held)
+                pending = []
+        return "".join(remaining + pending)

@@ -1,17 +1,17 @@
-"""Transcripts of sessions: what a person typed and what an agent answered, in the forms of several hosts.
+"""Parsing of session transcripts of several hosts: the texts that a person typed, and the answers of the agent.
 
-A host writes far more than these two. As the person's turn it also writes its own context, files of rules, output of
-hooks and commands, results of tools and summaries; as the agent's turn, errors. Each host marks them in its own way:
+Hosts write much more. In the turns of the person they also put their own context, rule files, output of hooks and
+commands, tool results and summaries; in the turns of the agent, errors. Each host marks these in its own way:
 
-- Claude Code: a JSON object a line, with flags (`isMeta`, `isSidechain`, `isCompactSummary`, `isApiErrorMessage`); an
-  answer that the host made up names the model `<synthetic>`.
-- Codex: what was typed is an item of its own (`UserMessage`); any other user message may be the host's. An agent that
-  another agent started has a file of its own, in which its orders stand as if a person had typed them.
-- Gemini CLI: messages, and `$set` lines that repeat all of them, sometimes with new ids and without the first prompt:
-  a turn counts the first time its text is seen. A session that was resumed has two files.
-- Cline: one document; what was typed stands in `<user_input>`, and errors have a role for display.
+- Claude Code: one JSON object per line, with flags (`isMeta`, `isSidechain`, `isCompactSummary`,
+  `isApiErrorMessage`); answers written by the host have the model `<synthetic>`.
+- Codex: typed text is a separate item (`UserMessage`); other user messages may be written by the host. A sub-agent has
+  a file of its own, in which its orders look like typed text.
+- Gemini CLI: messages, and `$set` lines that repeat all messages, sometimes with new ids and without the first prompt;
+  so only the first occurrence of a text counts. A resumed session has two files.
+- Cline: one document; typed text is inside `<user_input>`, and errors have a display role.
 
-What no flag marks is recognised by its tags: blocks before the typed text are taken off, and the text is kept.
+Text without a flag is recognised by its tags: blocks before the typed text are removed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from typing import Any, Final, Literal
 from memoranda.bindings.files.folder import read_whole
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
-from memoranda.hosts.marked_text import without_passage
+from memoranda.hosts.marked_text import remove_passages
 
+# Bytes of a transcript; long sessions with tool results reach tens of megabytes.
 TRANSCRIPT_BYTES_LIMIT: Final = 64 * 1_048_576
-# Files of one session: a resumed session of Gemini CLI has two, resumed again one more.
+# Files of one session: Gemini CLI writes one more each time that a session is resumed.
 FILES_LIMIT: Final = 16
 Role = Literal["user", "assistant"]
 Entry = Mapping[str, Any]
@@ -39,7 +40,7 @@ _ROLES: Final[Mapping[str, Role]] = {
     "gemini": "assistant",
     "model": "assistant",
 }
-# Entries that are nobody's turn.
+# Flags of entries that are no turn of the person or the agent.
 _FLAGS: Final = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
 _DISPLAY_ROLES: Final = ("system", "error", "status")
 _MADE_UP: Final = "<synthetic>"
@@ -48,47 +49,47 @@ _GEMINI_FILE: Final = re.compile(r"session-.+-([0-9a-f]{8})\.jsonl")
 
 _SPACE: Final = re.compile(r"\s*")
 _TAG: Final = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
-# Tags of hosts have a mark in their names that those of web pages have not; the others are named here.
+# Tags of hosts: those with a separator in their name, unlike HTML tags, and the exceptions listed here.
 _HOST_TAG: Final = re.compile(r"INSTRUCTIONS|task|feedback|\w*[_:-][\w:.-]*")
-# Blocks that are the host's even where their end is missing.
+# Tags of blocks that belong to the host even if the closing tag is missing.
 _SURE_TAG: Final = re.compile(
     r"(?:command|local-command|bash)-[\w-]+|system-reminder|(?:session|hook|environment|loaded|project)_context"
     r"|hook_prompt|environment_details|user_instructions|INSTRUCTIONS|state_snapshot|ump:memory"
 )
-# Blocks around what was typed.
+# Tags of blocks that contain typed text.
 _WRAPPERS: Final = frozenset(("user_input", "task", "feedback", "user_message", "user_query"))
 _RULES_HEADING: Final = re.compile(r"# AGENTS\.md instructions[^\n]*\n\s*(?=<INSTRUCTIONS>)")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A text that one of the two wrote."""
+class TranscriptTurn:
+    """A text written by the person or the agent."""
 
     role: Role
     text: str
 
 
-def read_turns(path: Path) -> list[Turn]:
+def read_turns(path: Path) -> list[TranscriptTurn]:
     """Return the turns of a session in order; an empty list if there is no transcript. Raises MemorandaError."""
     entries = _session_entries(path)
     if any(entry.get("type") == "session_meta" for entry in entries):
-        return list(_codex_turns(entries))
-    turns = [turn for entry in entries if (turn := _turn(entry)) is not None]
+        return list(_read_codex_turns(entries))
+    turns = [turn for entry in entries if (turn := _read_turn(entry)) is not None]
     is_repeated = any("$set" in entry for entry in entries)
     return list(dict.fromkeys(turns)) if is_repeated else turns
 
 
 def typed_text(text: str) -> str:
-    """Return what a person typed of a text, without what a host and we ourselves put before it."""
-    text, typed, at = without_passage(text), [], 0
+    """Return the typed part of a text, without the blocks that the host or we added before it."""
+    text, typed, at = remove_passages(text), [], 0
     while True:
-        at = _after_spaces(text, at)
+        at = _skip_spaces(text, at)
         if heading := _RULES_HEADING.match(text, at):
             at = heading.end()
         tag = _TAG.match(text, at)
         if tag is None or not _HOST_TAG.fullmatch(tag[1]):
             break
-        end = _closing(text, tag)
+        end = _find_closing_tag(text, tag)
         if end is None:
             at = len(text) if _SURE_TAG.fullmatch(tag[1]) else at
             break
@@ -98,13 +99,13 @@ def typed_text(text: str) -> str:
     return "\n".join(part.strip() for part in (*typed, text[at:]) if part.strip())
 
 
-def _after_spaces(text: str, at: int) -> int:
+def _skip_spaces(text: str, at: int) -> int:
     spaces = _SPACE.match(text, at)
     return at if spaces is None else spaces.end()
 
 
-def _closing(text: str, tag: re.Match[str]) -> re.Match[str] | None:
-    """Return the tag that closes a block, which may hold others of its name."""
+def _find_closing_tag(text: str, tag: re.Match[str]) -> re.Match[str] | None:
+    """Return the closing tag of a block, which may contain blocks with the same name."""
     depth = 0
     for bracket in re.compile(rf"<(/?){re.escape(tag[1])}(?:\s[^<>]*)?>").finditer(
         text, tag.start()
@@ -116,14 +117,14 @@ def _closing(text: str, tag: re.Match[str]) -> re.Match[str] | None:
 
 
 def _session_entries(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of all files of a session, the oldest first; nothing else than files is read."""
+    """Return the entries of all files of a session, the oldest first; paths that are no files are skipped."""
     name = _GEMINI_FILE.fullmatch(path.name)
     paths = (
         [path]
         if name is None
         else sorted(path.parent.glob(f"session-*-{name[1]}.jsonl"))[-FILES_LIMIT:]
     )
-    files = {file: list(_entries(file)) for file in paths if file.is_file()}
+    files = {file: list(_read_entries(file)) for file in paths if file.is_file()}
     session = _session_id(files.get(path, []))
     return [
         entry for entries in files.values() if _session_id(entries) == session for entry in entries
@@ -134,15 +135,15 @@ def _session_id(entries: list[dict[str, Any]]) -> object:
     return entries[0].get("sessionId") if entries else None
 
 
-def _entries(file: Path) -> Iterator[dict[str, Any]]:
+def _read_entries(file: Path) -> Iterator[dict[str, Any]]:
     """Return the entries of a transcript: one a line, or all in one document."""
     data = read_whole(file, max_bytes=TRANSCRIPT_BYTES_LIMIT)
-    document = _parsed(data)
+    document = _parse_or_none(data)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         yield from _mappings(document["messages"])
         return
     for line in data.splitlines():
-        entry = _parsed(line)
+        entry = _parse_or_none(line)
         if isinstance(entry, dict):
             yield entry
             changed = entry.get("$set")
@@ -154,53 +155,54 @@ def _mappings(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
     return (item for item in items if isinstance(item, dict))
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_or_none(data: bytes) -> Any:
     try:
         return parse(data, max_bytes=TRANSCRIPT_BYTES_LIMIT)
     except MemorandaError:
         return None
 
 
-def _turn(entry: Entry) -> Turn | None:
-    """Return the turn that an entry is, or that lies in it; None if it is nobody's."""
+def _read_turn(entry: Entry) -> TranscriptTurn | None:
+    """Return the turn that an entry is or contains; None if there is none."""
     if any(entry.get(flag) for flag in _FLAGS):
         return None
     for message in (entry, entry.get("message"), entry.get("payload")):
         if isinstance(message, dict) and (
             role := _ROLES.get(str(message.get("role") or message.get("type")))
         ):
-            text = "" if _is_made_up(message) else _text_of(message, role)
+            text = "" if _is_written_by_host(message) else _message_text(message, role)
             if text:
-                return Turn(role, text)
+                return TranscriptTurn(role, text)
     return None
 
 
-def _is_made_up(message: Entry) -> bool:
+def _is_written_by_host(message: Entry) -> bool:
     """Return True for a message that the host wrote in the agent's or the person's place."""
     metadata = message.get("metadata")
     shown_as = metadata.get("displayRole") if isinstance(metadata, dict) else None
     return message.get("model") == _MADE_UP or shown_as in _DISPLAY_ROLES
 
 
-def _text_of(message: Entry, role: Role) -> str:
-    # Gemini CLI keeps a prompt itself beside the one to which a hook added a part.
+def _message_text(message: Entry, role: Role) -> str:
+    """Return the text of a message; of the person only the typed text."""
+    # Gemini CLI stores the typed prompt separately from the prompt that a hook extended.
     content = message.get("displayContent") if role == "user" else None
-    texts = list(_texts(content or message.get("content")))
+    texts = list(_content_texts(content or message.get("content")))
     if role == "user":
         texts = [typed_text(text) for text in texts]
     return "\n".join(text for text in texts if text.strip())
 
 
-def _texts(content: object) -> Iterator[str]:
-    """Return the texts of a content: itself, or those of its parts."""
+def _content_texts(content: object) -> Iterator[str]:
+    """Yield the texts of a content: the content itself, or its parts."""
     for part in content if isinstance(content, list) else [content]:
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str):
             yield text
 
 
-def _codex_turns(entries: list[dict[str, Any]]) -> Iterator[Turn]:
-    """Return the turns of a file of Codex; nothing of an agent that another agent started."""
+def _read_codex_turns(entries: list[dict[str, Any]]) -> Iterator[TranscriptTurn]:
+    """Yield the turns of a Codex file; none for a sub-agent."""
     payloads = [
         (entry.get("type"), entry["payload"])
         for entry in entries
@@ -212,33 +214,34 @@ def _codex_turns(entries: list[dict[str, Any]]) -> Iterator[Turn]:
     ):
         return
     is_typed_marked = any(
-        kind == "event_msg" and _typed_item(payload) is not None for kind, payload in payloads
+        kind == "event_msg" and _typed_text_of_event(payload) is not None
+        for kind, payload in payloads
     )
     for kind, payload in payloads:
-        if kind == "event_msg" and (typed := _typed_item(payload)):
-            yield Turn("user", typed)
+        if kind == "event_msg" and (typed := _typed_text_of_event(payload)):
+            yield TranscriptTurn("user", typed)
         elif kind == "response_item" and not (payload.get("role") == "user" and is_typed_marked):
-            turn = _turn(_without_host_parts(payload))
+            turn = _read_turn(_without_host_parts(payload))
             if turn is not None:
                 yield turn
 
 
-def _typed_item(payload: Entry) -> str | None:
-    """Return what was typed, if an event is that; older releases have the text alone."""
+def _typed_text_of_event(payload: Entry) -> str | None:
+    """Return the typed text of an event; None for other events. Older releases write only the text."""
     if payload.get("type") == "user_message":
-        return _text_of({"content": payload.get("message")}, "user")
+        return _message_text({"content": payload.get("message")}, "user")
     item = payload.get("item")
     if (
         payload.get("type") == "item_completed"
         and isinstance(item, dict)
         and item.get("type") == "UserMessage"
     ):
-        return _text_of(item, "user")
+        return _message_text(item, "user")
     return None
 
 
 def _without_host_parts(payload: Entry) -> Entry:
-    """Return a message without the parts of which it says that the person did not write them."""
+    """Return a message without the parts that its metadata attributes to the host."""
     metadata = payload.get("internal_chat_message_metadata_passthrough")
     marks = metadata.get("content_item_metadata") if isinstance(metadata, dict) else None
     content = payload.get("content")
@@ -246,10 +249,12 @@ def _without_host_parts(payload: Entry) -> Entry:
         return payload
     return {
         **payload,
-        "content": [part for part, mark in zip(content, marks, strict=False) if _is_persons(mark)],
+        "content": [
+            part for part, mark in zip(content, marks, strict=False) if _is_from_person(mark)
+        ],
     }
 
 
-def _is_persons(mark: object) -> bool:
+def _is_from_person(mark: object) -> bool:
     origin = mark.get("provenance") if isinstance(mark, dict) else None
     return not isinstance(origin, dict) or origin.get("type") == "user"

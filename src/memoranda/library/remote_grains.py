@@ -205,7 +205,7 @@ def _request(selection: Selection, **more: Any) -> FindRequest:
     fields |= {
         "namespace": space,
         "session_id": selection.session,
-        "current": selection.standing == "current",
+        "current": selection.status_filter == "current",
         **more,
     }
     request = FindRequest.parse(

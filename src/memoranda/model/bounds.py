@@ -1,7 +1,7 @@
-"""What binds a memory binds every later version, whoever writes it, and can only be tightened.
+"""Restrictions that a version inherits from earlier versions of its memory. They can only be tightened.
 
-A document says some of this itself. What an earlier version said and a later one, of whichever standard, does not say
-is kept beside that document: these bounds.
+A document states some restrictions itself. Those of an earlier version that the later document does not state, for
+instance because its standard has no field for them, are stored next to the document as `Bounds`.
 """
 
 from __future__ import annotations
@@ -14,46 +14,48 @@ from msgspec.structs import replace
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import VISIBILITIES, Bounds, Projection, Visibility
 
-FREE: Final = Bounds()
-# How the tags begin that mark a memory for the rules of a preset or a domain.
-MARKS: Final = ("pii:", "phi:", "legal:", "profile:")
+UNBOUND: Final = Bounds()
+# Prefixes of tags that flag a memory for the rules of a preset or a domain.
+FLAG_PREFIXES: Final = ("pii:", "phi:", "legal:", "profile:")
 
 
 def encode(bounds: Bounds) -> bytes:
-    """As the store keeps them: what is empty is left out."""
+    """Serialize bounds for the store; empty fields are left out."""
     return _ENCODER.encode(bounds)
 
 
 def is_binding(bounds: Bounds | None) -> bool:
-    """Whether they bind a memory to anything: who wrote it does not."""
-    return bounds is not None and (replace(bounds, writer="") if bounds.writer else bounds) != FREE
+    """Return True if any restriction is set; the author is none."""
+    return (
+        bounds is not None and (replace(bounds, writer="") if bounds.writer else bounds) != UNBOUND
+    )
 
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Bounds)
 
 
-def both(one: Bounds, other: Bounds) -> Bounds:
-    """What is bound by two, as tightly as either says."""
-    ends = [each.expires for each in (one, other) if each.expires is not None]
+def combine(one: Bounds, other: Bounds) -> Bounds:
+    """Combine two bounds; for each field the tighter one applies."""
+    expiries = [bounds.expires for bounds in (one, other) if bounds.expires is not None]
     return Bounds(
         user=one.user or other.user,
         agent=one.agent or other.agent,
         session=one.session or other.session,
-        visibility=narrower(one.visibility, other.visibility),
+        visibility=narrower_visibility(one.visibility, other.visibility),
         exportable=one.exportable and other.exportable,
         redact=tuple(dict.fromkeys((*one.redact, *other.redact))),
-        expires=min(ends, default=None),
+        expires=min(expiries, default=None),
         tags=tuple(dict.fromkeys((*one.tags, *other.tags))),
-        said={**other.said, **one.said},
+        policy_fields={**other.policy_fields, **one.policy_fields},
         writer=one.writer or other.writer,
     )
 
 
 def bounds_of_view(view: Projection, own: Projection) -> Bounds:
-    """What a view says beyond the document inside it, as far as every form can say it."""
+    """Return the restrictions that a view states beyond the document inside it."""
     at = view.scope
-    return beyond(
+    return remaining_bounds(
         Bounds(
             user=at.user,
             agent=at.agent,
@@ -61,7 +63,7 @@ def bounds_of_view(view: Projection, own: Projection) -> Bounds:
             visibility=at.visibility,
             exportable=view.exportable,
             expires=view.expires,
-            tags=tuple(tag for tag in view.tags if tag.startswith(MARKS)),
+            tags=tuple(tag for tag in view.tags if tag.startswith(FLAG_PREFIXES)),
         ),
         Bounds(
             user=own.scope.user,
@@ -76,17 +78,17 @@ def bounds_of_view(view: Projection, own: Projection) -> Bounds:
 
 
 def decode(stored: bytes) -> Bounds:
-    """The bounds that the store kept. Raises StoreCorrupt."""
+    """Parse bounds from the store. Raises StoreCorrupt."""
     try:
         return _DECODER.decode(stored)
     except msgspec.MsgspecError as error:
         raise StoreCorrupt(
-            "what binds a memory cannot be read any more; run 'memoranda verify'"
+            "the stored restrictions of a memory are damaged; run 'memoranda verify'"
         ) from error
 
 
-def beyond(earlier: Bounds, own: Bounds) -> Bounds:
-    """What the earlier version is bound to and the later one's own document does not say."""
+def remaining_bounds(earlier: Bounds, own: Bounds) -> Bounds:
+    """Return the bounds of an earlier version that the document of a later one does not state itself."""
     ends = earlier.expires
     is_later = ends is not None and (own.expires is None or own.expires > ends)
     return Bounds(
@@ -95,17 +97,21 @@ def beyond(earlier: Bounds, own: Bounds) -> Bounds:
         session="" if own.session else earlier.session,
         visibility=earlier.visibility
         if _is_wider(own.visibility, earlier.visibility)
-        else FREE.visibility,
+        else UNBOUND.visibility,
         exportable=earlier.exportable or not own.exportable,
         redact=() if set(earlier.redact) <= set(own.redact) else earlier.redact,
         expires=ends if is_later else None,
         tags=tuple(tag for tag in earlier.tags if tag not in own.tags),
-        said={name: value for name, value in earlier.said.items() if not own.said.get(name)},
+        policy_fields={
+            name: value
+            for name, value in earlier.policy_fields.items()
+            if not own.policy_fields.get(name)
+        },
     )
 
 
-def bound(projection: Projection, bounds: Bounds) -> Projection:
-    """What a document says, as tightly as it is bound."""
+def apply_bounds(projection: Projection, bounds: Bounds) -> Projection:
+    """Return a projection with the inherited restrictions applied."""
     scope, ends = projection.scope, bounds.expires
     own = projection.expires
     return replace(
@@ -115,20 +121,21 @@ def bound(projection: Projection, bounds: Bounds) -> Projection:
             user=scope.user or bounds.user,
             agent=scope.agent or bounds.agent,
             session=scope.session or bounds.session,
-            visibility=narrower(scope.visibility, bounds.visibility),
+            visibility=narrower_visibility(scope.visibility, bounds.visibility),
         ),
         exportable=projection.exportable and bounds.exportable,
         redacted=projection.redacted or bool(bounds.redact),
         expires=own if ends is None or (own is not None and own < ends) else ends,
         tags=(*projection.tags, *(tag for tag in bounds.tags if tag not in projection.tags)),
-        basis=projection.basis or str(bounds.said.get("processing_basis", "")),
+        basis=projection.basis or str(bounds.policy_fields.get("processing_basis", "")),
     )
 
 
-def narrower(one: Visibility, other: Visibility) -> Visibility:
+def narrower_visibility(one: Visibility, other: Visibility) -> Visibility:
+    """Return the narrower of two visibilities."""
     return other if _is_wider(one, other) else one
 
 
 def _is_wider(one: Visibility, other: Visibility) -> bool:
-    # The narrowest is the first.
+    # VISIBILITIES is sorted, the narrowest first.
     return VISIBILITIES.index(one) > VISIBILITIES.index(other)

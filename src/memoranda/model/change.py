@@ -1,4 +1,4 @@
-"""What happened: entries of the change feed and of the audit log."""
+"""Entries of the change feed and of the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ChangeType = Literal["created", "merged", "revised", "tombstoned"]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a tenant's change feed. `seq` counts within the tenant, so it tells nothing of others."""
+    """One entry of a tenant's change feed. `seq` counts per tenant, so that it reveals nothing about others."""
 
     seq: int
     type: ChangeType
@@ -22,7 +22,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, as it will be sealed into the tenant's audit chain. Never holds content."""
+    """One operation for the tenant's audit chain. It never contains content of memories."""
 
     at: Instant
     op: str

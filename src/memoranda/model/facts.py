@@ -1,7 +1,7 @@
-"""What a version can be asked for field by field, without any standard's words.
+"""The field index of a version: its fields in a form independent of the standard, for structured queries.
 
-The field index of a version is read from the one form in which every memory can be shown, and written with the
-version. Texts are compared for equality alone, numbers also by order.
+The index is computed from the grain of a version (the form into which every document can be translated), and stored
+with the version. Texts are compared only for equality, numbers also by order.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Opened, Projection
+from memoranda.model.memory import OpenedDocument, Projection
 
 
 class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one version says, field by field. A version that cannot be asked for has no form."""
+    """The fields of one version. `form` is empty if the version cannot be queried by fields."""
 
     address: str = ""
     form: str = ""
@@ -25,13 +25,13 @@ class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     subject: str = ""
     relation: str = ""
     object: str = ""
-    # Further fields by name; a name may stand several times.
+    # Further fields as (name, value); a name may occur several times.
     texts: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, float], ...] = ()
 
 
-class Said(NamedTuple):
-    """What a document says, as it was when it was written: how it is read, its fields, and its names."""
+class DocumentReading(NamedTuple):
+    """All that is computed from a document when it is written: projection, field index and names."""
 
     projection: Projection
     field_index: FieldIndex
@@ -39,11 +39,11 @@ class Said(NamedTuple):
     names: tuple[tuple[str, str], ...]
 
 
-class Kept(NamedTuple):
-    """A document with the little of its state that a query shows: what there is to a version when many are read."""
+class QueriedDocument(NamedTuple):
+    """A document with the part of its state that queries need; cheaper than `Version` when many are read."""
 
     version_id: int
-    document: Opened
+    document: OpenedDocument
     address: str
     verification: str
     is_superseded: bool

@@ -1,11 +1,10 @@
-"""The neutral values every standard maps to and the store keeps.
+"""The values to which every standard maps its documents, and which the store keeps.
 
-A memory has one identity through all its versions. A version is an immutable native document. State is what
-the store knows about a version and may change. A projection is the standard-free reading of a document.
+A memory has one identity through all its versions. A version is an immutable native document. Its state is kept by the
+store, and may change. A projection is the reading of a document independent of its standard.
 
-Most are structs of msgspec: every write and every answer makes dozens, and they are made, and changed, in native code.
-They are copied with a change by `msgspec.structs.replace`, and hold nothing that could hold them: the collector of
-garbage need not look at them.
+Most are msgspec structs, which are created and copied (`msgspec.structs.replace`) in native code, because each request
+creates dozens. With `gc=False` the garbage collector ignores them, so they must not refer to each other in cycles.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from memoranda.model.instant import Instant
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
 Visibility = Literal["private", "shared", "public"]
 Status = Literal["active", "candidate", "tombstoned"]
-# Why one memory names another: it was made from it, rests on it (a consent), or withdraws it (a consent, too).
-Link = Literal["source", "basis", "withdraws"]
+# Why one memory refers to another: derived from it, based on it (a consent), or withdrawing it (a consent).
+LinkReason = Literal["source", "basis", "withdraws"]
 
-# The relation of a memory to what it was made from, in every standard.
+# The relation of a memory to its sources, in every standard.
 DERIVED_FROM = "derived_from"
 
 KINDS: tuple[Kind, ...] = ("semantic", "episodic", "procedural", "working", "identity")
@@ -32,7 +31,7 @@ VISIBILITIES: tuple[Visibility, ...] = ("private", "shared", "public")
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Whose memory it is and where it applies. An empty string means that the dimension is not set."""
+    """The owner of a memory, and where it applies. An empty string means that a dimension is not set."""
 
     tenant: str
     space: str = ""
@@ -50,30 +49,30 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What a version is bound to by those before it (see `bounds`); of what is empty there is none."""
+    """The restrictions that a version inherits from earlier ones (see `bounds`). Empty fields restrict nothing."""
 
     user: str = ""
     agent: str = ""
     session: str = ""
-    # Seen by no more than this.
+    # The widest visibility allowed.
     visibility: Visibility = "public"
     exportable: bool = True
-    # What others are not shown, in the words of UMP.
+    # Fields hidden from others, as UMP names them.
     redact: tuple[str, ...] = ()
     expires: Instant | None = None
-    # Marks of personal data and of a domain, and what else the rules of a domain or a preset look at.
+    # Tags that flag personal data or a domain; and other fields for the rules of a domain or preset.
     tags: tuple[str, ...] = ()
-    said: Mapping[str, str | bool] = msgspec.field(default_factory=dict)
-    # Who wrote it, where its document names another author and nothing proves that; no later version inherits it.
+    policy_fields: Mapping[str, str | bool] = msgspec.field(default_factory=dict, name="said")
+    # The actual writer, if the document names another author without proof; not inherited by later versions.
     writer: str = ""
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A document read without its standard: what is searched, filtered, ranked and shown through others."""
+    """The reading of a document independent of its standard, for search, filters, ranking and other standards."""
 
     kind: Kind
     text: str
-    # The language of the text, as a tag such as "de"; empty where the document does not say.
+    # The language of the text, as a tag such as "de"; empty if the document does not state one.
     language: str = ""
     scope: Scope
     created: Instant
@@ -86,7 +85,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     salience: float | None = None
     evidence_count: int = 0
     exportable: bool = True
-    # Others are shown less of it than its owner is.
+    # True if some fields are hidden from everyone but the owner.
     redacted: bool = False
     tags: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
@@ -94,25 +93,25 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     actor: str = ""
     # The person or thing that it is about; empty where the document names none.
     subject: str = ""
-    # Two open versions of one tenant with equal sameness say the same thing; empty means "never a duplicate".
+    # Equal in duplicates within a tenant; empty for versions that are never duplicates.
     sameness: str = ""
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it is true from when it was observed on, and nothing says until when."""
+        """True if it is valid since it was observed, without an end."""
         return self.expires is None and self.valid_to is None and self.valid_from <= self.observed
 
-    # The consent that it rests on, and the consent that it withdraws, by name; empty: none.
+    # The names of the consent that it is based on, and of the consent that it withdraws; empty without one.
     basis: str = ""
     withdraws: str = ""
-    # What earlier versions bind it to, beyond what its document says.
+    # Inherited restrictions that its document does not state itself.
     bounds: Bounds | None = None
-    # Whether its document, or one that it carries, may have a policy that protects the versions after it.
+    # True if its document, or one inside it, may have a policy that protects later versions.
     may_protect: bool = False
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A native document, exactly as accepted, under the name its standard gives it."""
+    """A native document, byte for byte as accepted, with the name in its standard."""
 
     standard: str
     media_type: str
@@ -124,9 +123,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class State(NamedTuple):
-    """What the store knows about a version. Everything here may change; the document never does.
+    """The mutable state of a version in the store.
 
-    A named tuple, because every recall makes dozens of them, and of a class each field is set by itself.
+    A named tuple, because each recall creates dozens, and a class would set each field separately.
     """
 
     status: Status
@@ -134,7 +133,7 @@ class State(NamedTuple):
     valid_to: Instant | None
     declared_valid_to: Instant | None
     observed: Instant
-    # When its memory was last written; every version of a memory has a later one.
+    # The last write of its memory.
     updated: Instant
     recorded: Instant
     space: str = ""
@@ -144,11 +143,11 @@ class State(NamedTuple):
     expires: Instant | None = None
     erased: bool = False
     superseded_by: str = ""
-    # The same successor under the names it has in each standard.
+    # The names of the successor, by standard.
     successor_names: Mapping[str, str] = MappingProxyType({})
-    # A legal hold: nothing may be erased.
-    held: bool = False
-    # Someone is to look at how this came to be superseded.
+    # True under a legal hold, which forbids erasure.
+    has_legal_hold: bool = False
+    # True if a person should review why this version was superseded.
     needs_review: bool = False
     verification: str = "unverified"
     followed: int = 0
@@ -158,12 +157,12 @@ class State(NamedTuple):
 
     @property
     def is_head(self) -> bool:
-        """Nothing has replaced this version."""
+        """True if nothing has replaced this version."""
         return not self.superseded_by and self.retired is None
 
     @property
     def is_forgotten(self) -> bool:
-        """It was tombstoned or erased: its name may be taken again by what says it anew."""
+        """True if it was tombstoned or erased, so that a new memory may use its name again."""
         return self.erased or self.tombstoned is not None
 
 
@@ -173,7 +172,7 @@ def has_ended(state: State, now: Instant) -> bool:
 
 
 def is_over(state: State, now: Instant) -> bool:
-    """Return True if a version was forgotten or erased, or its retention period is over: it is not shown any more."""
+    """Return True if a version was forgotten, erased or has expired, and so must not be shown."""
     return has_ended(state, now) or state.tombstoned is not None or state.status == "tombstoned"
 
 
@@ -183,57 +182,57 @@ def is_true_at(state: State, moment: Instant) -> bool:
     return state.valid_from <= moment and (ends is None or moment < ends)
 
 
-class Opened:
-    """A document in the clear, which never changes, and what was read in it."""
+class OpenedDocument:
+    """A decrypted, immutable document, with a cache of values computed from it."""
 
     __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard", "stored", "words")
 
     def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
         self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
-        # What the store has of it: as long as that is the same, it need not be opened again.
+        # The stored row; while it is unchanged, the document need not be decrypted again.
         self.stored: tuple[Any, ...] | None = None
-        # What whoever asked first made of it: nothing that depends on who asked.
+        # The parsed document; it must not depend on the caller.
         self.decoded: Any = None
-        # The grain that it is shown as, and the bytes in which that travels.
+        # The grain into which it is translated, with its bytes.
         self.grain: Any = None
-        # A text that was shown of it, and the search words of that.
+        # A text of it that was shown, and the search words of the text.
         self.words: tuple[str, list[str]] | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opened) and self._said() == other._said()
+        return isinstance(other, OpenedDocument) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._said())
+        return hash(self._identity())
 
-    def _said(self) -> tuple[str, str, bytes, bool]:
+    def _identity(self) -> tuple[str, str, bytes, bool]:
         return self.standard, self.name, self.native, self.is_sealed
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
-    """One stored version: its document and its state. Ids are internal and never leave the store."""
+    """A stored version: its document and its state. Ids are internal and never leave the store."""
 
     tenant: str
     memory_id: int
     version_id: int
     document: Document
     state: State
-    # Why this version exists when the document alone does not say it: for a merge, the draft that was merged.
+    # The cause of this version, if its document does not state it: for a merge, the merged draft.
     cause: bytes | None = None
-    # What earlier versions bind it to, beyond what its document says.
+    # Inherited restrictions that its document does not state itself.
     bounds: Bounds | None = None
-    # The store vouches that the document is, byte for byte, what it accepted.
+    # True if the store has verified that the document is byte for byte as accepted.
     is_sealed: bool = False
-    # What was made of the document before, where this process keeps it.
-    opened: Opened | None = None
+    # The cached decrypted document, if this process has it.
+    opened: OpenedDocument | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are the same as stored; what a process made of it besides does not count."""
+        """Return True if both are stored equally; the cache `opened` does not count."""
         return isinstance(other, Version) and all(
             getattr(self, name) == getattr(other, name) for name in _STORED
         )
 
     def __ne__(self, other: object) -> bool:
-        # A struct has one of its own, which would ask whether they are one object.
+        # The inherited `__ne__` of a struct compares by identity.
         return not self == other
 
     def __hash__(self) -> int:

@@ -1,6 +1,6 @@
-"""How an original document travels inside a document of another standard, under one reserved key.
+"""Embedding of an original document in a document of another standard, under one reserved key.
 
-Taking it out again restores the original byte for byte (DESIGN, decision 6).
+Unwrapping restores the original byte for byte (DESIGN, decision 6).
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.model.memory import Document
 
 NATIVE_KEY: Final = "memoranda:native"
-# Beside it in a record that leaves: what the store knows of the document and a record has no word for.
+# In exported records: state of the document for which a record has no field.
 STATE_KEY: Final = "memoranda:state"
-# Beside it in a view that shows less than the original: the path of each part that is cut, and the limit it met.
+# Next to it in a view that is shorter than the original: the path of each part that is cut, and the limit it exceeded.
 CUT_KEY: Final = "memoranda:cut"
-# In a body, or the metadata of a memory: whom its writer named as the author, though that was not verified.
+# In a body, or the metadata of a memory: the author named by the writer, without verification.
 CLAIMED_KEY: Final = "memoranda:claimed"
 _FIELDS: Final = ("standard", "name", "media_type", "data")
 
 
-def wrap(original: Document) -> dict[str, str]:
-    """The value to put under NATIVE_KEY."""
+def wrap(document: Document) -> dict[str, str]:
+    """Return the value to store under NATIVE_KEY."""
     return {
-        "standard": original.standard,
-        "name": original.name,
-        "media_type": original.media_type,
-        "data": base64_encode(original.native),
+        "standard": document.standard,
+        "name": document.name,
+        "media_type": document.media_type,
+        "data": base64_encode(document.native),
     }
 
 
 def unwrap(holder: object) -> Document | None:
-    """The original that a map holds under NATIVE_KEY, if there is one. Nothing about it was checked."""
-    # Most are a plain dictionary, which is sooner told than any mapping, and hold none.
+    """Return the original that a map contains under NATIVE_KEY, unchecked; None if there is none."""
+    # Most are plain dicts, for which this test is faster than `isinstance` with an abstract class.
     native = holder.get(NATIVE_KEY) if type(holder) is dict or isinstance(holder, Mapping) else None
     if native is None or not isinstance(native, Mapping):
         return None

@@ -1,4 +1,4 @@
-"""What an owner may be called: a DID, or any other name in one piece."""
+"""Checks of the names of owners: a DID, or any other name without spaces."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from memoranda.errors import InvalidInput
 
 # DID Core 3.1, without paths and fragments.
 _DID: Final = re.compile(r"did:[a-z0-9]+:[A-Za-z0-9._:%-]+", re.ASCII)
-# What stands in examples for what is to be filled in: copied as it is, it would be a new owner, with an empty memory.
+# Placeholders in examples. A name copied with one would become a new owner with an empty memory.
 _NO_NAME: Final = re.compile(r"…|\.\.\.|[<>]|\s")
 
 
 def check_owner(name: str, where: str) -> None:
-    """Refuse a name that was copied from an example, or that is no DID although it begins like one."""
+    """Raise InvalidInput for a placeholder copied from an example, and for a malformed DID."""
     if _NO_NAME.search(name) or not name.isprintable():
         raise InvalidInput(
-            f"{where}: {name!r} is a placeholder, or not in one piece; give the whole name"
+            f"{where}: {name!r} is a placeholder or has spaces; give the full name of the owner"
         )
     if name.startswith("did:") and _DID.fullmatch(name) is None:
         raise InvalidInput(f"{where}: {name!r} is not a DID such as did:key:z6Mk…")
 
 
 def check_did(name: str, where: str) -> None:
-    """Refuse what is no DID."""
+    """Raise InvalidInput unless a name is a DID."""
     check_owner(name, where)
     if not name.startswith("did:"):
         raise InvalidInput(f"{where}: {name!r} is not a DID such as did:key:z6Mk…")

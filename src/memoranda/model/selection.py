@@ -1,7 +1,7 @@
-"""What can be asked of the store, without any standard's words: one selection, one order, one answer.
+"""Queries to the store, independent of any standard: a selection, an order, and the results.
 
-A selection says which versions may come back at all; every part of it must hold, and all of it holds before anything is
-cut to a page or to the best. Legs say how well a version answers: by its words, and by what it means.
+A `Selection` filters versions; all of its conditions must hold, and they are applied before the results are limited. A
+`RetrieverQuery` scores versions: by keywords (`KeywordQuery`) or by embeddings (`VectorQuery`).
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# How far a selection reaches, from the present to everything on record; the expired only in the last two:
-# live         neither superseded nor retracted, forgotten, replaced by a fuller document or erased
-# current      the same, with what was retracted
-# unforgotten  also what was superseded
-# recorded     also what was forgotten
-# unerased     also what was replaced by a fuller document
-# all          what was not replaced, with the tombstones of what was erased
-Standing = Literal["live", "current", "unforgotten", "recorded", "unerased", "all"]
+# The status filter, from the present to everything on record. Expired versions are only in the last two.
+# live         not superseded, retracted, forgotten, replaced by a fuller document, or erased
+# current      live, and retracted versions
+# unforgotten  current, and superseded versions
+# recorded     unforgotten, and forgotten versions
+# unerased     recorded, and versions replaced by a fuller document
+# all          every version that was not replaced, with the tombstones of erased ones
+StatusFilter = Literal["live", "current", "unforgotten", "recorded", "unerased", "all"]
 
 
 class IsOneOf(msgspec.Struct, frozen=True, kw_only=True):
-    """The field has one of these texts."""
+    """A test that a field has one of several texts."""
 
     name: str
     texts: tuple[str, ...]
-    # A version without the field is taken to have one of them.
+    # True if a version without the field passes.
     or_missing: bool = False
 
 
 class IsNoneOf(msgspec.Struct, frozen=True, kw_only=True):
-    """The field has a text, and it is none of these."""
+    """A test that a field has a text that is none of several."""
 
     name: str
     texts: tuple[str, ...]
-    # Also a version without the field.
+    # True if a version without the field passes.
     or_missing: bool = False
 
 
 class Compares(msgspec.Struct, frozen=True, kw_only=True):
-    """The field is a number that compares so."""
+    """A test that compares a numeric field with a number."""
 
     name: str
     operator: Literal["=", "!=", ">=", "<=", ">", "<"]
@@ -56,24 +56,24 @@ class Compares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lacks(msgspec.Struct, frozen=True, kw_only=True):
-    """The version has no confidence, or no importance."""
+    """A test that a version has no confidence, or no importance."""
 
     name: Literal["confidence", "importance"]
 
 
-# Under which key the store has a group: a fingerprint, or a word of ours.
+# The key of a group of versions: a fingerprint, or a constant name.
 GroupKey: TypeAlias = bytes | str | None
 
 
 class InGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The version is in a group that the store has counted."""
+    """A test that a version belongs to a group that the store has counted."""
 
     name: str
     key: GroupKey
 
 
-class Group(msgspec.Struct, frozen=True):
-    """How many versions say the same, and one of them."""
+class VersionGroup(msgspec.Struct, frozen=True):
+    """A group of versions with equal content: their number, and one of them."""
 
     key: GroupKey
     count: int
@@ -81,84 +81,86 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class IsAmong(msgspec.Struct, frozen=True, kw_only=True):
-    """The version is one of these, or its verification is this."""
+    """A test that a version is one of several, or has a certain verification."""
 
     version_ids: tuple[int, ...]
     or_verification: str | None = None
     negated: bool = False
 
 
-class WasThere(msgspec.Struct, frozen=True, kw_only=True):
-    """The version was there when a run began, which saw none after `version_seq`, or the run wrote it itself."""
+class VisibleToRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A test that a version existed when a run began (up to `version_seq`), or was written by the run."""
 
     run_id: str
     version_seq: int
 
 
-Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | InGroup | IsAmong | WasThere
+Test: TypeAlias = IsOneOf | IsNoneOf | Compares | Lacks | InGroup | IsAmong | VisibleToRun
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which versions may come back. Every part that is set must hold.
+    """A filter of versions. Every field that is set must match.
 
-    `at` is a point in valid time: what was true then, superseded since or not; it takes the place of `standing`.
-    `known_at` is a point in transaction time: what the store knew then. Both together answer "what did we believe at
-    `known_at` about `at`".
+    `at` is a point in valid time: the versions that were true then, superseded since or not; it replaces
+    `status_filter`. `known_at` is a point in transaction time: the versions that the store knew then. Both together
+    answer "what did we believe at `known_at` about `at`".
     """
 
-    standing: Standing = "live"
+    status_filter: StatusFilter = "live"
     at: Instant | None = None
-    # With a standing: only what is true now; its valid time has begun and not ended.
+    # With a status filter: only versions whose valid time has begun and not ended.
     in_force: bool = False
     known_at: Instant | None = None
     statuses: tuple[Status, ...] | None = None
     kinds: tuple[Kind, ...] | None = None
     visibilities: tuple[Visibility, ...] | None = None
     space: str | None = None
-    # Besides those of the space, those of none.
+    # Also the versions without a space.
     or_no_space: bool = False
     user: str | None = None
     agent: str | None = None
     session: str | None = None
-    # Written in these words.
+    # The standard of the document.
     standard: Standard | None = None
-    # All of these, in lower case.
+    # Tags in lower case, all of which the version must have.
     tags: tuple[str, ...] = ()
-    # When its memory was last written: not before, and before.
+    # Bounds of the last write of its memory: from `since`, and before `until`.
     since: Instant | None = None
     until: Instant | None = None
-    # Only what may leave the store.
+    # Only exportable versions.
     exportable: bool = False
-    # Only what others are shown less of, or only what they are shown whole.
+    # True for only redacted versions, False for only versions without redaction.
     redacted: bool | None = None
-    # What a version says, which is known of those that have a field index.
+    # Fields of the field index; versions without an index do not match.
     subject: str | None = None
     relation: str | None = None
     object: str | None = None
     form: str | None = None
     has_fields: bool = False
     tests: Sequence[Test] = ()
-    # The caller sees a part of the tenant: then how much a word weighs is learned from what passes, and nothing else.
+    # False if the caller sees only a part of the tenant. Then word weights are computed from the visible part alone.
     sees_all: bool = True
 
-    def questions(self) -> list[Test]:
-        """Everything that is asked of single fields, as tests."""
-        said = {"subject": self.subject, "relation": self.relation, "object": self.object}
-        found: list[Test] = [
-            IsOneOf(name=name, texts=(text,)) for name, text in said.items() if text is not None
+    def all_tests(self) -> list[Test]:
+        """Return all conditions on single fields as tests."""
+        field_texts = {"subject": self.subject, "relation": self.relation, "object": self.object}
+        tests: list[Test] = [
+            IsOneOf(name=name, texts=(text,))
+            for name, text in field_texts.items()
+            if text is not None
         ]
-        found += [IsOneOf(name="label", texts=(tag,)) for tag in self.tags]
+        tests += [IsOneOf(name="label", texts=(tag,)) for tag in self.tags]
         if self.since is not None:
-            found.append(Compares(name="updated", operator=">=", number=self.since))
+            tests.append(Compares(name="updated", operator=">=", number=self.since))
         if self.until is not None:
-            found.append(Compares(name="updated", operator="<", number=self.until))
-        return [*found, *self.tests]
+            tests.append(Compares(name="updated", operator="<", number=self.until))
+        return [*tests, *self.tests]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """`written`: oldest first. `updated`: last updated first.
+    """The order of results. `written`: oldest first. `updated`: last updated first.
 
-    The others are by a number of the field index, missing ones last, or by address; equal ones always by address.
+    The others sort by a number of the field index, missing values last, or by address; ties always by address.
     """
 
     by: Literal["written", "updated", "address", "at", "confidence", "importance"] = "written"
@@ -168,86 +170,86 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 WRITTEN = Order()
 UPDATED = Order(by="updated", descending=True)
 
-# Where a page ended, for the orders `written` and `updated`: what it is ordered by, and the version_id.
-Place = tuple[int, int]
+# The end of a page in the orders `written` and `updated`: the sort key and the version_id.
+PageCursor = tuple[int, int]
 
 
 class Selected(NamedTuple):
-    """A version that was selected; with how well its words match, if words were asked for."""
+    """A selected version, with its keyword score if keywords were searched."""
 
     version_id: int
-    # Of what was selected by its fields.
+    # Set for versions selected by fields.
     address: str = ""
     lexical: float = 0.0
-    # What it is ordered by, where that is a place to go on from.
+    # The sort key, for orders with a cursor.
     at: int = 0
 
     @property
-    def place(self) -> Place:
+    def cursor(self) -> PageCursor:
         return self.at, self.version_id
 
 
-class Page(NamedTuple):
-    """Some of what is selected, how many there are in all if that was seen, and whether these are the last."""
+class SelectionPage(NamedTuple):
+    """A page of selected versions, the total number if known, and True if it is the last page."""
 
-    found: list[Selected]
+    hits: list[Selected]
     total: int | None
     is_last: bool
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """A leg of a search: by the words of a text. The rarer a word is, the more it weighs."""
+class KeywordQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query of the keyword retriever. Rare words weigh more."""
 
     text: str
-    # When and where it is asked, for "yesterday" and "last May": by default now, in the time zone of this machine.
+    # Instant and time zone of the query, for "yesterday" and "last May"; by default now, in the zone of this machine.
     asked_at: Instant | None = None
     zone: str | None = None
-    # The text of a version, to look for phrases in; without it there are none.
+    # Returns the text of a version for phrase matching; None turns phrase matching off.
     reads: Callable[[Version], str] | None = None
-    # Weights of ranking that are to be others than usual, by their names.
+    # Ranking weights that differ from the defaults, as (name, weight).
     weights: tuple[tuple[str, float], ...] = ()
-    # Whether it is to be said what each score is made of.
+    # True to return the parts of each score.
     is_explained: bool = False
 
 
-class Meaning(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A leg of a search: by what a text means, as a model tells."""
+class VectorQuery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A query of the vector retriever: an embedding and the model that made it."""
 
     model: str
     vector: NDArray[np.float32]
-    # What a question is like that asks for nothing in particular; some texts are near to any.
+    # The embedding of an average query, to correct for texts that are close to every query.
     typical: NDArray[np.float32] | None = None
-    # The same of another model, whose opinion counts where a text stands alone.
-    second: Meaning | None = None
-    # What is further away than this is no answer.
+    # The query for a second model, which is used for texts without close neighbours.
+    second: VectorQuery | None = None
+    # The relevance threshold: less similar versions are no results.
     floor: float = 0.0
-    # Where the nearest is further away than this, and its words add too little, there is none; 0: that is not known.
+    # If the best similarity is below this, and keywords add too little, there is no result at all; 0 if unknown.
     line: float = 0.0
 
 
-# Ways to find what answers a question, fused in `Snapshot.match`.
-Leg: TypeAlias = Words | Meaning
+# The queries of the retrievers, whose scores are fused in `Snapshot.match`.
+RetrieverQuery: TypeAlias = KeywordQuery | VectorQuery
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a score: how much of it, and at which place among all that part puts what was found."""
+    """One part of a score: its value, and the rank of the version by this part alone."""
 
     part: float
     rank: int
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """The best of a search, best first, how many there are in all, and the weights it went by."""
+    """The results of a search, best first, their total number, and the word weights."""
 
-    found: tuple[Selected, ...]
-    # None: not counted, but more than these.
+    hits: tuple[Selected, ...]
+    # None if not counted; then there are more than these.
     total: int | None
-    # Of each word of the question, by all that it may be spelt like.
+    # Weights of the query words, by all spellings of a word.
     weights: Mapping[tuple[str, ...], float] = msgspec.field(default_factory=dict)
     mean_terms: float = 1.0
-    # How much of the question the best one covers, from 0 to 1: comparable between searches, as no score is.
+    # Share of the query that the best result covers, from 0 to 1; unlike scores, comparable between searches.
     covered: float = 0.0
-    # How near those that were found are to what the question means, where something tells.
+    # Similarity of the results to the query by embedding, if known.
     nearness: Mapping[int, float] = msgspec.field(default_factory=dict)
-    # What their scores are made of, if that was asked for.
+    # The parts of the scores, if requested.
     reasons: Mapping[int, Mapping[str, Reason]] = msgspec.field(default_factory=dict)

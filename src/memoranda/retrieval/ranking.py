@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, distinct, meaning_legs
+from memoranda.retrieval.retrievers import (
+    Indexes,
+    Leg,
+    Searched,
+    WordLegs,
+    among,
+    distinct,
+    meaning_legs,
+)
 from memoranda.retrieval.segment import Facts, Flags, Floats, union
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
@@ -316,7 +324,7 @@ def rank(
         legs += meaning_legs(some, legs[0], gate)
     near = [_NONE] * len(some)
     if has_meaning:
-        near = [_near_enough(*each) for each in zip(some, *legs[2:], strict=True)]
+        near = [_near_enough(*pair) for pair in zip(some, *legs[2:], strict=True)]
     legs[:2] = [_gated(leg, gate) for leg in legs[:2]]
     beside = _beside(some, legs)
     every = words.every()

@@ -21,15 +21,15 @@ from memoranda.model.selection import (
     WRITTEN,
     IsAmong,
     IsOneOf,
-    Leg,
+    KeywordQuery,
     Matches,
     Order,
-    Place,
+    PageCursor,
+    RetrieverQuery,
     Selection,
     Test,
-    Words,
 )
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context
@@ -109,7 +109,7 @@ def _visible(
     return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
 
 
-def asked_for(context: Context, words: Words) -> Words:
+def asked_for(context: Context, words: KeywordQuery) -> KeywordQuery:
     """The words of a question, with what phrases are looked for in."""
 
     def reads(version: Version) -> str:
@@ -123,7 +123,7 @@ def asked_for(context: Context, words: Words) -> Words:
     return msgspec.structs.replace(words, reads=reads)
 
 
-def ask(context: Context, asked: Words) -> Sequence[Leg]:
+def ask(context: Context, asked: KeywordQuery) -> Sequence[RetrieverQuery]:
     """How a question is asked of the store. Before anything is read: it waits a little for what was written before."""
     legs = context.meaning.legs(asked_for(context, asked))
     if asked.text.strip():
@@ -131,15 +131,15 @@ def ask(context: Context, asked: Words) -> Sequence[Leg]:
     return legs
 
 
-def text_of(legs: Sequence[Leg]) -> str:
+def text_of(legs: Sequence[RetrieverQuery]) -> str:
     """The question in words."""
-    return next(leg.text for leg in legs if isinstance(leg, Words))
+    return next(leg.text for leg in legs if isinstance(leg, KeywordQuery))
 
 
 def best(
     snapshot: Snapshot,
     selection: Selection,
-    legs: Sequence[Leg],
+    legs: Sequence[RetrieverQuery],
     shows: Callable[[Version], T | None],
     *,
     limit: int,
@@ -156,7 +156,7 @@ def best(
         covered = 0.0
         if text.strip():
             matches = snapshot.match(selection, legs, limit=asked, now=now, counted=False)
-            found, covered = matches.found, matches.covered
+            found, covered = matches.hits, matches.covered
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
@@ -181,11 +181,16 @@ def best(
 
 
 def candidates(
-    snapshot: Snapshot, selection: Selection, legs: Sequence[Leg], *, limit: int, now: Instant
+    snapshot: Snapshot,
+    selection: Selection,
+    legs: Sequence[RetrieverQuery],
+    *,
+    limit: int,
+    now: Instant,
 ) -> tuple[list[Version], Matches]:
     """Return the best matches with the weights of the words; of a question without words what was updated last."""
     matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
-    ids = [each.version_id for each in matches.found]
+    ids = [each.version_id for each in matches.hits]
     if not (ids or words(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
@@ -193,7 +198,7 @@ def candidates(
         latest = [
             each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)
         ]
-        latest.sort(key=lambda each: each.place, reverse=True)
+        latest.sort(key=lambda each: each.cursor, reverse=True)
         ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
     return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
 
@@ -218,13 +223,13 @@ def walk(
     order: Order = WRITTEN,
     *,
     now: Instant,
-    after: Place | None = None,
+    after: PageCursor | None = None,
     size: int = PAGE_LIMIT,
-) -> Iterator[tuple[Version, Place]]:
+) -> Iterator[tuple[Version, PageCursor]]:
     """Everything that is selected, page by page, each with its place."""
     while True:
         page = snapshot.page(selection, order, limit=size, now=now, after=after)
-        places = {each.version_id: each.place for each in page}
+        places = {each.version_id: each.cursor for each in page}
         for version in snapshot.in_slices(list(places)):
             after = places[version.version_id]
             yield version, after

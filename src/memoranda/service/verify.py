@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from memoranda.model.facts import Said
+from memoranda.model.facts import DocumentReading
 from memoranda.model.memory import Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
@@ -151,7 +151,7 @@ def _read(context: Context, version: Version) -> Projection | None:
     )
 
 
-def _tell(context: Context, version: Version) -> Said | None:
+def _tell(context: Context, version: Version) -> DocumentReading | None:
     return (
         None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
     )
@@ -161,7 +161,7 @@ def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Versi
     """Every version of an owner, also those that were forgotten or erased; or those after one."""
     while True:
         with context.engine.read(tenant) as snapshot:
-            everything = Selection(standing="all")
+            everything = Selection(status_filter="all")
             page = read_page(
                 snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock()
             )

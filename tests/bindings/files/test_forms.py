@@ -58,7 +58,7 @@ def read(m: Memoranda, source: Path) -> Report:
 
 def versions(m: Memoranda) -> list[Version]:
     with m.service.context.engine.read(m.owner) as snapshot:
-        found = read_page(snapshot, Selection(standing="all"), after=0, limit=1_000, now=m.service.context.clock())
+        found = read_page(snapshot, Selection(status_filter="all"), after=0, limit=1_000, now=m.service.context.clock())
     return [each for each in found if each.state.tombstoned is None]
 
 

@@ -144,7 +144,9 @@ def test_a_view_that_says_something_else_than_its_record_stays_a_grain(memoranda
     changed = {**grains.decode(delivery).fields, "object": "use npm"}
     packed(tmp_path / "a.mg", [grains.encode(changed)])
     assert take(memoranda, tmp_path / "a.mg").created == 1
-    (found,) = memoranda.service.grains.listing(memoranda.access, Selection(standing="current", object="use npm"))[0]
+    (found,) = memoranda.service.grains.listing(memoranda.access, Selection(status_filter="current", object="use npm"))[
+        0
+    ]
     assert found.is_native
 
 
@@ -202,7 +204,7 @@ def test_a_manifest_that_goes_in_a_circle_closes_nothing_twice(memoranda: Memora
     )
     mg.pack(str(tmp_path / "a.mg"), states, order="given", compress=False, progress=quiet)
     assert take(memoranda, tmp_path / "a.mg").created == 2
-    current, _ = memoranda.service.grains.listing(memoranda.access, Selection(standing="current"))
+    current, _ = memoranda.service.grains.listing(memoranda.access, Selection(status_filter="current"))
     assert [each.address for each in current] == [two.address]
 
 

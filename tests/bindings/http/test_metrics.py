@@ -19,7 +19,7 @@ from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
 from memoranda.model.instant import parse_instant
 from memoranda.opening import open_service
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
@@ -236,7 +236,7 @@ def test_every_measure_is_on_the_page_that_explains_them() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     for family in FAMILIES.values():
         labels = ", ".join(f"`{label}`" for label in family.labels)
-        assert f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |" in page
+        assert f"| `{family.name}` | {family.kind} | {labels} | {family.help_text} |" in page
 
 
 # --- ids of requests ----------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.bindings.mcp.offer import Offer
-from memoranda.bindings.mcp.stdio import agent_server
+from memoranda.bindings.mcp.server import create_agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -184,7 +184,7 @@ async def agent_peer(
     """What `stdio_peer` gives, without its process and its pipes: these have tests of their own."""
     asked = Offer().with_query(dict(each.split("=") for each in offer))
     with closing(store(home)) as service:
-        server = agent_server(service, service.gate.local(actor_kind="agent"), asked)
+        server = create_agent_server(service, service.gate.local(actor_kind="agent"), asked)
         async with (
             create_client_server_memory_streams() as (ours, theirs),
             anyio.create_task_group() as group,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from memoranda.bindings.mcp.offer import Offer
-from memoranda.bindings.mcp.stdio import run_stdio
+from memoranda.bindings.mcp.server import run_stdio
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
 

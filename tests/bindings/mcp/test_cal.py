@@ -252,4 +252,4 @@ NAMES = st.sampled_from(("user", "hash", "old", "new"))
 def test_no_query_is_our_fault(peer: HttpPeer, name: str, query: str, params: dict[str, Any]) -> None:
     access = peer.service.gate.local("did:example:fuzz")
     with contextlib.suppress(InvalidInput):
-        tools.run(tools.OPERATIONS[name], peer.service, access, {"query": query, "params": params})
+        tools.run_tool(tools.OPERATIONS[name], peer.service, access, {"query": query, "params": params})

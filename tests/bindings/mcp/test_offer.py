@@ -15,7 +15,8 @@ from mcp_types import CallToolResult, TextContent
 from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 from tests.bindings.mcp.test_http import INITIALIZE, raw
 
-from memoranda.bindings.mcp.offer import Offer, listed_prompts, listed_tools
+from memoranda.bindings.mcp.offer import Offer, list_tools
+from memoranda.bindings.mcp.prompts import list_prompts
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.printing.counter import make_counter
@@ -81,7 +82,7 @@ def test_what_a_model_reads_is_the_block_with_short_ids(
 ) -> None:
     async def scenario() -> None:
         async with connected(transport, tmp_path / "home", peer, owner) as client:
-            assert text_of(await client.call_tool("ump_list", {})) == "Nothing is remembered there."
+            assert text_of(await client.call_tool("ump_list", {})) == "There are no memories."
             for note in NOTES:
                 said = text_of(await client.call_tool("ump_remember", {"text": note, "project": "shop", "user": "ada"}))
                 assert re.fullmatch(r"created [a-z2-7]{8}", said)
@@ -116,7 +117,7 @@ async def listed_by_project_and_person(client: Client) -> None:
     rest = text_of(await client.call_tool("ump_list", {"user": "ada", "limit": 50, "cursor": "3"}))
     assert len(first.splitlines()[4:-2]) + len(rest.splitlines()[4:-1]) == len(NOTES)
     for nobody in ({"project": "other"}, {"user": "bob"}, {"kind": "identity"}, {"since": "2999-01-01T00:00:00Z"}):
-        assert text_of(await client.call_tool("ump_list", nobody)) == "Nothing is remembered there."
+        assert text_of(await client.call_tool("ump_list", nobody)) == "There are no memories."
 
 
 @EACH
@@ -193,7 +194,7 @@ def test_misspelt_arguments_of_plain_tools_are_refused_by_name(peer: HttpPeer, o
                 assert isinstance(result.structured_content, dict)
                 error = result.structured_content["error"]
                 assert (error["code"], expected in error["message"]) == ("invalid_record", True), error
-            assert text_of(await client.call_tool("ump_list", {})) == "Nothing is remembered there."
+            assert text_of(await client.call_tool("ump_list", {})) == "There are no memories."
 
     run(scenario)
 
@@ -224,7 +225,7 @@ def test_what_cannot_be_offered_is_refused_before_a_session_begins(peer: HttpPee
 
 
 def names(**offer: Any) -> list[str]:
-    return [tool.name for tool in listed_tools(Offer(**offer))]
+    return [tool.name for tool in list_tools(Offer(**offer))]
 
 
 def test_tools_are_added_by_their_names_and_by_their_standards() -> None:
@@ -239,11 +240,11 @@ def test_tools_are_added_by_their_names_and_by_their_standards() -> None:
 
 def test_descriptions_name_tools_as_they_are_listed() -> None:
     for offer in (Offer(tools=("all",)), Offer(tools=("all",), schemas="full")):
-        told = "".join(tool.description or "" for tool in listed_tools(offer))
+        told = "".join(tool.description or "" for tool in list_tools(offer))
         assert not [name for name in OPERATIONS if "." in name and name in told]
         assert "ump_recall" in told
-        assert all(ACCEPTED.fullmatch(each.name) for each in (*listed_tools(offer), *listed_prompts(offer)))
-    assert "ump.recall" in "".join(tool.description or "" for tool in listed_tools(Offer(names="reserved")))
+        assert all(ACCEPTED.fullmatch(each.name) for each in (*list_tools(offer), *list_prompts(offer)))
+    assert "ump.recall" in "".join(tool.description or "" for tool in list_tools(Offer(names="reserved")))
 
 
 @EACH

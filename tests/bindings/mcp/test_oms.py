@@ -189,4 +189,4 @@ ARGUMENTS = st.dictionaries(
 def test_no_arguments_make_a_tool_fail_unexpectedly(peer: HttpPeer, name: str, arguments: dict[str, Any]) -> None:
     access = peer.service.gate.local("did:example:fuzz")
     with contextlib.suppress(InvalidInput, NotFound, Conflict):
-        tools.run(tools.OPERATIONS[name], peer.service, access, arguments)
+        tools.run_tool(tools.OPERATIONS[name], peer.service, access, arguments)

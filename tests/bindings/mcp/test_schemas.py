@@ -8,14 +8,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memoranda.bindings.mcp.operation import Operation
+from memoranda.bindings.mcp.definition import MemoryTool
 from memoranda.bindings.mcp.tools import OPERATIONS, failure
 from memoranda.errors import GrainError, NotFound, QueryError
 
 EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
 
 
-def output_of(operation: Operation) -> dict[str, Any]:
+def output_of(operation: MemoryTool) -> dict[str, Any]:
     schema = operation.tool.output_schema
     assert schema is not None
     return schema
@@ -50,20 +50,20 @@ def test_there_are_four_tools_for_grains_and_none_erases() -> None:
 
 @EACH
 @pytest.mark.requirement("UMP-4.1-tools")
-def test_schemas_are_draft_2020_12_objects_at_their_root(operation: Operation) -> None:
+def test_schemas_are_draft_2020_12_objects_at_their_root(operation: MemoryTool) -> None:
     for schema in (operation.tool.input_schema, output_of(operation)):
         assert jsonschema_rs.meta.is_valid(schema)
         assert (schema["$schema"], schema["type"]) == ("https://json-schema.org/draft/2020-12/schema", "object")
 
 
 @EACH
-def test_no_input_schema_has_an_alternative_at_its_root(operation: Operation) -> None:
+def test_no_input_schema_has_an_alternative_at_its_root(operation: MemoryTool) -> None:
     # Model providers refuse tools whose schema begins with one of these.
     assert not {"anyOf", "oneOf", "allOf"} & set(operation.tool.input_schema)
 
 
 @EACH
-def test_every_argument_is_described_or_limited_for_the_model(operation: Operation) -> None:
+def test_every_argument_is_described_or_limited_for_the_model(operation: MemoryTool) -> None:
     tool = operation.tool
     assert tool.title
     assert tool.description
@@ -73,7 +73,7 @@ def test_every_argument_is_described_or_limited_for_the_model(operation: Operati
 
 
 @EACH
-def test_an_error_is_valid_against_every_output_schema(operation: Operation) -> None:
+def test_an_error_is_valid_against_every_output_schema(operation: MemoryTool) -> None:
     validator = jsonschema_rs.Draft202012Validator(output_of(operation))
     assert validator.is_valid(failure(NotFound()).structured_content)
     wrong = GrainError(oms_code="ERR_SCHEMA")

@@ -26,7 +26,7 @@ from memoranda.measures import (
     Family,
     Labels,
     exposition,
-    processes,
+    process_ids,
 )
 from memoranda.service.service import Service
 
@@ -49,7 +49,7 @@ def metrics(service: Service, call: Call, _asked: None) -> Answer:
 
 def _shown(service: Service) -> Answer:
     return Answer(
-        body=exposition((*_of_store(service), *_of_processes(processes()))), media_type=MEDIA_TYPE
+        body=exposition((*_of_store(service), *_of_processes(process_ids()))), media_type=MEDIA_TYPE
     )
 
 

@@ -61,7 +61,7 @@ class Passage:
         standard, operation = self.operation
         HTTP_REQUESTS.add(standard, operation, str(status))
         HTTP_SECONDS.observe(seconds, standard, operation)
-        self._span.answered(self._scope["method"], standard, operation, status)
+        self._span.finish(self._scope["method"], standard, operation, status)
         if _log.isEnabledFor(logging.INFO):
             told = {
                 "standard": standard,

@@ -125,7 +125,7 @@ class Workers:
 
     def run(self) -> None:
         """Start the workers, and keep them running until a signal. Raises StoreUnavailable when none becomes ready."""
-        measures.share(len(self._slots))
+        measures.share_pages(len(self._slots))
         try:
             with self._handling_signals():
                 try:
@@ -232,7 +232,7 @@ class Workers:
             if process:
                 slot.process = None
                 slot.close_pipe()
-                measures.leave(slot.number)
+                measures.reset_gauges(slot.number)
                 ended.append((slot, os.waitstatus_to_exitcode(status)))
         return ended
 
@@ -298,7 +298,7 @@ class Workers:
             for slot in self._slots:
                 slot.close_pipe()
             stay_on_processor(number, len(self._slots))
-            measures.take(number)
+            measures.take_page(number)
             self._work(self._lifeline[0], lambda: _tell(tell))
             code = 0
         except MemorandaError as error:

@@ -2,8 +2,8 @@
 
 The application authenticates every request, checks Host and Origin, and puts the caller's `Access` into
 `scope["state"]["access"]`. Sessions (protocol versions up to 2025-11-25) are stateful, because notifications need
-a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions. Nor are
-there any where several processes serve, because the next request may come to another of them.
+a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions. There are
+none either if several processes serve, because the next request may reach another process.
 """
 
 from __future__ import annotations
@@ -23,47 +23,48 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from memoranda.bindings.mcp.late import PATH
+from memoranda.bindings.mcp.lazy import PATH
 from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
-from memoranda.bindings.mcp.subscriptions import RequestContext
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
 from memoranda.service.service import Service
 
-# Each session holds a task and reads the feed when something changes.
+# Sessions of all owners; each holds a task and reads the feed when something changes.
 SESSIONS_LIMIT: Final = 512
-# Of one owner, whichever of its credentials opened them: nobody keeps the others out.
+# Sessions of one owner, over all of its credentials, so that no owner uses up the limit of all.
 OWN_SESSIONS_LIMIT: Final = 64
-# An agent left open over lunch keeps its session; one that went away without a word does not hold it for long.
+# Seconds: an agent left open over lunch keeps its session; one that disappeared does not hold it for long.
 IDLE_SECONDS: Final = 30 * 60
+# Bytes of a request, as for the other routes by default.
 MAX_BODY_BYTES: Final = 2_097_152
 
 
-class _Sessions(StreamableHTTPSessionManager):
-    """Sessions of which each owner has a few. Who opens one more loses the oldest, and can open another any time."""
+class _BoundedSessions(StreamableHTTPSessionManager):
+    """A session manager with a limit for each owner. A new session beyond it ends the owner's oldest one."""
 
     def _admit_session(
         self, requestor: AuthorizationContext | None
     ) -> StreamableHTTPServerTransport | None:
-        held: Shares[str] = Shares()
-        for session_id, owner in self._session_owners.items():
-            held.put(session_id, owner["subject"])
-        mine = requestor["subject"] if requestor is not None else None
-        if held.of(mine) >= OWN_SESSIONS_LIMIT:
-            self._end(held.oldest_of(mine))
-        elif len(held) >= SESSIONS_LIMIT:
-            self._end(held.take())
+        sessions: Shares[str] = Shares()
+        for session_id, context in self._session_owners.items():
+            sessions.put(session_id, context["subject"])
+        owner = requestor["subject"] if requestor is not None else None
+        if sessions.of(owner) >= OWN_SESSIONS_LIMIT:
+            self._end(sessions.oldest_of(owner))
+        elif len(sessions) >= SESSIONS_LIMIT:
+            self._end(sessions.take())
         return super()._admit_session(requestor)
 
     def _end(self, session_id: str | None) -> None:
         assert session_id is not None
         transport = self._server_instances.pop(session_id)
         self._session_owners.pop(session_id)
-        # The SDK's own, which it starts before it takes requests.
-        running: TaskGroup = self._task_group  # type: ignore[assignment]
-        running.start_soon(self._discard_session, session_id, transport)
+        # The SDK's task group, which it starts before it accepts requests.
+        group: TaskGroup = self._task_group  # type: ignore[assignment]
+        group.start_soon(self._discard_session, session_id, transport)
 
 
 class McpEndpoint:
@@ -79,12 +80,14 @@ class McpEndpoint:
     ) -> None:
         self._service = service
         self._offer = offer or Offer()
-        # The streams on which sessions wait for notifications.
-        self._standing: set[CancelScope] = set()
-        self._server = create_server(service, _access_of, renewed=self._renewed, offer_of=_offer_of)
-        self._manager = _Sessions(
+        # One for each stream on which a session waits for notifications.
+        self._stream_scopes: set[CancelScope] = set()
+        self._server = create_server(
+            service, _access_of, renew_access=self._renew_access, offer_of=_offer_of
+        )
+        self._manager = _BoundedSessions(
             app=self._server,
-            # None: Host and Origin are the outer application's business.
+            # None: the outer application checks Host and Origin.
             security_settings=None,
             stateless=not has_sessions,
             session_idle_timeout=IDLE_SECONDS,
@@ -94,19 +97,20 @@ class McpEndpoint:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
+        """The one route of the endpoint."""
         return [Route(PATH, endpoint=self)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Once in the life of this object."""
+        """Keep the sessions' tasks running. May be entered once in the life of this object."""
         async with self._manager.run():
             yield
 
     def stop_streams(self) -> None:
-        """End what would never end by itself. Call it, on the event loop, before waiting for running requests."""
+        """End streams that would never end. Call it on the event loop, before waiting for running requests."""
         self._server.subscriptions.close()
-        for leaving in tuple(self._standing):
-            leaving.cancel()
+        for stream_scope in tuple(self._stream_scopes):
+            stream_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         access = scope.get("state", {}).get("access")
@@ -125,36 +129,35 @@ class McpEndpoint:
         await self._serve({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the SDK handle a request. A stream can be ended by `stop_streams` meanwhile."""
         is_open = False
 
-        async def send_noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal is_open
             is_open = message.get("more_body", message["type"] == "http.response.start")
             await send(message)
 
-        with CancelScope() as leaving:
+        with CancelScope() as stream_scope:
             if scope["method"] == "GET":
-                self._standing.add(leaving)
+                self._stream_scopes.add(stream_scope)
             try:
-                await self._manager.handle_request(scope, receive, send_noting)
+                await self._manager.handle_request(scope, receive, send_and_note)
             finally:
-                self._standing.discard(leaving)
+                self._stream_scopes.discard(stream_scope)
         if is_open:
-            # A session's stream that the server ends is broken off by the SDK; this ends it properly.
+            # The SDK leaves the body of a cancelled stream unfinished; the client must see its end.
             await send({"type": "http.response.body", "body": b""})
 
-    def _renewed(self, ctx: RequestContext) -> Access:
-        """The access again, if the credential of the request that subscribed still holds. Raises Unauthorized."""
+    def _renew_access(self, ctx: RequestContext) -> Access:
+        """Return the subscriber's access again. Raises Unauthorized if its credential is no longer valid."""
         access = _access_of(ctx)
         request = ctx.request
         assert isinstance(request, Request)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        # Without a bearer the outer application knew the caller by other means, and vouches for it.
-        return (
-            self._service.gate.authenticate(bearer.strip())
-            if scheme.lower() == "bearer"
-            else access
-        )
+        if scheme.lower() == "bearer":
+            return self._service.gate.authenticate(bearer.strip())
+        # Without a bearer token, the outer application authenticated the caller by other means.
+        return access
 
 
 def _refuse(
@@ -184,7 +187,10 @@ def _access_of(ctx: RequestContext) -> Access:
 
 
 def _principal(access: Access) -> str:
-    """Everything a credential stands for: a token's own name is chosen by its issuer, and may be someone else's."""
+    """Return a text that differs for any two callers with different rights.
+
+    The name in a token alone would not do: its issuer chooses it, and may choose that of someone else.
+    """
     return repr(
         (
             access.credential,

@@ -1,8 +1,9 @@
-"""What a client is offered: which tools, under which names, described how fully.
+"""The offer to a client: which tools it sees, under which names, and how fully they are described.
 
-By default few tools, under names that every host accepts, without schemas of their answers: whatever is listed stands
-in the context of every conversation. `memoranda mcp --tools all --names reserved --schemas full` asks for the rest, as
-do the settings of these names and the query of `/mcp`. Every tool can be called by either of its names, listed or not.
+By default a client sees few tools, under names that every host accepts, without schemas of their answers, because every
+listed word stands in the context of every conversation. `memoranda mcp --tools all --names reserved --schemas full`
+shows the rest, as do the settings of these names and the query of `/mcp`. Every tool can be called under either of its
+names, even if it is not listed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import Final, Literal, get_args
 
 import mcp_types as types
 
-from memoranda.bindings.mcp import cal_tools, prompt
-from memoranda.bindings.mcp.operation import Operation
+from memoranda.bindings.mcp.definition import MemoryTool
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput
@@ -28,46 +28,39 @@ DEFAULT_TOOLS: Final = frozenset(
     ("ump.recall", "ump.remember", "ump.revise", "ump.forget", "ump.list", "cal")
 )
 ALL: Final = "all"
-# Names of tools as a description has them.
+# Matches the reserved names of tools inside a description.
 _RESERVED: Final = re.compile("|".join(re.escape(name) for name in OPERATIONS if "." in name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What one client sees. Raises InvalidInput for tools that there are not."""
+    """The view of one client. Raises InvalidInput for unknown tools."""
 
     names: Names = "plain"
     schemas: Schemas = "brief"
-    # Beside the default ones: names of tools, of standards for all of theirs, or `all`.
+    # Additional tools: a tool's name, a standard's name for all of its tools, or `all`.
     tools: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for word in self.tools:
-            if word != ALL and not any(_means(word, each) for each in OPERATIONS.values()):
-                known = ", ".join(
-                    (
-                        ALL,
-                        "ump",
-                        "oms",
-                        "oams",
-                        "cal",
-                        *(each.plain_name for each in OPERATIONS.values()),
-                    )
-                )
-                raise InvalidInput(f"tools: there is no {word[:40]!a}; there are {known}")
+            if word == ALL or any(_selects(word, tool) for tool in OPERATIONS.values()):
+                continue
+            plain_names = [tool.plain_name for tool in OPERATIONS.values()]
+            choices = ", ".join((ALL, "ump", "oms", "oams", "cal", *plain_names))
+            raise InvalidInput(f"tools: there is no {word[:40]!a}; there are {choices}")
 
     def with_query(self, query: Mapping[str, str]) -> Offer:
-        """The same, changed by what a query asks for. Raises InvalidInput."""
+        """Return this offer with the changes that a query makes to it. Raises InvalidInput."""
         if not query:
             return self
         check_field_names(dict(query), ("names", "tools", "schemas"), "the query")
         names, schemas = query.get("names", self.names), query.get("schemas", self.schemas)
-        for name, value, known in (
+        for name, value, allowed in (
             ("names", names, get_args(Names)),
             ("schemas", schemas, get_args(Schemas)),
         ):
-            if value not in known:
-                raise InvalidInput(f"{name} must be one of {', '.join(known)}")
+            if value not in allowed:
+                raise InvalidInput(f"{name} must be one of {', '.join(allowed)}")
         words = tuple(word.strip() for word in query.get("tools", "").split(",") if word.strip())
         return replace(
             self,
@@ -76,56 +69,50 @@ class Offer:
             tools=words or self.tools,
         )
 
-    def is_plain(self, called: Operation, name: str) -> bool:
-        """Whether a call by this name means the face that is made for a model."""
-        return (
-            self.schemas == "brief"
-            and name == called.plain_name
-            and (name != called.tool.name or self.names == "plain")
-        )
+    def is_plain(self, tool: MemoryTool, name: str) -> bool:
+        """Return True if a call by this name means the plain face of the tool."""
+        if self.schemas != "brief" or name != tool.plain_name:
+            return False
+        # A name without a dot is both names of its tool; the listed names decide.
+        return name != tool.tool.name or self.names == "plain"
 
-    def spelt(self, text: str) -> str:
-        """A text with the names of tools as they are listed."""
-        return (
-            text
-            if self.names == "reserved"
-            else _RESERVED.sub(lambda found: found[0].replace(".", "_"), text)
-        )
+    def rename_tools(self, text: str) -> str:
+        """Return a text with the names of tools as they are listed."""
+        if self.names == "reserved":
+            return text
+        return _RESERVED.sub(lambda match: match[0].replace(".", "_"), text)
 
 
-def _means(word: str, each: Operation) -> bool:
-    name = each.tool.name
+def _selects(word: str, tool: MemoryTool) -> bool:
+    """Return True if a word of the setting `tools` selects a tool."""
+    name = tool.tool.name
     standard, _, verb = name.partition(".")
-    return word in (name, each.plain_name, standard) or (standard == "ump" and word == verb)
+    return word in (name, tool.plain_name, standard) or (standard == "ump" and word == verb)
 
 
 @lru_cache(maxsize=64)
-def listed_tools(offer: Offer) -> tuple[types.Tool, ...]:
-    """The tools as this client is shown them."""
-    wanted = (
-        each
-        for name, each in OPERATIONS.items()
+def list_tools(offer: Offer) -> tuple[types.Tool, ...]:
+    """Return the tools as this client sees them."""
+    selected = (
+        tool
+        for name, tool in OPERATIONS.items()
         if name in DEFAULT_TOOLS
         or ALL in offer.tools
-        or any(_means(word, each) for word in offer.tools)
+        or any(_selects(word, tool) for word in offer.tools)
     )
-    return tuple(_listed(offer, each) for each in wanted)
+    return tuple(_list_tool(offer, tool) for tool in selected)
 
 
-def _listed(offer: Offer, each: Operation) -> types.Tool:
-    tool = each.tool
-    name = each.plain_name if offer.names == "plain" else tool.name
+def _list_tool(offer: Offer, memory_tool: MemoryTool) -> types.Tool:
+    """Return one tool as this client sees it."""
+    tool, plain = memory_tool.tool, memory_tool.plain
+    name = memory_tool.plain_name if offer.names == "plain" else tool.name
     description = tool.description or ""
-    shown: dict[str, object] = {"name": name}
+    changes: dict[str, object] = {"name": name}
     if offer.schemas == "brief":
-        shown["output_schema"] = None
-        if offer.names == "plain" and each.plain is not None:
-            description = each.plain.description
-            shown |= {"input_schema": each.plain.input_schema, "title": None}
-    return tool.model_copy(update={**shown, "description": offer.spelt(description)})
-
-
-def listed_prompts(offer: Offer) -> list[types.Prompt]:
-    """The prompts as this client is shown them."""
-    name = prompt.NAME if offer.names == "reserved" else prompt.PLAIN_NAME
-    return [prompt.PROMPT.model_copy(update={"name": name}), cal_tools.CARD]
+        changes["output_schema"] = None
+        if offer.names == "plain" and plain is not None:
+            description = plain.description
+            changes |= {"input_schema": plain.input_schema, "title": None}
+    changes["description"] = offer.rename_tools(description)
+    return tool.model_copy(update=changes)

@@ -1,7 +1,7 @@
-"""Memories as MCP resources: `ump://{project}/{id}` (UMP section 4.1), and `ump://{project}/` for a whole project.
+"""Memories as MCP resources: `ump://{project}/{id}` (UMP section 4.1), and `ump://{project}/` for all of a project.
 
-Both parts are percent-encoded, since a project may contain slashes. `_` stands for "no project"; a project that
-is really called `_` is written `%5F`.
+Both parts are percent-encoded, because a project may contain slashes. `_` stands for "no project"; a project with the
+name `_` is written `%5F`.
 """
 
 from __future__ import annotations
@@ -23,36 +23,40 @@ from memoranda.standards.ump.record import Record, is_name
 
 SCHEME: Final = "ump://"
 NO_PROJECT: Final = "_"
-# Enough for a picker, small enough for a model's context; the cursor leads on.
+# Memories per page: enough for a picker, and small enough for a model's context. The cursor leads to the next page.
 PAGE_LIMIT: Final = 50
-# A cursor counts what was passed over; nobody pages through more than this by hand.
+# A cursor is the number of memories on earlier pages. Nine digits are more than any client pages through.
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+# Characters of a URI: both names may be long, and an escape has three characters for each byte.
 _MAX_URI_CHARS: Final = 8_192
+# Characters of a title; pickers show one line.
 _TITLE_CHARS: Final = 80
 _UNPRINTABLE: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a URI names: a project (empty for "no project"), and a memory in it, or all of it."""
+class ResourceName:
+    """A project (empty for "no project") and a memory in it; an empty id stands for the whole project."""
 
     project: str
     id: str = ""
 
 
-def uri_of(place: Place) -> str:
-    """The one way we write it."""
-    project = quote(place.project, safe="") if place.project else NO_PROJECT
-    if place.project == NO_PROJECT:
+def format_uri(name: ResourceName) -> str:
+    """Return the URI of a resource in the one form that we write."""
+    project = quote(name.project, safe="") if name.project else NO_PROJECT
+    if name.project == NO_PROJECT:
         project = "%5F"
-    return f"{SCHEME}{project}/{quote(place.id, safe=':')}"
+    return f"{SCHEME}{project}/{quote(name.id, safe=':')}"
 
 
-def place_of(uri: str) -> Place:
-    """What a URI names, however it was escaped."""
+def parse_uri(uri: str) -> ResourceName:
+    """Return the name in a URI, however its characters are escaped. Raises InvalidInput."""
     project, slash, name = uri.removeprefix(SCHEME).partition("/")
     is_ours = uri.startswith(SCHEME) and len(uri) <= _MAX_URI_CHARS and bool(project)
-    decoded = Place(project="" if project == NO_PROJECT else _decoded(project), id=_decoded(name))
+    decoded = ResourceName(
+        project="" if project == NO_PROJECT else _decode(project), id=_decode(name)
+    )
     well_formed = all(is_name(part) for part in (decoded.project, decoded.id) if part)
     if not is_ours or not slash or "/" in name or not well_formed:
         raise InvalidInput(
@@ -61,8 +65,9 @@ def place_of(uri: str) -> Place:
     return decoded
 
 
-def place_of_record(record: Record) -> Place:
-    return Place(project=record["scope"].get("project", ""), id=record["id"])
+def name_of_record(record: Record) -> ResourceName:
+    """Return the name of the resource that shows a record."""
+    return ResourceName(project=record["scope"].get("project", ""), id=record["id"])
 
 
 TEMPLATES: Final = (
@@ -83,8 +88,10 @@ TEMPLATES: Final = (
 )
 
 
-def listing(service: Service, access: Access, cursor: str | None) -> types.ListResourcesResult:
-    """A page of the current memories, newest first. Raises MemorandaError."""
+def list_resources(
+    service: Service, access: Access, cursor: str | None
+) -> types.ListResourcesResult:
+    """Return a page of the current memories, newest first. Raises MemorandaError."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise InvalidInput("cursor is not one that this server gave")
     records, following = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
@@ -94,51 +101,56 @@ def listing(service: Service, access: Access, cursor: str | None) -> types.ListR
     )
 
 
-def read(service: Service, access: Access, uri: str) -> types.ReadResourceResult:
-    """A memory, or the latest ones of a project as sub-resources. Raises MemorandaError."""
-    place = place_of(uri)
-    if not place.id:
-        records, _ = service.list_records(access, project=place.project, limit=PAGE_LIMIT)
-        return _contents([(uri_of(place_of_record(record)), record) for record in records])
-    record = service.get(access, place.id)
-    if place_of_record(record).project != place.project:
+def read_resource(service: Service, access: Access, uri: str) -> types.ReadResourceResult:
+    """Return a memory, or the latest memories of a project as sub-resources. Raises MemorandaError."""
+    name = parse_uri(uri)
+    if not name.id:
+        records, _ = service.list_records(access, project=name.project, limit=PAGE_LIMIT)
+        return _contents([(format_uri(name_of_record(record)), record) for record in records])
+    record = service.get(access, name.id)
+    if name_of_record(record).project != name.project:
         # A memory has one address; under another project's it does not exist.
-        raise NotFound(f"no memory {place.id} in that project")
+        raise NotFound(f"no memory {name.id} in that project")
     return _contents([(uri, record)])
 
 
-def _contents(found: list[tuple[str, Record]]) -> types.ReadResourceResult:
+def _contents(records: list[tuple[str, Record]]) -> types.ReadResourceResult:
+    """Return the result with these records, each under its URI."""
     contents: list[types.TextResourceContents | types.BlobResourceContents] = [
-        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_text(record))
-        for uri, record in found
+        types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_dump_record(record))
+        for uri, record in records
     ]
     return types.ReadResourceResult(contents=contents)
 
 
-def _text(record: Record) -> str:
-    """A record for a model: what it says spells no tag of a frame."""
+def _dump_record(record: Record) -> str:
+    """Return a record as JSON in which no text can be read as a tag of the frame around memories."""
     return dump(neutralize_json(record)).decode("utf-8")
 
 
 def _resource(record: Record) -> types.Resource:
-    place = place_of_record(record)
-    text = _UNPRINTABLE.sub(
-        " ", neutralize_tags(record["body"]["text"][: _TITLE_CHARS * 2])
-    ).strip()
-    short = text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"
+    """Return the entry of a memory in the list of resources."""
+    name = name_of_record(record)
+    # Twice the length, because runs of spaces collapse to one.
+    opening = neutralize_tags(record["body"]["text"][: _TITLE_CHARS * 2])
+    title = _UNPRINTABLE.sub(" ", opening).strip()
+    if len(title) > _TITLE_CHARS:
+        title = title[: _TITLE_CHARS - 1] + "…"
+    description = f"{record['kind']} memory"
+    if name.project:
+        description += f" of {neutralize_tags(name.project)}"
     return types.Resource(
         name=record["id"],
-        title=short,
-        uri=uri_of(place),
-        description=f"{record['kind']} memory"
-        + (f" of {neutralize_tags(place.project)}" if place.project else ""),
+        title=title,
+        uri=format_uri(name),
+        description=description,
         mime_type=MEDIA_TYPE,
-        size=len(_text(record).encode()),
+        size=len(_dump_record(record).encode()),
         annotations=types.Annotations(last_modified=record["time"].get("observed")),
     )
 
 
-def _decoded(part: str) -> str:
+def _decode(part: str) -> str:
     try:
         return unquote(part, errors="strict")
     except UnicodeDecodeError:

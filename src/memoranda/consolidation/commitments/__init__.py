@@ -1,1 +1,1 @@
-"""Standing commitments in memory text."""
+"""Commitments and the conditions for them, found in memory text by rules."""

@@ -1,13 +1,20 @@
-"""Standing commitments in memory text: what somebody means to be done later, when, or after what. English.
+"""Commitments found in memory text: what is to be done later, and the time or the event that triggers it. English.
 
     remind me to call Ann tomorrow at 5pm         at an instant
-    every Monday send the report                  again and again
+    every Monday send the report                  repeatedly
     when the build is green, deploy               once later text says so
     if Ann does not reply by Friday, call her     at an instant, unless later text says that she did
 
-Rules, not a model: a rule that is not sure reads nothing. What was done, asked, quoted, denied, supposed or ticked off
-is no commitment, and neither is a way of working ("when writing Python, use type hints"). Times are read as `moments`
-says: from when the text was written, in UTC unless another zone is given. Other languages are not read.
+The module uses rules, not a model, and a rule that is not sure finds nothing. Text that was done, asked, quoted,
+denied, supposed or ticked off is no commitment. Neither is a way of working ("when writing Python, use type hints").
+Times are resolved by `time.moments`, from the instant at which the text was written, in UTC by default.
+
+Each sentence is processed in these steps:
+
+1. `_locate_sentences` finds the sentences and the position of each character in the text.
+2. `_match_rules` matches the rules of `intents` at the beginning of each clause.
+3. `_find_trigger` finds the time or the condition, before or after the words of the rule.
+4. `_extract_intention` removes time and condition; the rest is the intention.
 """
 
 from __future__ import annotations
@@ -24,26 +31,34 @@ from msgspec.structs import replace
 
 from memoranda.consolidation.commitments import intents
 from memoranda.consolidation.commitments.conditions import (
-    Condition,
-    Predicate,
+    EventPredicate,
+    StatedCondition,
     is_met,
     read_condition,
 )
 from memoranda.consolidation.commitments.intents import Kind
 from memoranda.consolidation.text.note import clean, shorten
-from memoranda.consolidation.text.sentences import sentences
-from memoranda.consolidation.time.dates import named_days
-from memoranda.consolidation.time.moments import NINE, Moment, at_time, clocks, moments
-from memoranda.consolidation.time.recurrence import Recurrence, Recurring, read_recurrence
+from memoranda.consolidation.text.sentences import split_sentences
+from memoranda.consolidation.time.dates import find_days
+from memoranda.consolidation.time.moments import (
+    NINE,
+    NamedMoment,
+    find_clocks,
+    find_moments,
+    with_clock,
+)
+from memoranda.consolidation.time.recurrence import NamedRecurrence, Recurrence, read_recurrence
 
-__all__ = ["Commitment", "Predicate", "Recurrence", "find_commitments", "is_met"]
+__all__ = ["EventPredicate", "Recurrence", "StatedCommitment", "find_commitments", "is_met"]
 
-# A longer sentence is hardly one person's intention, and the rules lose their hold on it.
+# Characters of a sentence; a longer one is rarely a single intention, and the rules misread it.
 SENTENCE_CHARS_LIMIT: Final = 400
+# Characters of an intention; the rest is cut off, because a reminder is one line.
 INTENTION_CHARS_LIMIT: Final = 300
-# A memory with more of them is a task list that belongs elsewhere.
+# Commitments of one text; a text with more is a task list, which belongs in another tool.
 COMMITMENTS_LIMIT: Final = 200
-# So many places of a sentence are tried, and so many ends of a condition: people need fewer, attackers want more.
+# Clause starts tried in a sentence, and commas tried as the end of a condition. Real sentences have fewer; the limits
+# bound the time that a hostile text can take.
 _STARTS_LIMIT: Final = 12
 _COMMAS_LIMIT: Final = 3
 
@@ -60,131 +75,133 @@ _THEY = re.compile(r"(?:he|she|they)\b", re.IGNORECASE)
 _LIMITS: Final = frozenset(("by", "before", "no later than", "not later than"))
 
 
-class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done later, as a text states it."""
+class StatedCommitment(msgspec.Struct, frozen=True, kw_only=True):
+    """A commitment as a text states it."""
 
-    # What is to be done, in the text's own words, without the time and the condition.
+    # The action in the words of the text, without the time and the condition.
     intention: str
-    # What fires it: an instant, or later text.
+    # The kind of trigger: an instant, or a later text that states an event.
     condition: Literal["time", "predicate"]
-    # Milliseconds since 1970. None for a predicate, and for a reminder that names no time: that one cannot be armed.
+    # Milliseconds since 1970. None for a predicate, and for a reminder without a time, which cannot be scheduled.
     due: int | None = None
-    predicate: Predicate | None = None
-    # What is met first lets a time commitment lapse: "unless Ann pays", "if Ann does not reply by Friday".
-    unless: Predicate | None = None
-    # For "every Monday": `due` is its first instant.
+    predicate: EventPredicate | None = None
+    # The event that cancels a time commitment: "unless Ann pays", "if Ann does not reply by Friday".
+    unless: EventPredicate | None = None
+    # The rule of "every Monday"; `due` is then its first instant.
     recurrence: Recurrence | None = None
-    # Comes again: has a recurrence, or says "whenever".
+    # True with a recurrence, or with "whenever".
     repeats: bool = False
-    # Where the text says it: first character, and the one after the last.
+    # The position in the text: index of the first character, and index after the last.
     source_span: tuple[int, int]
     # From 0 to 1.
     confidence: float
-    # The words of the text at that place, on one line.
+    # The words of the text at `source_span`, on one line.
     source: str
 
     @property
     def key(self) -> str:
-        """The same for the same words and time, wherever in a text they stand; better rules do not change it."""
-        # A rule is the same whichever of its instants is next.
+        """A fingerprint of the words and the time, independent of the position in the text and of the rules."""
+        # Excludes `due` of a recurrence, which moves on with each occurrence.
         due = "" if self.recurrence else str(self.due)
         words = self.source.casefold().strip(" .,;:!?")
         return hashlib.sha256(f"{words}\x00{due}".encode("utf-8", "replace")).hexdigest()
 
 
-class _When(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides when: at most one of the first three."""
+class _Trigger(msgspec.Struct, frozen=True, kw_only=True):
+    """The time or condition that triggers a commitment: at most one of the first three fields is set."""
 
-    moment: Moment | None = None
-    recurring: Recurring | None = None
-    condition: Condition | None = None
-    unless: Predicate | None = None
+    moment: NamedMoment | None = None
+    recurring: NamedRecurrence | None = None
+    condition: StatedCondition | None = None
+    unless: EventPredicate | None = None
     repeats: bool = False
 
 
-class _Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that fits at a place of a sentence."""
+class _RuleMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A match of one rule in a sentence."""
 
     kind: Kind
-    # Where the clause begins, where the rule's own words do, and where they end.
+    # Character indices: start of the clause, start of the words of the rule, and their end.
     start: int
     opening: int
     body: int
-    before: _When
+    before: _Trigger
 
 
-class _Sentence(msgspec.Struct, frozen=True):
-    """A sentence, the same with quotations made unreadable, and the times it names."""
+class _SentenceInput(msgspec.Struct, frozen=True):
+    """A sentence, a copy of equal length with its quotations masked, and the instants that it names."""
 
     text: str
     plain: str
     at: int
     zone: tzinfo
-    moments: list[Moment]
+    moments: list[NamedMoment]
 
 
 def find_commitments(
     text: str, *, at: int, now: int | None = None, zone: tzinfo = UTC
-) -> list[Commitment]:
-    """The commitments in a text written at that instant, in the order of the text, each once.
+) -> list[StatedCommitment]:
+    """Return the commitments in a text, in order and without duplicates.
 
-    With `now`, what was due by then is left out, and what comes again is due at its first instant after it.
+    `at` is the instant at which the text was written, in milliseconds since 1970. With `now`, commitments due until
+    then are left out, and a recurrence is due at its first instant after `now`.
     """
-    found: dict[tuple[object, ...], Commitment] = {}
-    for sentence, places in _located(text):
-        for made in _read(sentence, at, zone):
-            current = _current(made, at if now is None else max(at, now), zone)
+    commitments: dict[tuple[object, ...], StatedCommitment] = {}
+    for sentence, positions in _locate_sentences(text):
+        for commitment in _read_commitments(sentence, at, zone):
+            current = _update_due(commitment, at if now is None else max(at, now), zone)
             if current is not None:
                 start, end = current.source_span
-                current = replace(current, source_span=(places[start], places[end - 1] + 1))
-                # Of two wordings of the same, one and the same is kept in whichever order they come.
-                known = found.setdefault(_meaning(current), current)
-                if current.key < known.key:
-                    found[_meaning(current)] = current
-        if len(found) >= COMMITMENTS_LIMIT:
+                current = replace(current, source_span=(positions[start], positions[end - 1] + 1))
+                # Keep the smaller key of two wordings of one commitment, so that the order of the text is irrelevant.
+                previous = commitments.setdefault(_identity_key(current), current)
+                if current.key < previous.key:
+                    commitments[_identity_key(current)] = current
+        if len(commitments) >= COMMITMENTS_LIMIT:
             break
-    return list(found.values())[:COMMITMENTS_LIMIT]
+    return list(commitments.values())[:COMMITMENTS_LIMIT]
 
 
-def _meaning(made: Commitment) -> tuple[object, ...]:
+def _identity_key(commitment: StatedCommitment) -> tuple[object, ...]:
     return (
-        made.intention.casefold(),
-        made.due,
-        made.predicate,
-        made.unless,
-        made.recurrence,
-        made.repeats,
+        commitment.intention.casefold(),
+        commitment.due,
+        commitment.predicate,
+        commitment.unless,
+        commitment.recurrence,
+        commitment.repeats,
     )
 
 
-def _current(made: Commitment, now: int, zone: tzinfo) -> Commitment | None:
-    if made.recurrence is not None:
-        due = made.recurrence.next_after(now, zone)
-        return None if due is None else replace(made, due=due)
-    return made if made.due is None or made.due > now else None
+def _update_due(commitment: StatedCommitment, now: int, zone: tzinfo) -> StatedCommitment | None:
+    """Return the commitment due after `now`; None if it has passed."""
+    if commitment.recurrence is not None:
+        due = commitment.recurrence.next_after(now, zone)
+        return None if due is None else replace(commitment, due=due)
+    return commitment if commitment.due is None or commitment.due > now else None
 
 
-def _located(text: str) -> Iterator[tuple[str, list[int]]]:
-    """Sentences that may be read, each with the place in the text of each of its characters."""
-    # One character for one, so that places stay what they are.
+def _locate_sentences(text: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield the readable sentences, each with the index in the text of each of its characters."""
+    # Replaced by a string of equal length, so that indices stay valid.
     text = clean(text.replace("\r\n", " \n"))
-    readable = _readable(text)
+    readable = _blank_unread_lines(text)
     cursor, is_cut = 0, False
-    for sentence in sentences(readable):
-        places = _places(readable, sentence, cursor)
-        if places is None:
+    for sentence in split_sentences(readable):
+        positions = _find_positions(readable, sentence, cursor)
+        if positions is None:
             continue
-        cursor = places[-1] + 1
+        cursor = positions[-1] + 1
         was_cut, is_cut = (
             is_cut,
             len(sentence) > SENTENCE_CHARS_LIMIT // 2 and sentence[-1].isalnum(),
         )
         if not was_cut and len(sentence) <= SENTENCE_CHARS_LIMIT:
-            yield sentence, places
+            yield sentence, positions
 
 
-def _readable(text: str) -> str:
-    """The text with code, quoted lines and ticked items blanked out."""
+def _blank_unread_lines(text: str) -> str:
+    """Return the text with code, quoted lines and ticked items replaced by spaces."""
     lines, is_code = [], False
     for line in text.split("\n"):
         body = line.lstrip()
@@ -194,49 +211,53 @@ def _readable(text: str) -> str:
     return "\n".join(lines)
 
 
-def _places(text: str, sentence: str, cursor: int) -> list[int] | None:
+def _find_positions(text: str, sentence: str, cursor: int) -> list[int] | None:
+    """Return the index in the text of each character of a sentence; None if it is not found."""
     tokens = sentence.split(" ")
     start = text.find(tokens[0], cursor)
-    # The first find is right unless a list marker or a stray sign looks like the first word.
+    # Retry, because a list marker may look like the first word.
     for _ in range(20):
         if start < 0:
             return None
-        places = _walk(text, tokens, start)
-        if places is not None:
-            return places
+        positions = _match_tokens(text, tokens, start)
+        if positions is not None:
+            return positions
         start = text.find(tokens[0], start + 1)
     return None
 
 
-def _walk(text: str, tokens: list[str], start: int) -> list[int] | None:
-    places: list[int] = []
+def _match_tokens(text: str, tokens: list[str], start: int) -> list[int] | None:
+    """Return the indices of the characters if the tokens follow each other from `start`; None otherwise."""
+    positions: list[int] = []
     for token in tokens:
-        if places:
-            places.append(start)
+        if positions:
+            positions.append(start)
             while start < len(text) and text[start].isspace():
                 start += 1
         if not text.startswith(token, start):
             return None
-        places.extend(range(start, start + len(token)))
+        positions.extend(range(start, start + len(token)))
         start += len(token)
-    return places
+    return positions
 
 
-def _read(text: str, at: int, zone: tzinfo) -> Iterator[Commitment]:
+def _read_commitments(text: str, at: int, zone: tzinfo) -> Iterator[StatedCommitment]:
+    """Yield the commitments of one sentence."""
     plain = intents.QUOTED.sub(lambda match: "Q" * len(match[0]), text)
-    if not intents.ANY.search(plain) or intents.OVER.search(plain):
+    if not intents.ANY.search(plain) or intents.WITHDRAWN.search(plain):
         return
-    sentence = _Sentence(text, plain, at, zone, moments(plain, at, zone))
-    hits = list(_hits(sentence))
-    for place, hit in enumerate(hits):
-        end = hits[place + 1].start if place + 1 < len(hits) else len(plain)
-        if _is_meant(sentence, hit):
-            made = _commitment(sentence, hit, end)
-            if made is not None:
-                yield made
+    sentence = _SentenceInput(text, plain, at, zone, find_moments(plain, at, zone))
+    hits = list(_match_rules(sentence))
+    for index, hit in enumerate(hits):
+        end = hits[index + 1].start if index + 1 < len(hits) else len(plain)
+        if _is_intended(sentence, hit):
+            commitment = _make_commitment(sentence, hit, end)
+            if commitment is not None:
+                yield commitment
 
 
-def _hits(sentence: _Sentence) -> Iterator[_Hit]:
+def _match_rules(sentence: _SentenceInput) -> Iterator[_RuleMatch]:
+    """Yield the matches of rules at the clause beginnings of a sentence."""
     plain = sentence.plain
     lead = intents.LEAD.match(plain)
     starts = {0: True, (lead.end() if lead else 0): True}
@@ -244,33 +265,34 @@ def _hits(sentence: _Sentence) -> Iterator[_Hit]:
         starts.setdefault(match.end(), bool(match["strong"]))
     done = -1
     for start, is_strong in sorted(starts.items()):
-        hit = _hit_at(sentence, start, is_strong) if start > done else None
+        hit = _match_rule_at(sentence, start, is_strong) if start > done else None
         if hit is not None:
             done = hit.body
             yield hit
 
 
-def _hit_at(sentence: _Sentence, start: int, is_strong: bool) -> _Hit | None:
-    for opening, before in _openings(sentence, start):
+def _match_rule_at(sentence: _SentenceInput, start: int, is_strong: bool) -> _RuleMatch | None:
+    """Return the first rule that matches at a clause beginning; None if none does."""
+    for opening, before in _find_openings(sentence, start):
         for kind, rule in intents.RULES:
-            if kind in intents.WEAK and not (is_strong or before != _When()):
+            if kind in intents.WEAK and not (is_strong or before != _Trigger()):
                 continue
             match = rule.match(sentence.plain, opening)
             if match:
-                return _Hit(
+                return _RuleMatch(
                     kind=kind, start=start, opening=opening, body=match.end(), before=before
                 )
     return None
 
 
-def _openings(sentence: _Sentence, start: int) -> Iterator[tuple[int, _When]]:
-    """Where the main clause may begin: at once, after a time, or after a condition."""
+def _find_openings(sentence: _SentenceInput, start: int) -> Iterator[tuple[int, _Trigger]]:
+    """Yield the indices at which the main clause may begin: at once, after a time, or after a condition."""
     plain = sentence.plain
-    yield start, _When()
+    yield start, _Trigger()
     when = intents.WHEN.match(plain, start)
     if when:
         for comma in islice(_COMMA.finditer(plain[when.end() :]), _COMMAS_LIMIT):
-            before = _waiting(sentence, when, (when.end(), when.end() + comma.start()))
+            before = _read_waiting(sentence, when, (when.end(), when.end() + comma.start()))
             if before is not None:
                 yield when.end() + comma.end(), before
         return
@@ -279,19 +301,23 @@ def _openings(sentence: _Sentence, start: int) -> Iterator[tuple[int, _When]]:
         glue = _GLUE.match(plain, start + recurring.end)
         yield (
             (glue.end() if glue else start + recurring.end),
-            _When(recurring=recurring, repeats=True),
+            _Trigger(recurring=recurring, repeats=True),
         )
         return
     for moment in sentence.moments:
         if moment.start == start:
             glue = _GLUE.match(plain, moment.end)
-            yield (glue.end() if glue else moment.end), _When(moment=moment)
+            yield (glue.end() if glue else moment.end), _Trigger(moment=moment)
 
 
-def _waiting(
-    sentence: _Sentence, when: re.Match[str], span: tuple[int, int], name: str = ""
-) -> _When | None:
-    """What a condition waits for; a denied one with a time waits for the time, unless it is met first."""
+def _read_waiting(
+    sentence: _SentenceInput, when: re.Match[str], span: tuple[int, int], name: str = ""
+) -> _Trigger | None:
+    """Return the trigger that a condition states, or None.
+
+    A negated condition with a time ("if Ann does not reply by Friday") is triggered by the time, unless the event
+    happens first. `name` replaces a pronoun at the start of the clause.
+    """
     start, end = span
     clause = sentence.plain[start:end]
     moment = next(
@@ -307,12 +333,12 @@ def _waiting(
     if moment is not None:
         if not condition.predicate.is_negated or not condition.has_event:
             return None
-        return _When(moment=moment, unless=replace(condition.predicate, is_negated=False))
-    return _When(condition=condition, repeats=bool(when["often"]))
+        return _Trigger(moment=moment, unless=replace(condition.predicate, is_negated=False))
+    return _Trigger(condition=condition, repeats=bool(when["often"]))
 
 
-def _is_meant(sentence: _Sentence, hit: _Hit) -> bool:
-    """Whether what stands before the rule's words, and how the sentence ends, leave the intention standing."""
+def _is_intended(sentence: _SentenceInput, hit: _RuleMatch) -> bool:
+    """Return True unless the words before the rule, or the end of the sentence, make it no intention."""
     plain = sentence.plain
     is_request = (
         re.match(rf"(?:please )?{intents.ASKING}", plain[hit.opening :], re.IGNORECASE) is not None
@@ -320,7 +346,7 @@ def _is_meant(sentence: _Sentence, hit: _Hit) -> bool:
     if plain.rstrip("\"'”’)]» ").endswith("?") and not is_request:
         return False
     before = plain[: hit.start]
-    if intents.SUPPOSED.search(plain[: hit.body]) or intents.SAID.search(before):
+    if intents.SUPPOSED.search(plain[: hit.body]) or intents.REPORTED.search(before):
         return False
     ending = before.rstrip().lower()
     is_free = (
@@ -329,13 +355,16 @@ def _is_meant(sentence: _Sentence, hit: _Hit) -> bool:
     if intents.DENIED.search(before) and (not is_free or ending.endswith(" or")):
         return False
     # "If I want to go, I need to book by Friday" supposes something.
-    return not (intents.WHEN.search(before) and hit.before == _When() and hit.kind != "remind")
+    return not (intents.WHEN.search(before) and hit.before == _Trigger() and hit.kind != "remind")
 
 
-def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
+def _make_commitment(
+    sentence: _SentenceInput, hit: _RuleMatch, end: int
+) -> StatedCommitment | None:
+    """Return the commitment of a match; None if it lacks a trigger or an intention."""
     tail = intents.TAIL.search(sentence.plain[:end], hit.body)
     end = tail.start() if tail else end
-    when, cuts = _decided(sentence, hit, end)
+    when, cuts = _find_trigger(sentence, hit, end)
     if when is None or (
         when.condition is not None and not _is_worth_waiting(hit.kind, when.condition)
     ):
@@ -345,13 +374,19 @@ def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
     confidence = timed if has_time else waiting if when.condition else undated
     if not has_time and when.condition is None and not _may_be_undated(sentence, hit, end):
         return None
-    intention = _intention(sentence, hit, end, cuts)
-    if confidence == 0.0 or not any(map(str.isalnum, intention)) or _is_noun(hit.kind, intention):
+    intention = _extract_intention(sentence, hit, end, cuts)
+    if (
+        confidence == 0.0
+        or not any(map(str.isalnum, intention))
+        or _is_statement_subject(hit.kind, intention)
+    ):
         return None
     certainty = min(
-        what.certainty for what in (when.moment, when.recurring, _CERTAIN) if what is not None
+        reading.certainty
+        for reading in (when.moment, when.recurring, _CERTAIN)
+        if reading is not None
     )
-    return Commitment(
+    return StatedCommitment(
         intention=intention,
         condition="predicate" if when.condition else "time",
         due=when.moment.due if when.moment else None,
@@ -365,84 +400,94 @@ def _commitment(sentence: _Sentence, hit: _Hit, end: int) -> Commitment | None:
     )
 
 
-_CERTAIN: Final = Moment(due=0, start=0, end=0)
+_CERTAIN: Final = NamedMoment(due=0, start=0, end=0)
 
 
-def _decided(
-    sentence: _Sentence, hit: _Hit, end: int
-) -> tuple[_When | None, list[tuple[int, int]]]:
-    """What decides when, from before the rule's words or after them, and the places of the text that say it."""
+def _find_trigger(
+    sentence: _SentenceInput, hit: _RuleMatch, end: int
+) -> tuple[_Trigger | None, list[tuple[int, int]]]:
+    """Return the trigger from before or after the words of the rule, and the spans of the text that state it."""
     plain = sentence.plain
     later = intents.LATER_WHEN.search(plain, hit.body - 1, end)
     if later is None:
-        return _timed(sentence, hit, end)
+        return _find_time(sentence, hit, end)
     if later["unless"]:
         met = read_condition(plain[later.end() : end], sentence.at)
-        timed, cuts = _timed(sentence, hit, later.start())
+        timed, cuts = _find_time(sentence, hit, later.start())
         return (
             (replace(timed, unless=met.predicate), [*cuts, (later.start(), end)])
             if met
             else (None, [])
         )
-    if hit.before != _When():
-        return _timed(sentence, hit, end)
+    if hit.before != _Trigger():
+        return _find_time(sentence, hit, end)
     if plain[hit.body : later.start()].lower().endswith("only"):
-        return None, []  # a rule, not an order: "deploy only if the build is green"
+        return None, []  # a policy, not a task: "deploy only if the build is green"
     comma = plain.find(", ", later.end(), end)
     # "Remind me, when Ann is back, to return her book": the condition ends at its own comma.
     clause_end = comma if later.start() <= hit.body and comma > 0 else end
     addressed = intents.ADDRESSED.match(plain, hit.body)
-    waiting = _waiting(
+    waiting = _read_waiting(
         sentence, later, (later.end(), clause_end), addressed["name"] if addressed else ""
     )
     if waiting is None and (later["once"] or "").lower() == "after":
-        return _timed(sentence, hit, end)
+        return _find_time(sentence, hit, end)
     if waiting is not None and waiting.condition and waiting.condition.predicate.is_negated:
-        timed, cuts = _timed(sentence, hit, later.start())
+        timed, cuts = _find_time(sentence, hit, later.start())
         if timed.moment is not None:
             unless = replace(waiting.condition.predicate, is_negated=False)
             return replace(timed, unless=unless), [*cuts, (later.start(), clause_end)]
     return waiting, [(later.start(), clause_end)]
 
 
-def _timed(sentence: _Sentence, hit: _Hit, end: int) -> tuple[_When, list[tuple[int, int]]]:
-    if hit.before != _When():
-        return _with_time(sentence, hit.before, (hit.body, end))
+def _find_time(
+    sentence: _SentenceInput, hit: _RuleMatch, end: int
+) -> tuple[_Trigger, list[tuple[int, int]]]:
+    """Return the trigger by a time or a recurrence after the rule, and its spans."""
+    if hit.before != _Trigger():
+        return _add_clock(sentence, hit.before, (hit.body, end))
     recurring = read_recurrence(sentence.plain[hit.body : end], sentence.at)
     if recurring is not None:
-        return _When(recurring=recurring, repeats=True), [
+        return _Trigger(recurring=recurring, repeats=True), [
             (hit.body + recurring.start, hit.body + recurring.end)
         ]
     inside = [
         moment for moment in sentence.moments if hit.body <= moment.start and moment.end <= end
     ]
-    # A table is booked for Friday; a reminder set for Friday comes then.
+    # "Book a table for Friday" is not due on Friday, but "set a reminder for Friday" is.
     inside = [moment for moment in inside if moment.lead != "for" or hit.kind == "remind"]
     if hit.kind == "tell":
         inside = [
             moment for moment in inside if moment.start <= hit.body + 1 or moment.lead in _LIMITS
         ]
     if not inside:
-        return _When(), []
-    # "Remind me tomorrow to book the flight on 3 May": the time beside the rule's words, else a limit, else the first.
+        return _Trigger(), []
+    # "Remind me tomorrow to book the flight on 3 May": the time next to the words of the rule, else a limit ("by
+    # Friday"), else the first time.
     limits = [moment for moment in inside if moment.lead in _LIMITS]
     chosen = inside[0] if inside[0].start <= hit.body + 1 or not limits else limits[0]
-    when, cuts = _with_time(sentence, _When(moment=chosen), (chosen.end, end))
+    when, cuts = _add_clock(sentence, _Trigger(moment=chosen), (chosen.end, end))
     return when, [(chosen.start, chosen.end), *cuts]
 
 
-def _with_time(
-    sentence: _Sentence, when: _When, span: tuple[int, int]
-) -> tuple[_When, list[tuple[int, int]]]:
-    """With the only time of day in a part of the sentence, where only a day was named: "tomorrow call Ann at 5pm"."""
+def _add_clock(
+    sentence: _SentenceInput, when: _Trigger, span: tuple[int, int]
+) -> tuple[_Trigger, list[tuple[int, int]]]:
+    """Add the time of day to a trigger that names only a day: "tomorrow call Ann at 5pm".
+
+    The part of the sentence in `span` must name exactly one time of day and no other day. Return the trigger and the
+    spans that were used.
+    """
     start, end = span
     inside = [moment for moment in sentence.moments if start <= moment.start and moment.end <= end]
-    times = [clock for clock in clocks(sentence.plain) if start <= clock.start and clock.end <= end]
+    times = [
+        clock for clock in find_clocks(sentence.plain) if start <= clock.start and clock.end <= end
+    ]
     if len(times) != 1 or len(inside) > 1 or any(moment.day is not None for moment in inside):
         return when, []
     (clock,) = times
     if when.moment is not None and when.moment.day is not None:
-        timed = at_time(when.moment, clock, sentence.zone)
+        timed = with_clock(when.moment, clock, sentence.zone)
         return (
             (replace(when, moment=timed), [(clock.start, clock.end)])
             if timed.due > sentence.at
@@ -458,7 +503,8 @@ def _with_time(
     return when, []
 
 
-def _is_worth_waiting(kind: Kind, condition: Condition) -> bool:
+def _is_worth_waiting(kind: Kind, condition: StatedCondition) -> bool:
+    """Return True if a condition is definite enough for this kind of rule."""
     if kind == "remind":
         return not condition.is_self or bool(condition.predicate.details)
     if condition.is_self:
@@ -466,32 +512,36 @@ def _is_worth_waiting(kind: Kind, condition: Condition) -> bool:
     return kind in intents.TELLING or (condition.has_event and condition.is_definite)
 
 
-def _may_be_undated(sentence: _Sentence, hit: _Hit, end: int) -> bool:
+def _may_be_undated(sentence: _SentenceInput, hit: _RuleMatch, end: int) -> bool:
+    """Return True if a match without a time or condition is still a reminder."""
     body = sentence.plain[hit.body : end]
-    if named_days(body, sentence.at) or any(
+    if find_days(body, sentence.at) or any(
         hit.body <= moment.start < end for moment in sentence.moments
     ):
-        return False  # a day that is over, or that is not when to act
+        return False  # a day that has passed, or that is not the day to act
     if hit.kind == "follow":
         return re.match(intents.FOLLOW + r"\s(?:with|on|about)\s", body, re.IGNORECASE) is not None
     return re.match(r"\s?(?:to|about|that)\s", body, re.IGNORECASE) is not None
 
 
-def _is_noun(kind: Kind, intention: str) -> bool:
-    """Whether the word that looked like an order is the subject of a statement."""
+def _is_statement_subject(kind: Kind, intention: str) -> bool:
+    """Return True if the word that looked like an imperative is the subject of a statement."""
     if kind not in ("act", "follow"):
         return False
     verb = intents.FINITE.search(intention)
     return verb is not None and not verb["clause"]
 
 
-def _intention(sentence: _Sentence, hit: _Hit, end: int, cuts: list[tuple[int, int]]) -> str:
+def _extract_intention(
+    sentence: _SentenceInput, hit: _RuleMatch, end: int, cuts: list[tuple[int, int]]
+) -> str:
+    """Return the words after the rule without the spans in `cuts`."""
     text, start = [], hit.body
     for cut_start, cut_end in sorted(cuts):
         text.append(sentence.text[start : max(start, cut_start)])
         start = max(start, cut_end)
     text.append(sentence.text[start:end])
     joined = " ".join(" ".join(text).split()).replace(" ,", ",")
-    # "Remind me in two hours": the request itself is all there is.
+    # "Remind me in two hours" has no other words than the request itself.
     trimmed = _JOINTS.sub("", joined) or _JOINTS.sub("", sentence.text[hit.opening : hit.body])
     return shorten(trimmed, INTENTION_CHARS_LIMIT)

@@ -1,9 +1,9 @@
 """Conditions that later text can meet: "the build is green", "Ann replies", "the price drops below 100". English.
 
-A condition becomes a `Predicate`: whom or what it is about, the event in any of its usual words ("arrives", "received",
-"is here"), what else has to be said, and whether it is denied. `is_met` looks for one sentence, written later, that
-states all of it as a fact. Questions, conditions, plans, hopes and denials meet nothing; neither does a sentence that
-says "it" or leaves the subject to the sentence before. What is not found is not guessed.
+`read_condition` turns a clause into an `EventPredicate`: its subject, the stems of all words for the event ("arrives",
+"received", "is here"), further details, and a flag for negation. `is_met` looks for one later sentence that states all
+of this as a fact. Questions, conditions, plans, hopes and denials do not count, nor does a sentence with "it" as its
+subject.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.text.sentences import sentences
+from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.encoding.short_cache import short_cache
+from memoranda.retrieval.analysis import plain_words
 from memoranda.retrieval.languages import ENGLISH, LITTLE_WORDS
-from memoranda.retrieval.words import plain_words
 
-# Events in the words that state them; a word may stand in several rows.
+# Groups of words for the same event; a word may be in several groups.
 _EVENTS: Final = (
     "arrive receive deliver come get land here",
     "reply respond response answer",
@@ -50,7 +50,7 @@ _IRREGULAR: Final = dict(
         "brought/bring replies/reply replied/reply lands/land shipped/ship"
     ).split()
 )
-# Who does these is named first, or after "from" or "by": "I replied to Ann" is not Ann's reply.
+# Verbs whose subject is named before them, or after "from" or "by": "I replied to Ann" is not Ann's reply.
 _DONE_BY_SUBJECT: Final = (
     "reply respond answer write email message call phone ask agree confirm join leave send return"
 )
@@ -59,7 +59,7 @@ _AUXILIARIES: Final = frozenset(
     "is are am be has have gets get goes go comes come becomes become turns turn does do doesn't don't isn't aren't "
     "hasn't haven't gets will can cannot can't".split()
 )
-# Only after a verb do these say that something happened.
+# Words that state an event only after a verb.
 _PARTICLES: Final = frozenset("up down back out over here live".split())
 _DETERMINERS: Final = frozenset(
     "the my our your his her their its this that these those a an any some".split()
@@ -67,7 +67,7 @@ _DETERMINERS: Final = frozenset(
 _FUNCTION_WORDS: Final = LITTLE_WORDS[ENGLISH] | frozenset(
     "get gets go goes come comes finally actually already".split()
 )
-# A reply answers something; that it does need not be said again.
+# Objects of a reply, which a later sentence need not repeat.
 _ANSWERED: Final = frozenset(
     ("email", "messag", "mail", "question", "request", "letter", "note", "text")
 )
@@ -82,7 +82,7 @@ _CONDITIONAL = re.compile(
     r"\b(?:if|when|whenever|once|unless|until|till|as soon as|in case|whether|after|before|every time)\b",
     re.IGNORECASE,
 )
-# `May` the month is no doubt; `may` is.
+# Words of doubt. `may` is one, but not the month `May`.
 _UNSURE = re.compile(
     r"\b(?i:will|would|should|could|might|must|shall|maybe|perhaps|probably|possibly|hope|hopes|hoping|hopefully"
     r"|expects?|expected|expecting|waiting|awaiting|wait|plans?|planned|going to|about to|wants?|needs?|remind|pending"
@@ -105,7 +105,7 @@ _INDEFINITE: Final = frozenset(
     "a an any some every each no one someone somebody anyone anybody nobody people users somewhere all".split()
 )
 _DEFINITE: Final = frozenset("the my our your his her their this that these those its".split())
-# "If the user asks for prices" is a way of working, not something to wait for.
+# Subjects of a way of working ("if the user asks for prices"), for which nobody waits.
 _GENERIC: Final = frozenset(("user", "reader", "visitor", "caller"))
 _HEAR_FROM = re.compile(
     r"^(?:i|we)\s(?P<not>(?:do|have|did)(?:n['’]t| not)\s|never\s)?(?:have\s)?(?:hear|heard|get|got|receive|received)\s"
@@ -122,12 +122,13 @@ _BOUND = re.compile(
 _FIGURE = re.compile(
     r"(?<![\w.])(?P<before>[$€£¥])?(?P<number>\d{1,12}(?:[.,]\d{1,6})?)\s?(?P<after>%|[$€£¥])?(?![\w])"
 )
+# Words of a subject or of the details, and characters of a clause; longer conditions are never met literally.
 _WORDS_LIMIT: Final = 12
 _CLAUSE_CHARS_LIMIT: Final = 160
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure that is to be passed."""
+class NumberBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold for a number."""
 
     way: Literal["below", "above"]
     number: float
@@ -135,74 +136,79 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
 
     def holds(self, number: float, unit: str) -> bool:
-        """Whether a figure lies on the wanted side, in the same unit as far as both say it."""
+        """Return True if a number is on the required side of the threshold; two different units never match."""
         if unit != self.unit and ((unit and self.unit) or "%" in (unit, self.unit)):
             return False
         return number < self.number if self.way == "below" else number >= self.number
 
 
-class Predicate(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sentence of a later text has to state; all words as stems."""
+class EventPredicate(msgspec.Struct, frozen=True, kw_only=True):
+    """The statement that one sentence of a later text must make; all words are stems."""
 
     subject: tuple[str, ...] = ()
-    # One of these must be there; none when the event is only told by its figure or its details.
+    # At least one of these stems must occur; empty if number or details alone identify the event.
     event: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
-    # The sentence must deny it: "Ann has not replied".
+    # True if the sentence must be a negation: "Ann has not replied".
     is_negated: bool = False
-    # The subject does it, and so is named before it, or after "from" or "by".
+    # True if the subject must stand before the event, or after "from" or "by".
     subject_acts: bool = False
-    bound: Bound | None = None
-    # Only what was written later than this can meet it, in milliseconds since 1970.
+    bound: NumberBound | None = None
+    # Only text written after this instant counts, in milliseconds since 1970.
     since: int
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """A clause read as a predicate, and what decides whether it is worth waiting for."""
+class StatedCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed condition, with the properties that decide whether a commitment waits for it."""
 
-    predicate: Predicate
-    # Its subject is the writer or the reader.
+    predicate: EventPredicate
+    # True if the subject is the writer or the reader.
     is_self: bool = False
-    # It speaks of one thing that both know: "the build", "Ann", not "a build".
+    # True if the subject is one known thing: "the build", "Ann", but not "a build".
     is_definite: bool = False
     has_event: bool = False
 
 
-def read_condition(clause: str, since: int) -> Condition | None:
-    """The condition a clause states ("the build is green"); None when it states none that text can meet."""
+def read_condition(clause: str, since: int) -> StatedCondition | None:
+    """Parse a clause such as "the build is green"; return None if no later text could meet it.
+
+    `since` is the instant at which the clause was written, in milliseconds since 1970.
+    """
     clause = " ".join(clause.split()).strip(" ,.;:!")
     if not clause or len(clause) > _CLAUSE_CHARS_LIMIT or _PAST.search(clause):
         return None
-    heard = _HEAR_FROM.match(clause)
-    if heard:
-        made = _read(f"{heard['who']} replies", since)
-        return made and replace(
-            made, predicate=replace(made.predicate, is_negated=bool(heard["not"])), is_definite=True
+    news = _HEAR_FROM.match(clause)
+    if news:
+        condition = _parse_condition(f"{news['who']} replies", since)
+        return condition and replace(
+            condition,
+            predicate=replace(condition.predicate, is_negated=bool(news["not"])),
+            is_definite=True,
         )
-    return _read(clause, since)
+    return _parse_condition(clause, since)
 
 
-def _read(clause: str, since: int) -> Condition | None:
-    bound = _bound(clause)
-    written = [match[0] for match in _WORD.finditer(_BOUND.sub(" ", clause) if bound else clause)]
-    first = written[0].lower() if written else ""
+def _parse_condition(clause: str, since: int) -> StatedCondition | None:
+    """Return the condition of a clause; None without a subject or an event."""
+    bound = _parse_bound(clause)
+    words = [match[0] for match in _WORD.finditer(_BOUND.sub(" ", clause) if bound else clause)]
+    first = words[0].lower() if words else ""
     split = next(
-        (place for place in range(1, len(written)) if _is_verb(written[place], written[place - 1])),
-        None,
+        (index for index in range(1, len(words)) if _is_verb(words[index], words[index - 1])), None
     )
     if split is None and bound:
-        split = len(written)
-    if split is None or _is_bare_reference(written[:split]):
+        split = len(words)
+    if split is None or _is_bare_reference(words[:split]):
         return None
     is_self = first in _SELF
-    event, rest = _event(written[split:], is_self=is_self)
-    subject, details = () if is_self else _stems(written[:split]), _stems(rest)
+    event, other_words = _split_event(words[split:], is_self=is_self)
+    subject, details = () if is_self else _stem_words(words[:split]), _stem_words(other_words)
     event = tuple(stem for stem in event if stem not in subject)
-    if _key("reply") in event:
+    if _stem("reply") in event:
         details = tuple(stem for stem in details if stem not in _ANSWERED)
     if not (subject or (is_self and details)) or not (event or details or bound):
         return None
-    predicate = Predicate(
+    predicate = EventPredicate(
         subject=subject[:_WORDS_LIMIT],
         event=event,
         details=details[:_WORDS_LIMIT],
@@ -211,11 +217,11 @@ def _read(clause: str, since: int) -> Condition | None:
         bound=bound,
         since=since,
     )
-    is_named = any(word[0].isupper() or word[-1].isdigit() for word in written[:split])
+    is_named = any(word[0].isupper() or word[-1].isdigit() for word in words[:split])
     is_definite = (
         first in _DEFINITE or (first not in _INDEFINITE and is_named)
     ) and not _GENERIC.intersection(subject)
-    return Condition(
+    return StatedCondition(
         predicate=predicate,
         is_self=is_self,
         is_definite=is_definite,
@@ -224,60 +230,69 @@ def _read(clause: str, since: int) -> Condition | None:
 
 
 def _is_bare_reference(subject: list[str]) -> bool:
-    """Whether a subject is "it", "this" or an article alone."""
+    """Return True if a subject is only "it", "this" or an article."""
     return len(subject) == 1 and subject[0].lower() in _PRONOUNS | _DETERMINERS
 
 
 def _is_verb(word: str, before: str) -> bool:
+    """Return True if a word is the verb of a condition, given the word before it."""
     folded = word.lower().replace("’", "'")
     if folded in _AUXILIARIES:
         return True
-    if _key(folded) not in _events() or folded in _PARTICLES:
+    if _stem(folded) not in _event_table() or folded in _PARTICLES:
         return False
-    # Many nouns have the form of the verb ("the call"): it must agree with a subject, or stand in the past.
+    # Many nouns look like the verb ("the call"), so it must agree with a subject, or be in the past.
     is_plural = before.lower().endswith("s") and not before.lower().endswith(("ss", "'s", "’s"))
     return folded.endswith(("s", "d")) or is_plural
 
 
-def _event(predicate: list[str], *, is_self: bool) -> tuple[tuple[str, ...], list[str]]:
-    """The words the event may be told in, and the other words."""
-    keys = [_key(word.lower()) for word in predicate]
-    known = [place for place, key in enumerate(keys) if key in _events()]
-    telling = next(
-        (place for place in known if keys[place] not in _LIGHT), known[0] if known else None
+def _split_event(predicate: list[str], *, is_self: bool) -> tuple[tuple[str, ...], list[str]]:
+    """Return the stems of all words for the event, and the other words of the predicate."""
+    keys = [_stem(word.lower()) for word in predicate]
+    event_indices = [index for index, key in enumerate(keys) if key in _event_table()]
+    default_index = event_indices[0] if event_indices else None
+    event_index = next(
+        (index for index in event_indices if keys[index] not in _LIGHT), default_index
     )
-    rest = [
+    other_words = [
         word
-        for place, word in enumerate(predicate)
-        if place != telling and word.lower() not in _FUNCTION_WORDS and keys[place] not in _LIGHT
+        for index, word in enumerate(predicate)
+        if index != event_index
+        and word.lower() not in _FUNCTION_WORDS
+        and keys[index] not in _LIGHT
     ]
-    # "I get home" happens in many words; only the place is sure to be said.
-    is_told = telling is not None and not (is_self and keys[telling] in _LIGHT)
-    return (_events()[keys[telling]] if telling is not None and is_told else ()), rest
+    # "I get home" has too many wordings; only the place is certain to be named.
+    is_certain = event_index is not None and not (is_self and keys[event_index] in _LIGHT)
+    return (
+        _event_table()[keys[event_index]] if event_index is not None and is_certain else ()
+    ), other_words
 
 
-def _stems(written: list[str]) -> tuple[str, ...]:
-    found = (
-        _key(word.lower())
-        for word in written
+def _stem_words(words: list[str]) -> tuple[str, ...]:
+    """Return the stems of the words that carry meaning, each once."""
+    stems = (
+        _stem(word.lower())
+        for word in words
         if word.lower() not in LITTLE_WORDS[ENGLISH] and not _NOT.search(word)
     )
-    return tuple(dict.fromkeys(stem for stem in found if stem not in _AUXILIARIES))
+    return tuple(dict.fromkeys(stem for stem in stems if stem not in _AUXILIARIES))
 
 
 @short_cache(8_192)
-def _key(word: str) -> str:
+def _stem(word: str) -> str:
+    """Return the stem of a word, irregular verbs resolved."""
     word = re.sub(r"['’]s$|s['’]$", "", word)
     word = _IRREGULAR.get(word, word)
-    found = plain_words(word)
-    return found[0] if found else word
+    stems = plain_words(word)
+    return stems[0] if stems else word
 
 
 @lru_cache(maxsize=1)
-def _events() -> dict[str, tuple[str, ...]]:
+def _event_table() -> dict[str, tuple[str, ...]]:
+    """Return for each stem of an event the stems of all its synonyms."""
     rows: dict[str, set[str]] = {}
     for row in _EVENTS:
-        keys = {_key(word) for word in row.split()}
+        keys = {_stem(word) for word in row.split()}
         for key in keys:
             rows.setdefault(key, set()).update(keys)
     return {key: tuple(sorted(row)) for key, row in rows.items()}
@@ -285,10 +300,11 @@ def _events() -> dict[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=1)
 def _subject_verbs() -> frozenset[str]:
-    return frozenset(_key(word) for word in _DONE_BY_SUBJECT.split())
+    return frozenset(_stem(word) for word in _DONE_BY_SUBJECT.split())
 
 
-def _bound(clause: str) -> Bound | None:
+def _parse_bound(clause: str) -> NumberBound | None:
+    """Return the threshold in a clause ("below 100"); None without one."""
     match = _BOUND.search(clause)
     if match is None:
         return None
@@ -296,36 +312,40 @@ def _bound(clause: str) -> Bound | None:
     figure = _FIGURE.search(text)
     if figure is None:
         return None
-    return Bound(
-        way="below" if match["below"] else "above", number=_number(figure), unit=_unit(figure)
+    return NumberBound(
+        way="below" if match["below"] else "above",
+        number=_parse_number(figure),
+        unit=_currency_or_percent(figure),
     )
 
 
-def _number(figure: re.Match[str]) -> float:
-    whole, _, part = figure["number"].replace(",", ".").partition(".")
+def _parse_number(figure: re.Match[str]) -> float:
+    integer, _, fraction = figure["number"].replace(",", ".").partition(".")
     # "1,000" groups thousands; "1,5" and "1.25" do not.
     return (
-        float(whole + part)
-        if len(part) == 3 and "," in figure["number"]
-        else float(f"{whole}.{part or 0}")
+        float(integer + fraction)
+        if len(fraction) == 3 and "," in figure["number"]
+        else float(f"{integer}.{fraction or 0}")
     )
 
 
-def _unit(figure: re.Match[str]) -> str:
+def _currency_or_percent(figure: re.Match[str]) -> str:
     return figure["before"] or figure["after"] or ""
 
 
-def is_met(predicate: Predicate, text: str, at: int) -> bool:
-    """Whether a text written at that instant states what the predicate waits for."""
+def is_met(predicate: EventPredicate, text: str, at: int) -> bool:
+    """Return True if a text written at `at` (milliseconds since 1970) states the event of the predicate."""
     if at <= predicate.since:
         return False
     return any(
-        _states(predicate, unit) for sentence in sentences(text) for unit in _units(sentence)
+        _clause_states(predicate, unit)
+        for sentence in split_sentences(text)
+        for unit in _factual_clauses(sentence)
     )
 
 
-def _units(sentence: str) -> Iterator[str]:
-    """The sentence, and each of its clauses, as far as they state facts."""
+def _factual_clauses(sentence: str) -> Iterator[str]:
+    """Yield the sentence and each of its clauses, as far as they state facts."""
     if sentence.rstrip("\"'”’)]» ").endswith("?"):
         return
     if not _CONDITIONAL.search(sentence) and not _UNSURE.search(sentence):
@@ -337,12 +357,13 @@ def _units(sentence: str) -> Iterator[str]:
             yield clause
 
 
-def _states(predicate: Predicate, unit: str) -> bool:
-    keys = [_key(match[0].lower()) for match in _WORD.finditer(unit)]
-    found = set(keys)
-    if not found.issuperset(predicate.subject) or not found.issuperset(predicate.details):
+def _clause_states(predicate: EventPredicate, unit: str) -> bool:
+    """Return True if a clause states the event of a predicate."""
+    keys = [_stem(match[0].lower()) for match in _WORD.finditer(unit)]
+    stems = set(keys)
+    if not stems.issuperset(predicate.subject) or not stems.issuperset(predicate.details):
         return False
-    if predicate.event and predicate.bound is None and not found.intersection(predicate.event):
+    if predicate.event and predicate.bound is None and not stems.intersection(predicate.event):
         return False
     is_denied = bool(_NOT.search(unit)) or (
         "fail" not in predicate.event and bool(_FAILED_TO.search(unit))
@@ -351,13 +372,17 @@ def _states(predicate: Predicate, unit: str) -> bool:
         return False
     if predicate.bound is not None:
         bound = predicate.bound
-        return any(bound.holds(_number(figure), _unit(figure)) for figure in _FIGURE.finditer(unit))
-    return not (predicate.subject_acts and predicate.subject) or _acts(predicate, keys)
+        return any(
+            bound.holds(_parse_number(figure), _currency_or_percent(figure))
+            for figure in _FIGURE.finditer(unit)
+        )
+    return not (predicate.subject_acts and predicate.subject) or _subject_acts(predicate, keys)
 
 
-def _acts(predicate: Predicate, keys: list[str]) -> bool:
+def _subject_acts(predicate: EventPredicate, keys: list[str]) -> bool:
+    """Return True if the subject stands before the event, or after "from" or "by"."""
     subject = min(keys.index(stem) for stem in predicate.subject)
-    event = next(place for place, key in enumerate(keys) if key in predicate.event)
+    event = next(index for index, key in enumerate(keys) if key in predicate.event)
     return subject < event or any(
         word in ("from", "by") for word in keys[max(0, subject - 2) : subject]
     )

@@ -1,7 +1,7 @@
-"""The English words that open an intention, or take one back, as data for `commitments`.
+"""Regular expressions for the English words that open or withdraw an intention; data for `commitments`.
 
-A rule fits where a clause begins; what follows its words is what is to be done. Verbs that are also nouns ("call",
-"review", "return") count only before a word that makes them verbs: "call Ann", but not "call with Ann".
+A rule matches at the beginning of a clause, and the words after the match are the intention. Verbs that are also nouns
+("call", "review", "return") match only before a word that makes them verbs: "call Ann", but not "call with Ann".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Kind = Literal[
     "remind", "forget", "need", "should", "will", "todo", "notify", "tell", "follow", "act", "lets"
 ]
 
-# How sure each rule is when it has a time, a condition, or neither; 0 means that it then reads nothing.
+# Confidence of each rule with a time, with a condition, and with neither; 0 means that the match is dropped.
 CONFIDENCE: Final[dict[Kind, tuple[float, float, float]]] = {
     "remind": (0.95, 0.9, 0.5),
     "forget": (0.9, 0.85, 0.45),
@@ -27,9 +27,9 @@ CONFIDENCE: Final[dict[Kind, tuple[float, float, float]]] = {
     "act": (0.7, 0.65, 0.0),
     "lets": (0.6, 0.6, 0.0),
 }
-# Weak rules hold only where a sentence or an independent clause begins.
+# Weak rules match only at the beginning of a sentence or an independent clause.
 WEAK: Final = frozenset(("act", "lets"))
-# These ask to be told, so that any condition will do.
+# Requests for a message, for which any condition is accepted.
 TELLING: Final = frozenset(("remind", "notify", "tell", "forget"))
 
 _ACTIONS = (
@@ -54,7 +54,7 @@ _NO_DAY = (
     r"(?!(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|(?:january|february|march|april|may|june|july|august|september"
     r"|october|november|december)\b)"
 )
-# A verb alone is enough at the end: "once QA signs off, deploy".
+# At the end of the sentence the verb alone is enough: "once QA signs off, deploy".
 _ACT = (
     rf"(?:(?:{_ACTIONS})(?:(?=\W*$)|\s(?!(?:is|are|was|were|has|will|by|of|from|and|for|not|access|attention|day)\b))"
     rf"|(?:{_NOUNS_TOO})\s(?={_DETERMINED})"
@@ -66,7 +66,7 @@ FOLLOW: Final = (
     r"|re-?visit)"
 )
 _NOTIFY = r"(?:notify|ping|alert|wake|call|text|nudge|warn) (?:me|us)(?: up)?"
-# "Tell me about Friday" is asked now; "tell me on Friday" is not.
+# "Tell me about Friday" is a request for now, "tell me on Friday" for later.
 _TELL = r"(?:let me know|(?:tell|email|message|update) (?:me|us))"
 ASKING: Final = (
     r"(?:(?:can|could|would|will) you (?:please )?(?:also )?|(?:i|we)(?:['’]d| would) like you to "
@@ -74,7 +74,7 @@ ASKING: Final = (
     r"|remember to )"
 )
 _WHO = r"(?:me|us|him|her|them|you|everyone|the team|the user)"
-# "Remind me what we decided" wants to know it now.
+# "Remind me what we decided" is a question for now.
 _NOT_ASKED = r"(?! (?:what|why|how|who|whom|whose|which|where)\b)"
 _USER = r"(?:the )?user"
 _ADVERB = r"(?:(?:really|also|still|just|definitely|absolutely|then|now) )?"
@@ -83,7 +83,7 @@ _WILL = (
     r"(?:(?:i|we)(?:['’]ll| will| shall|['’]m going to| am going to|['’]re going to| are going to| plan to"
     r"| intend to)|will)"
 )
-_MUST = r"(?:needs? to|ha(?:ve|s) to|must|(?:have )?got to|gotta)"
+_OBLIGATION = r"(?:needs? to|ha(?:ve|s) to|must|(?:have )?got to|gotta)"
 
 _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
     ("remind", rf"(?:please )?{ASKING}?remind {_WHO}\b(?: again)?{_NOT_ASKED}"),
@@ -105,8 +105,8 @@ _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
         r"(?::| (?=(?:to|about|the|my|our|your|that)\b))",
     ),
     ("need", rf"(?:i|we) {_ADVERB}(?:need|have|must) (?:to )?remember (?=to\b)"),
-    ("need", rf"(?:(?:i|we)(?:['’]ve)? |{_USER} ){_ADVERB}{_MUST} {_NOT_DOING}"),
-    ("need", rf"{_ADVERB}{_MUST} (?!be\b){_NOT_DOING}"),
+    ("need", rf"(?:(?:i|we)(?:['’]ve)? |{_USER} ){_ADVERB}{_OBLIGATION} {_NOT_DOING}"),
+    ("need", rf"{_ADVERB}{_OBLIGATION} (?!be\b){_NOT_DOING}"),
     ("need", rf"(?:i|we|{_USER}) (?:have |has )?(?:promised|agreed|committed) (?=to\b)"),
     ("need", rf"(?:i|we)(?: am| are|['’]m|['’]re) supposed to {_NOT_DOING}"),
     (
@@ -128,14 +128,14 @@ _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
 )
 RULES: Final = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _PATTERNS)
 
-# A sentence without any of these words holds no rule; most sentences are passed over by it.
+# A cheap first test: a sentence without any of these words matches no rule.
 ANY: Final = re.compile(
     rf"\b(?:remind|reminders?|reminded|forget|needs?|have|has|must|got|gotta|promised|agreed|committed|supposed"
     rf"|remember|sure|should|ought|to[- ]?dos?|actions?|tasks?|steps?|self|will|shall|going|plan|intend|let|{FOLLOW}"
     rf"|wake|alert|nudge|warn|{_ACTIONS}|{_NOUNS_TOO})\b|['’]ll\b",
     re.IGNORECASE,
 )
-# What may stand before the first clause.
+# Words allowed before the first clause.
 LEAD: Final = re.compile(
     r"(?:(?:note|notes|reminder|update|important|fyi|ps|p\.s\.|user|human|me|assistant|agent|meeting notes|next steps"
     r"|actions|action items|tasks|follow-?ups?|plan|decision)\s?: ?"
@@ -143,7 +143,7 @@ LEAD: Final = re.compile(
     r"(?:, ?| )(?:(?-i:[A-Z])\w{1,20}, )?)*",
     re.IGNORECASE,
 )
-# Where another clause may begin, and how independent it is of what stands before.
+# Beginnings of further clauses, strong (independent of the clause before) or weak.
 STARTS: Final = re.compile(
     r"(?P<strong>\s?[;—–]\s?|\s-\s|\.\s|,?\s(?:so|but|then|and then)\s)"
     r"|(?P<weak>,\s(?:and\s|also\s|please\s)*|\sand\s(?:also\s|please\s)?|\sor\s)",
@@ -158,7 +158,7 @@ LATER_WHEN: Final = re.compile(
     r"|(?P<once>when|once|if|as soon as|after|the moment))\s",
     re.IGNORECASE,
 )
-# What follows is no part of the intention.
+# The end of an intention: the words after it are a reason or another clause.
 TAIL: Final = re.compile(
     r"\s?;\s|\s[—–-]\s|,?\s(?:because|so that|otherwise|or else|but|although|even though)\s"
     r"|,\s(?:since|so|as|which|or)\s|\s\(|(?:,?\s(?:and|then|and then|so|also|please)\s*)+\Z",
@@ -170,7 +170,7 @@ SUPPOSED: Final = re.compile(
     r"(?!\w)",
     re.IGNORECASE,
 )
-SAID: Final = re.compile(
+REPORTED: Final = re.compile(
     r"\b(?:said|says|told|tells|wrote|writes|mentioned|suggested|according to|quote|claims?|claimed|thinks?|thought"
     r"|asked|asks|replied|answered)\b",
     re.IGNORECASE,
@@ -180,14 +180,14 @@ DENIED: Final = re.compile(
     r"|n['’]t\b",
     re.IGNORECASE,
 )
-OVER: Final = re.compile(
+WITHDRAWN: Final = re.compile(
     r"(?:[,(—–;.-]\s?(?:never ?mind|nvm|done|scratch that|forget it|cancel that|just kidding|not any ?more"
     r"|no longer needed|already (?:did|done|sent|paid|called|handled|sorted)[^.]{0,20}|(?:or )?maybe not"
     r"|which (?:i|we) did|canceled|cancelled)\W{0,4}|[✓✔✅☑❌]\W{0,3})$"
     r"|^(?:done|cancel+ed|obsolete|resolved)\b|^[✓✔✅☑❌]|~~",
     re.IGNORECASE,
 )
-# A finite verb makes a noun of the word that looked like an order: "Pay day is Friday", "Follow-up with Ann went well".
+# A finite verb shows that the word before it was a noun: "Pay day is Friday", "Follow-up with Ann went well".
 FINITE: Final = re.compile(
     r"\b(?P<clause>that|which|who|whom|whether|if|how|what|why|where|as|than)\b"
     r"|\b(?:is|are|was|were|has|have|had|will|would|went|happened|scheduled|planned|took|meets|runs|ships|expires|arrives"
@@ -197,7 +197,7 @@ FINITE: Final = re.compile(
 QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|«[^»]{1,300}»|`[^`]{1,300}`|(?<!\w)['‘][^'’\n]{2,300}['’](?!\w)"
 )
-# A person told or asked, and the pronoun that stands for them: "ping Bob if he …".
+# The person addressed, to whom a later pronoun refers: "ping Bob if he …".
 ADDRESSED: Final = re.compile(
     rf"(?:{_CONTACTS}|follow up with|check in with) (?-i:(?P<name>[A-Z][\w-]+))", re.IGNORECASE
 )

@@ -1,1 +1,1 @@
-"""Habits in recorded runs, and what could be learned from them."""
+"""Habits in recorded runs, and drafts of artifacts that automate them."""

@@ -1,17 +1,17 @@
-"""Habits in recorded runs, and what could be learned from them: drafts for a person to review, never more.
+"""Habits in recorded runs, and drafts of artifacts that could be learned from them, for a person to review.
 
     the same tools in the same order       a workflow-chain pack
     the same correction again and again    a prompt template
     the same workflow at regular times     an automation
-    all three around one workflow          an agent pack
+    all three in one workflow              an agent pack
 
-What a run holds may be secret. Titles and rationales are made of counts, and of the names of tools and workflows where
-those look like names. Arguments never leave here except for their names. The text of a correction is copied into an
-artifact, because it is what is to be learned; only when it is made of plain words, and nothing in it looks like a
-secret, an address or a number that identifies somebody. Runs of different owners are never looked at together.
+Runs may contain secrets. Titles and rationales are built only from counts and from the names of tools and workflows, if
+these look like names. Of the arguments of a tool only the names are used. The text of a correction is copied into an
+artifact only if it consists of plain words, without anything like a secret, an address or an identifying number. Runs
+of different owners are never combined.
 
-The same runs give the same drafts in the same order, whatever order they come in. Artifacts hold no counts, so that
-more runs of the same habit do not make another draft of it.
+Equal runs give equal drafts, whatever their order. Artifacts contain no counts, so that more runs of a known habit make
+no new draft.
 """
 
 from __future__ import annotations
@@ -24,27 +24,36 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.habits.repeats import repeats
-from memoranda.consolidation.habits.twins import Known, duplicate_of, fingerprint
-from memoranda.consolidation.text.note import Note, one_line, shorten
-from memoranda.consolidation.text.reading import content_words, read_sentence
-from memoranda.consolidation.text.similar import fold
-from memoranda.consolidation.time.timetable import timetable
+from memoranda.consolidation.habits.duplicates import KnownArtifact, find_duplicate, fingerprint
+from memoranda.consolidation.habits.sequences import find_repeats
+from memoranda.consolidation.text.corpus import content_words, read_sentence
+from memoranda.consolidation.text.note import MemoryNote, shorten, to_one_line
+from memoranda.consolidation.text.similar import fold_duplicates
+from memoranda.consolidation.time.timetable import fit_timetable
 from memoranda.encoding.detection import detect
 
-__all__ = ["Draft", "RunTrace", "Step", "Thresholds", "duplicate_of", "fingerprint", "synthesise"]
+__all__ = [
+    "HabitDraft",
+    "RunTrace",
+    "Thresholds",
+    "ToolCall",
+    "draft_habits",
+    "find_duplicate",
+    "fingerprint",
+]
 
 Kind = Literal["agent-pack", "workflow-chain-pack", "prompt-template", "automation"]
 
-# Of one owner, the newest; older habits are over or show in the newer runs.
+# Runs of one owner, the newest; older habits have ended or appear in the newer runs.
 RUNS_LIMIT: Final = 1_000
-# Of one kind and owner: more is more than a person reviews.
+# Drafts of one kind and owner; a person does not review more.
 DRAFTS_LIMIT: Final = 10
+# Characters of a correction; a longer one is not an instruction.
 CORRECTION_CHARS_LIMIT: Final = 200
 _CORRECTIONS_A_RUN: Final = 20
 _INSTRUCTIONS_LIMIT: Final = 10
 _TOOLS_LIMIT: Final = 40
-# A tool belongs to a purpose when so many of its runs use it.
+# Share of the runs of a workflow that must use a tool, for an agent to get the tool.
 _TOOL_SHARE: Final = 0.6
 _TITLE_CHARS_LIMIT: Final = 120
 _VERSION: Final = "1.0.0"
@@ -52,18 +61,18 @@ _VERSION: Final = "1.0.0"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._:/ -]{0,62}[A-Za-z0-9]|[A-Za-z]", re.ASCII)
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}", re.ASCII)
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
-# How people begin to correct; what follows is what they want.
+# Phrases before a correction; the instruction follows them.
 _OPENING = re.compile(
     r"^(?:(?:no|nope|nah|wrong|not like that|not that|stop|actually|again|please|hey|hmm|sorry|wait|i said|as i said"
     r"|i told you(?: to)?|that['’]s (?:wrong|not right)|once more|next time)\b[\s,.:;!–-]*)+",
     re.IGNORECASE,
 )
-# Spaces are read from where they begin, letters too: from every one of them, a long run would take its square.
+# Matches only at the first of several spaces or letters; otherwise a long run would take quadratic time.
 _PLEASE = re.compile(r"(?:(?<![\s,])[\s,]++)?+\bplease\b[\s,]*(?=[.!]*$)|\bplease\s", re.IGNORECASE)
 _PLAIN_WORD = re.compile(
     r"[\"'“”‘’(`]?[^\W_][\w./+#'’-]{0,31}[\"'“”‘’)`]?[.,;:!?…%+#]{0,3}|[-–—&+=]"
 )
-# Digits inside a longer word are more often a password than a word.
+# Digits inside a longer word are more likely a password.
 _MIXED_WORD = re.compile(r"(?<![^\W\d_])(?=[^\s]{8})[^\W\d_]++\d++[^\W\d_]")
 _IDENTIFYING = re.compile(
     r"\d{5}|(?:\d[\s./-]?){7}|@|://|www\."
@@ -73,8 +82,8 @@ _IDENTIFYING = re.compile(
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a run called."""
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool in a run."""
 
     tool: str
     # The names of its arguments; never their values.
@@ -83,106 +92,115 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run: one name is one run."""
+    """A recorded run, identified by its id."""
 
     run_id: str
     workflow: str
-    # When it began, in milliseconds since 1970.
+    # The start, in milliseconds since 1970.
     at: int
-    steps: tuple[Step, ...] = ()
-    # What people told it to do otherwise.
+    steps: tuple[ToolCall, ...] = ()
+    # Texts with which people corrected the run.
     corrections: tuple[str, ...] = ()
     owner: str = ""
-    # A schedule started it: that it is regular is no news.
+    # True if a schedule started the run, so that its regular time is no habit.
     scheduled: bool = False
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that could be learned."""
+class HabitDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact that could be learned from runs."""
 
     kind: Kind
     title: str
     rationale: str
     artifact: dict[str, Any]
     source_runs: tuple[str, ...]
-    # The same for artifacts that do the same.
+    # Equal for artifacts with the same behaviour.
     fingerprint: str
     owner: str = ""
-    # The known artifact that does nearly the same.
+    # The id of a known artifact with nearly the same behaviour.
     duplicate_of: str | None = None
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """From when on something is a habit."""
+    """Numbers of runs, and of steps of a chain, from which on something is a habit."""
 
     runs: int = 3
     chain_steps: int = 3
 
 
 class _Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """The same correction in several runs."""
+    """A correction that was given in several runs."""
 
     text: str
     runs: tuple[str, ...]
 
 
-def synthesise(
-    runs: Iterable[RunTrace], *, known: Iterable[Known] = (), thresholds: Thresholds | None = None
-) -> list[Draft]:
-    """Drafts of what the runs suggest, each once; without those of which a known artifact does exactly the same."""
+def draft_habits(
+    runs: Iterable[RunTrace],
+    *,
+    known_artifacts: Iterable[KnownArtifact] = (),
+    thresholds: Thresholds | None = None,
+) -> list[HabitDraft]:
+    """Return the drafts that the runs suggest, without duplicates of each other and of the known artifacts."""
     limits = thresholds or Thresholds()
-    existing = sorted(known, key=lambda one: one[:2])
-    taken = {fingerprint(kind, artifact) for _, kind, artifact in existing}
-    found: dict[tuple[str, str], Draft] = {}
-    for owner, owned in sorted(_by_owner(runs).items()):
-        for draft in _of_one_owner(owned, limits):
-            if draft.fingerprint not in taken:
-                twin = duplicate_of(draft.kind, draft.artifact, existing)
-                found.setdefault(
-                    (owner, draft.fingerprint), replace(draft, owner=owner, duplicate_of=twin)
+    existing = sorted(known_artifacts, key=lambda one: one[:2])
+    known_fingerprints = {fingerprint(kind, artifact) for _, kind, artifact in existing}
+    drafts: dict[tuple[str, str], HabitDraft] = {}
+    for owner, owned in sorted(_group_by_owner(runs).items()):
+        for draft in _draft_for_owner(owned, limits):
+            if draft.fingerprint not in known_fingerprints:
+                duplicate = find_duplicate(draft.kind, draft.artifact, existing)
+                drafts.setdefault(
+                    (owner, draft.fingerprint), replace(draft, owner=owner, duplicate_of=duplicate)
                 )
-    return list(found.values())
+    return list(drafts.values())
 
 
-def _by_owner(runs: Iterable[RunTrace]) -> dict[str, list[RunTrace]]:
-    """The newest runs of each owner, oldest first; of several with one name the newest."""
-    found: dict[str, dict[str, RunTrace]] = defaultdict(dict)
+def _group_by_owner(runs: Iterable[RunTrace]) -> dict[str, list[RunTrace]]:
+    """Return the newest runs of each owner, oldest first; of several with one id only the newest."""
+    runs_by_owner: dict[str, dict[str, RunTrace]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: (run.at, run.run_id, repr(run))):
-        found[run.owner][run.run_id] = run
+        runs_by_owner[run.owner][run.run_id] = run
     ordered = {
-        owner: sorted(named.values(), key=lambda run: (run.at, run.run_id))
-        for owner, named in found.items()
+        owner: sorted(runs_by_id.values(), key=lambda run: (run.at, run.run_id))
+        for owner, runs_by_id in runs_by_owner.items()
     }
     return {owner: owned[-RUNS_LIMIT:] for owner, owned in ordered.items()}
 
 
-def _of_one_owner(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[Draft]:
-    yield from _chains(runs, limits)
-    yield from (_template(correction) for correction in _corrections(runs, limits)[:DRAFTS_LIMIT])
+def _draft_for_owner(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[HabitDraft]:
+    """Yield the drafts from the runs of one owner."""
+    yield from _draft_chains(runs, limits)
+    yield from (
+        _draft_template(correction) for correction in _find_corrections(runs, limits)[:DRAFTS_LIMIT]
+    )
     workflows: dict[str, list[RunTrace]] = defaultdict(list)
     for run in runs:
-        if is_name(run.workflow):
+        if is_tool_name(run.workflow):
             workflows[run.workflow].append(run)
     agents = []
     for workflow, own in sorted(workflows.items()):
         regular = [run for run in own if not run.scheduled]
-        cron = timetable((run.at for run in regular), least=limits.runs)
+        cron = fit_timetable((run.at for run in regular), least=limits.runs)
         if cron is not None:
-            yield _automation(workflow, cron, regular)
-            agents += _agent(workflow, cron, own, limits)
+            yield _draft_automation(workflow, cron, regular)
+            agents += _draft_agents(workflow, cron, own, limits)
     yield from agents[:DRAFTS_LIMIT]
 
 
 # --- repeated tool sequences ---------------------------------------------------------------------------------
 
 
-def _chains(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[Draft]:
-    tools = {run.run_id: [type_of(step.tool) for step in run.steps if step.ok] for run in runs}
-    named = {run_id: [tool for tool in used if tool] for run_id, used in tools.items()}
-    arguments = _arguments(runs, limits)
-    for repeat in repeats(named, least=limits.runs, length=limits.chain_steps, limit=DRAFTS_LIMIT):
-        artifact = _chain_pack(repeat.items, arguments)
-        yield Draft(
+def _draft_chains(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[HabitDraft]:
+    """Yield a draft for each repeated sequence of tools."""
+    tools = {run.run_id: [node_type(step.tool) for step in run.steps if step.ok] for run in runs}
+    tool_lists = {run_id: [tool for tool in used if tool] for run_id, used in tools.items()}
+    arguments = _common_arguments(runs, limits)
+    for repeat in find_repeats(
+        tool_lists, least=limits.runs, length=limits.chain_steps, limit=DRAFTS_LIMIT
+    ):
+        artifact = _make_chain_pack(repeat.items, arguments)
+        yield HabitDraft(
             kind="workflow-chain-pack",
             title=shorten("Chain: " + " → ".join(repeat.items), _TITLE_CHARS_LIMIT),
             rationale=f"{len(repeat.lists)} runs used these {len(repeat.items)} tools in this order.",
@@ -192,34 +210,41 @@ def _chains(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[Draft]:
         )
 
 
-def _arguments(runs: Sequence[RunTrace], limits: Thresholds) -> dict[str, list[str]]:
-    """The names of the arguments each tool is given, in most of the runs that call it."""
+def _common_arguments(runs: Sequence[RunTrace], limits: Thresholds) -> dict[str, list[str]]:
+    """Return for each tool the names of the arguments that most runs with this tool pass."""
     calls: Counter[str] = Counter()
-    given: dict[str, Counter[str]] = defaultdict(Counter)
+    counts_by_tool: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
         names: dict[str, set[str]] = defaultdict(set)
         for step in run.steps:
-            names[type_of(step.tool)].update(name for name in step.arguments if _is_argument(name))
+            names[node_type(step.tool)].update(
+                name for name in step.arguments if _is_argument_name(name)
+            )
         calls.update(names.keys())
         for tool, used in names.items():
-            given[tool].update(used)
+            counts_by_tool[tool].update(used)
     return {
         tool: sorted(
             name
             for name, count in counts.items()
             if count >= limits.runs and 2 * count >= calls[tool]
         )
-        for tool, counts in given.items()
+        for tool, counts in counts_by_tool.items()
     }
 
 
-def _chain_pack(tools: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _make_chain_pack(
+    tools: Sequence[str], arguments: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Return the artifact of a chain of tools."""
     nodes: list[dict[str, Any]] = []
-    for place, tool in enumerate(tools, 1):
+    for number, tool in enumerate(tools, 1):
         config = {"arguments": list(arguments[tool])[:_TOOLS_LIMIT]} if arguments.get(tool) else {}
-        nodes.append({"id": f"step{place}", "typeId": tool, "config": config})
-    edges = [{"from": f"step{place}", "to": f"step{place + 1}"} for place in range(1, len(tools))]
-    name = f"local.learned.{_tail('chain', tools)}"
+        nodes.append({"id": f"step{number}", "typeId": tool, "config": config})
+    edges = [
+        {"from": f"step{number}", "to": f"step{number + 1}"} for number in range(1, len(tools))
+    ]
+    name = f"local.learned.{_make_name_suffix('chain', tools)}"
     chain = {
         "chainId": f"{name}.run",
         "version": _VERSION,
@@ -240,49 +265,53 @@ def _chain_pack(tools: Sequence[str], arguments: Mapping[str, Sequence[str]]) ->
 # --- repeated corrections ------------------------------------------------------------------------------------
 
 
-def _corrections(runs: Sequence[RunTrace], limits: Thresholds) -> list[_Correction]:
-    """What people had to say in several runs, the most frequent first."""
-    told = [
-        read_sentence(Note(name=run.run_id, text="", at=0), place, text)
+def _find_corrections(runs: Sequence[RunTrace], limits: Thresholds) -> list[_Correction]:
+    """Return the corrections given in several runs, the most frequent first."""
+    sentences = [
+        read_sentence(MemoryNote(name=run.run_id, text="", at=0), index, text)
         for run in runs
-        for place, text in enumerate(_told(run))
+        for index, text in enumerate(_read_instructions(run))
     ]
     groups: dict[int, list[int]] = defaultdict(list)
-    for place, root in enumerate(fold(told)):
-        groups[root].append(place)
-    found = []
-    for places in groups.values():
-        names = tuple(sorted({told[place].note.name for place in places}))
+    for index, root in enumerate(fold_duplicates(sentences)):
+        groups[root].append(index)
+    corrections = []
+    for indices in groups.values():
+        names = tuple(sorted({sentences[index].note.name for index in indices}))
         if len(names) >= limits.runs:
-            texts = Counter(told[place].text for place in places)
-            found.append(
+            texts = Counter(sentences[index].text for index in indices)
+            corrections.append(
                 _Correction(
                     text=min(texts, key=lambda text: (-texts[text], len(text), text)), runs=names
                 )
             )
-    return sorted(found, key=lambda one: (-len(one.runs), one.text))
+    return sorted(corrections, key=lambda correction: (-len(correction.runs), correction.text))
 
 
-def _told(run: RunTrace) -> list[str]:
-    found = []
+def _read_instructions(run: RunTrace) -> list[str]:
+    instructions = []
     for text in run.corrections[:_CORRECTIONS_A_RUN]:
-        instruction = _instruction(text)
-        if instruction is not None and instruction not in found:
-            found.append(instruction)
-    return found
+        instruction = _parse_instruction(text)
+        if instruction is not None and instruction not in instructions:
+            instructions.append(instruction)
+    return instructions
 
 
-def _instruction(text: str) -> str | None:
-    """A correction as an instruction; None when it says too little, or could say too much."""
-    line = one_line(text[: 4 * CORRECTION_CHARS_LIMIT])
+def _parse_instruction(text: str) -> str | None:
+    """Return a correction as an instruction; None if it is too short, too long or may contain a secret."""
+    line = to_one_line(text[: 4 * CORRECTION_CHARS_LIMIT])
     line = _PLEASE.sub("", _OPENING.sub("", line)).strip(" ,;:–-")
-    if len(line) > CORRECTION_CHARS_LIMIT or len(content_words(line)) < 2 or not is_plain(line):
+    if (
+        len(line) > CORRECTION_CHARS_LIMIT
+        or len(content_words(line)) < 2
+        or not is_plain_text(line)
+    ):
         return None
     return line[0].upper() + line[1:].rstrip(".! ") + "."
 
 
-def is_plain(text: str) -> bool:
-    """Whether a text is made of plain words, and nothing in it looks like a secret or identifies somebody."""
+def is_plain_text(text: str) -> bool:
+    """Return True if a text consists of plain words, without anything like a secret or an identifying number."""
     words = text.split()
     is_made_of_words = all(map(_PLAIN_WORD.fullmatch, words)) and not any(
         map(_MIXED_WORD.search, words)
@@ -290,16 +319,17 @@ def is_plain(text: str) -> bool:
     return is_made_of_words and not _IDENTIFYING.search(text) and not detect(text)
 
 
-def _template(correction: _Correction) -> Draft:
+def _draft_template(correction: _Correction) -> HabitDraft:
+    """Return the draft of a prompt template for a correction."""
     artifact = {
-        "templateId": f"learned.{_tail('correction', [correction.text])}",
+        "templateId": f"learned.{_make_name_suffix('correction', [correction.text])}",
         "version": _VERSION,
         "kind": "system",
         "text": correction.text,
         "name": "Learned from corrections",
         "tags": ["learned"],
     }
-    return Draft(
+    return HabitDraft(
         kind="prompt-template",
         title="An instruction learned from corrections",
         rationale=f"The same correction was given in {len(correction.runs)} runs.",
@@ -312,34 +342,37 @@ def _template(correction: _Correction) -> Draft:
 # --- regular times and purposes ------------------------------------------------------------------------------
 
 
-def _automation(workflow: str, cron: str, runs: Sequence[RunTrace]) -> Draft:
+def _draft_automation(workflow: str, cron: str, runs: Sequence[RunTrace]) -> HabitDraft:
+    """Return the draft of an automation for a workflow with regular times."""
     artifact = {
         "workflowId": workflow,
         "schedule": {"cron": cron, "timezone": "UTC"},
-        "name": shorten(f"{workflow} {_in_words(cron)}", _TITLE_CHARS_LIMIT),
+        "name": shorten(f"{workflow} {_describe_cron(cron)}", _TITLE_CHARS_LIMIT),
     }
-    return Draft(
+    return HabitDraft(
         kind="automation",
-        title=shorten(f"Run {workflow} {_in_words(cron)}", _TITLE_CHARS_LIMIT),
-        rationale=f"{len(runs)} runs of {workflow} were started by hand, nearly all of them {_in_words(cron)}.",
+        title=shorten(f"Run {workflow} {_describe_cron(cron)}", _TITLE_CHARS_LIMIT),
+        rationale=f"{len(runs)} runs of {workflow} were started by hand, nearly all of them {_describe_cron(cron)}.",
         artifact=artifact,
         source_runs=tuple(sorted(run.run_id for run in runs)),
         fingerprint=fingerprint("automation", artifact),
     )
 
 
-def _agent(workflow: str, cron: str, runs: Sequence[RunTrace], limits: Thresholds) -> list[Draft]:
-    """An agent for a workflow that has its tools, its corrections and its times; none when one of them is missing."""
+def _draft_agents(
+    workflow: str, cron: str, runs: Sequence[RunTrace], limits: Thresholds
+) -> list[HabitDraft]:
+    """Return an agent for a workflow with repeated tools and corrections; an empty list if either is missing."""
     using: Counter[str] = Counter()
     for run in runs:
-        using.update({type_of(step.tool) for step in run.steps if step.ok} - {""})
+        using.update({node_type(step.tool) for step in run.steps if step.ok} - {""})
     tools = sorted(
         tool for tool, count in using.items() if count >= max(limits.runs, _TOOL_SHARE * len(runs))
     )
-    corrections = _corrections(runs, limits)[:_INSTRUCTIONS_LIMIT]
+    corrections = _find_corrections(runs, limits)[:_INSTRUCTIONS_LIMIT]
     if len(tools) < 2 or not corrections:
         return []
-    name = f"local.learned.{_tail('agent', [workflow])}"
+    name = f"local.learned.{_make_name_suffix('agent', [workflow])}"
     instructions = sorted(correction.text for correction in corrections)
     agent = {
         "agentId": f"{name}.worker",
@@ -351,11 +384,11 @@ def _agent(workflow: str, cron: str, runs: Sequence[RunTrace], limits: Threshold
         "toolAllowlist": tools[:_TOOLS_LIMIT],
         "memoryShape": {"longTerm": True},
         "label": shorten(workflow, _TITLE_CHARS_LIMIT),
-        "description": f"Usually started {_in_words(cron)}.",
+        "description": f"Usually started {_describe_cron(cron)}.",
     }
     artifact = {"name": name, "version": _VERSION, "agents": [agent]}
     return [
-        Draft(
+        HabitDraft(
             kind="agent-pack",
             title=shorten(f"An agent for {workflow}", _TITLE_CHARS_LIMIT),
             rationale=(
@@ -369,7 +402,8 @@ def _agent(workflow: str, cron: str, runs: Sequence[RunTrace], limits: Threshold
     ]
 
 
-def _in_words(cron: str) -> str:
+def _describe_cron(cron: str) -> str:
+    """Return a cron expression of `fit_timetable` in words."""
     minute, hour, day, _, weekdays = cron.split()
     if hour == "*":
         return f"every hour at minute {minute}"
@@ -387,14 +421,14 @@ def _in_words(cron: str) -> str:
 # --- names ---------------------------------------------------------------------------------------------------
 
 
-def is_name(text: str) -> bool:
-    """Whether a text looks like the name of a tool or a workflow, and like nothing else."""
+def is_tool_name(text: str) -> bool:
+    """Return True if a text looks like the name of a tool or a workflow, and not like a secret."""
     return _NAME.fullmatch(text) is not None and not detect(text)
 
 
-def type_of(tool: str) -> str:
-    """A tool's name as a node type: `[a-z][a-zA-Z0-9._-]*`; empty when it is no name."""
-    if not is_name(tool):
+def node_type(tool: str) -> str:
+    """Return the name of a tool as a node type, `[a-z][a-zA-Z0-9._-]*`; empty if it is no name."""
+    if not is_tool_name(tool):
         return ""
     parts = [
         part
@@ -404,10 +438,10 @@ def type_of(tool: str) -> str:
     return parts[0][0].lower() + ".".join(parts)[1:]
 
 
-def _is_argument(name: str) -> bool:
+def _is_argument_name(name: str) -> bool:
     return _ARGUMENT.fullmatch(name) is not None and not detect(name)
 
 
-def _tail(what: str, parts: Sequence[str]) -> str:
-    """A name that stays the same for the same parts, and can be read aloud."""
-    return f"{what}-{fingerprint(what, {'parts': list(parts)})[:10]}"
+def _make_name_suffix(prefix: str, parts: Sequence[str]) -> str:
+    """Return a short name that is equal for equal parts."""
+    return f"{prefix}-{fingerprint(prefix, {'parts': list(parts)})[:10]}"

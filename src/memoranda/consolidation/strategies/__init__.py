@@ -1,1 +1,1 @@
-"""The nine strategies of OAMS section 6."""
+"""The nine consolidation strategies of OAMS section 6, and one of this project."""

@@ -1,17 +1,17 @@
-"""The nine dream strategies of OAMS §6 and one of ours, without a model: the same bytes for the same notes.
+"""The nine dream strategies of OAMS §6 and one of this project. All are deterministic and need no model.
 
-    synthesize        merge what says the same into one text that keeps every different statement
-    pattern_extract   surface what recurs: templates, figures, tags, rhythms
-    insight_generate  state what follows from several notes and stands in none
-    compress          keep the most telling sentences within a budget of tokens
-    associate         link notes about the same, with the reason
-    validate          show contradictions and corroborations with their sides
-    evolve            put the later statement where a note is overtaken
-    forecast          say what is planned, due again or on a line, with its basis
+    synthesize        merge duplicate notes into one text that keeps every different statement
+    pattern_extract   find recurring templates, figures, tags and rhythms
+    insight_generate  derive statements from several notes
+    compress          keep the most informative sentences within a token budget
+    associate         link notes about the same topic, with the reason
+    validate          report contradictions and corroborations, with both sides
+    evolve            replace statements that a later note has overtaken
+    forecast          report plans, recurring events and trends, with their basis
     reflect           describe the store itself
-    vendor:statements what people stated in conversations, for review
+    vendor:statements collect statements of people in conversations, for review
 
-A strategy that finds nothing says nothing. A writer may reword a result; it cannot change what the result rests on.
+A strategy returns an empty list if it finds nothing. A writer may reword a result, but cannot change its inputs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memoranda.consolidation.strategies.checking import evolve, validate
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
+from memoranda.consolidation.strategies.forecasting import forecast
 from memoranda.consolidation.strategies.insights import insight_generate
 from memoranda.consolidation.strategies.linking import associate
 from memoranda.consolidation.strategies.merging import compress, synthesize
-from memoranda.consolidation.strategies.outlook import forecast
-from memoranda.consolidation.strategies.overview import reflect
 from memoranda.consolidation.strategies.patterns import pattern_extract
+from memoranda.consolidation.strategies.reflection import reflect
 from memoranda.consolidation.strategies.statements import statements
-from memoranda.consolidation.text.note import Note, clean
-from memoranda.consolidation.text.reading import Reading, markers, numbers
+from memoranda.consolidation.strategies.validation import evolve, validate
+from memoranda.consolidation.text.corpus import Corpus, markers, numbers
+from memoranda.consolidation.text.note import MemoryNote, clean
 from memoranda.errors import InvalidInput
 
-Strategy = Callable[[Reading, int, Options], list[Dream]]
+Strategy = Callable[[Corpus, int, Options], list[Dream]]
 
 STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
     {
@@ -55,49 +55,52 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
 _WORD = re.compile(r"[^\W_]+")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W_]+")
 _DENIALS: Final = frozenset("not no never none neither nor cannot without".split())
-# A rewording may be somewhat longer than what it rewords.
+# A rewording may have twice the characters of the original, and 200 more.
 _REWORDED_FACTOR: Final = 2
 _REWORDED_EXTRA_CHARS: Final = 200
 
 
-def run(
+def run_strategy(
     strategy: str,
-    notes: Sequence[Note],
+    notes: Sequence[MemoryNote],
     *,
     now: int,
     options: Options = DEFAULT_OPTIONS,
     writer: Writer | None = None,
 ) -> list[Dream]:
-    """What a strategy makes of notes; `now` in milliseconds. The best results first, at most `options.limit`."""
+    """Run a strategy and return its results, the best first, at most `options.limit`.
+
+    `now` is in milliseconds since 1970. Raises InvalidInput for an unknown strategy.
+    """
     if strategy not in STRATEGIES:
         raise InvalidInput(f"the dream strategy must be one of {', '.join(STRATEGIES)}")
-    reading = Reading(notes)
-    found = STRATEGIES[strategy](reading, now, options)[: options.limit]
+    corpus = Corpus(notes)
+    dreams = STRATEGIES[strategy](corpus, now, options)[: options.limit]
     if writer is None:
-        return found
-    by_name = {note.name: note for note in reading.notes}
+        return dreams
+    by_name = {note.name: note for note in corpus.notes}
     return [
-        reworded(strategy, dream, [by_name[name] for name in dream.inputs], writer)
-        for dream in found
+        reword(strategy, dream, [by_name[name] for name in dream.inputs], writer)
+        for dream in dreams
     ]
 
 
-def _names(text: str) -> set[str]:
-    """Words with a capital inside a sentence."""
+def _find_names(text: str) -> set[str]:
+    """Return the capitalised words inside sentences, in lower case."""
     return {word.casefold() for word in _INSIDE.findall(text) if word[0].isupper()}
 
 
-def reworded(strategy: str, dream: Dream, notes: Sequence[Note], writer: Writer) -> Dream:
-    """The dream in the writer's words, if those are usable; the found wording stays in the detail."""
+def reword(strategy: str, dream: Dream, notes: Sequence[MemoryNote], writer: Writer) -> Dream:
+    """Return the dream in the words of the writer, if these are valid; the original text stays in `detail`."""
     answer = writer.rewrite(strategy, dream, notes)
     if answer is None:
         return dream
     text = clean(answer).strip()
     limit = _REWORDED_FACTOR * len(dream.text) + _REWORDED_EXTRA_CHARS
-    known = " \n".join((dream.text, *(note.text for note in notes)))
-    # A number or a name that nobody wrote is invented, a lost "not" turns it round, and a longer text is no rewording.
-    is_known = numbers(text) <= numbers(known) and _names(text) <= set(
-        _WORD.findall(known.casefold())
+    source_text = " \n".join((dream.text, *(note.text for note in notes)))
+    # Reject new numbers and names, which are invented; a lost or new "not", which inverts the meaning; and long texts.
+    is_known = numbers(text) <= numbers(source_text) and _find_names(text) <= set(
+        _WORD.findall(source_text.casefold())
     )
     is_denied_alike = bool(markers(text) & _DENIALS) == bool(markers(dream.text) & _DENIALS)
     if not text or len(text) > limit or not is_known or not is_denied_alike:

@@ -1,4 +1,4 @@
-"""What consolidation hands back, what it can be told, and who may reword it."""
+"""Results and options of the strategies, the protocol of a writer, and helpers for the texts of results."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from memoranda.consolidation.text.note import Counter, Note, four_bytes, strongest_first
+from memoranda.consolidation.text.note import (
+    MemoryNote,
+    TokenCounter,
+    estimate_tokens,
+    sort_by_strength,
+)
 from memoranda.errors import InvalidInput
 from memoranda.model.calendar import utc_day
 
 Kind = Literal["new", "revise", "link"]
 
-# Enough labels to find it by.
+# Tags of a result, the most frequent of its inputs: enough to find it.
 TAGS_LIMIT: Final = 16
 
 
@@ -22,30 +27,31 @@ class Dream(msgspec.Struct, frozen=True, kw_only=True):
     """One result of one strategy."""
 
     text: str
-    # Names of the notes it rests on, the strongest first: the first is the parent. Of a revision, the revised note.
+    # Names of the notes that it rests on, the strongest first; the first is the parent. In a revision, the first is the
+    # revised note.
     inputs: tuple[str, ...]
-    # Where the strongest input came from (OAMS source_id); empty when it rests on several sources or on none.
+    # The source of the strongest input (OAMS source_id); empty with several sources or none.
     source: str = ""
     tags: tuple[str, ...] = ()
     confidence: float | None = None
-    # Why, with the figures behind it: JSON values only.
+    # The reason and the figures behind it; JSON values only.
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     kind: Kind = "new"
-    # Of a revision: the name of the note whose text it replaces.
+    # In a revision: the name of the note whose text is replaced.
     revises: str = ""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run can be told."""
+    """Options of a strategy."""
 
-    # The most tokens a compressed or synthesized text may have, in the units of `count`.
+    # Tokens, as measured by `count`, that a compressed text may have.
     budget_tokens: int = 400
-    count: Counter = four_bytes
-    # How often something must occur to be called recurring.
+    count: TokenCounter = estimate_tokens
+    # Occurrences from which on something counts as recurring.
     least: int = 3
-    # How alike two notes must be to be linked, from 0 to 1.
+    # Least similarity of two linked notes, from 0 to 1.
     likeness: float = 0.25
-    # The most results of one run; the best are kept.
+    # Results of one run; the best are kept.
     limit: int = 50
 
     def __post_init__(self) -> None:
@@ -61,29 +67,29 @@ DEFAULT_OPTIONS: Final = Options()
 
 
 class Writer(Protocol):
-    """An optional language model that words what was found; citations and everything else stay."""
+    """An optional language model that rewords results. It cannot change anything else in them."""
 
-    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[Note]) -> str | None:
-        """A better wording, or None. What comes back is untrusted text."""
+    def rewrite(self, strategy: str, make_dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
+        """Return a better wording as untrusted text, or None."""
         ...
 
 
-def dream(
+def make_dream(
     text: str,
-    notes: Iterable[Note],
+    notes: Iterable[MemoryNote],
     *,
     why: str,
     kind: Kind = "new",
-    parent: Note | None = None,
+    parent: MemoryNote | None = None,
     is_shared: bool = False,
     **figures: Any,
 ) -> Dream:
-    """A dream that rests on notes.
+    """Build a dream from the notes that it rests on; `figures` are added to its `detail`.
 
-    Several notes that each say the same are as sure as the surest of them (`is_shared`); a conclusion from several is
-    as sure as the least sure.
+    With `is_shared`, each note makes the statement itself, and the highest confidence counts. Otherwise the dream is a
+    conclusion from all notes, and the lowest confidence counts.
     """
-    inputs = strongest_first({note.name: note for note in notes}.values())
+    inputs = sort_by_strength({note.name: note for note in notes}.values())
     if parent is not None:
         inputs = [parent, *(note for note in inputs if note.name != parent.name)]
     stated = [note.stated_confidence for note in inputs if note.stated_confidence is not None]
@@ -101,8 +107,8 @@ def dream(
     )
 
 
-def common_tags(notes: Sequence[Note]) -> tuple[str, ...]:
-    """The tags of the notes, the most frequent first."""
+def common_tags(notes: Sequence[MemoryNote]) -> tuple[str, ...]:
+    """Return the tags of the notes, the most frequent first, at most `TAGS_LIMIT`."""
     counts: dict[str, int] = {}
     for note in notes:
         for tag in set(note.tags):
@@ -110,36 +116,36 @@ def common_tags(notes: Sequence[Note]) -> tuple[str, ...]:
     return tuple(sorted(counts, key=lambda tag: (-counts[tag], tag))[:TAGS_LIMIT])
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """ "1 memory", "3 memories"."""
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun, such as "1 memory" or "3 memories"."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def memories(count: int) -> str:
-    """ "1 memory", "3 memories"."""
-    return counted(count, "memory", "memories")
+def memories_text(count: int) -> str:
+    """Return a number of memories, such as "1 memory" or "3 memories"."""
+    return count_text(count, "memory", "memories")
 
 
-def listed(parts: Sequence[str]) -> str:
-    """ "a, b and c"."""
+def join_phrases(parts: Sequence[str]) -> str:
+    """Join phrases as "a, b and c"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def day_text(at: int) -> str:
-    """The UTC day of an instant, as 2026-03-01."""
+    """Return the UTC day of an instant, such as 2026-03-01."""
     return utc_day(at).isoformat()
 
 
-def span_text(notes: Sequence[Note]) -> str:
-    """ "on 2026-03-01", or "from 2026-03-01 to 2026-04-02"."""
+def span_text(notes: Sequence[MemoryNote]) -> str:
+    """Return the days of writing of the notes as "on 2026-03-01" or "from 2026-03-01 to 2026-04-02"."""
     first, last = (
         utc_day(at) for at in (min(note.at for note in notes), max(note.at for note in notes))
     )
-    return between(first, last)
+    return range_text(first, last)
 
 
-def between(first: date, last: date) -> str:
-    """ "on 2026-03-01", or "from 2026-03-01 to 2026-04-02"."""
+def range_text(first: date, last: date) -> str:
+    """Return a range of days as "on 2026-03-01" or "from 2026-03-01 to 2026-04-02"."""
     return (
         f"on {first.isoformat()}"
         if first == last
@@ -148,7 +154,7 @@ def between(first: date, last: date) -> str:
 
 
 def number_text(number: float) -> str:
-    """A number for people: no noise behind the third digit that matters."""
+    """Return a number with three significant digits, or as an integer."""
     if number == int(number) and abs(number) < 1e15:
         return str(int(number))
     return f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}"

@@ -1,6 +1,6 @@
-"""insight_generate: what follows from several notes and stands in none of them.
+"""The strategy `insight_generate`: statements that follow from several notes and are in none of them.
 
-Only present, unhedged and undisputed claims are reasoned with, and every result shows the sentences it follows from.
+It uses only present claims without hedging or dispute. Each result quotes the sentences that it follows from.
 """
 
 from __future__ import annotations
@@ -11,79 +11,92 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from memoranda.consolidation.strategies.dream import Dream, Options, day_text, dream, listed
-from memoranda.consolidation.text.claims import Claim, current, key_of
+from memoranda.consolidation.strategies.dream import (
+    Dream,
+    Options,
+    day_text,
+    join_phrases,
+    make_dream,
+)
+from memoranda.consolidation.text.claims import Claim, current_claims, name_key
+from memoranda.consolidation.text.corpus import Corpus, content_words, numbers
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.predicates import IS
-from memoranda.consolidation.text.reading import Reading, content_words, numbers
 
-# Names that can stand in a sentence of ours as they are; everything else is only ever quoted.
+# Names that are plain enough to be used in a generated sentence without quotation marks.
 _TERM = re.compile(r"[\w][\w .+#/&'’-]{0,59}")
+# Words of such a name; a longer one is a phrase.
 _TERM_WORDS_LIMIT: Final = 5
 _SHOWN: Final = 5
+# Characters of a quoted sentence.
 _EVIDENCE_CHARS: Final = 120
-# What is said of one thing and can go on a chain; more would be a catalogue.
+# Claims (statements) of one subject that may continue a chain; a subject with more is a catalogue.
 _FAN_LIMIT: Final = 50
-# Places lie in places and people report to people, as things depend on things.
+# Transitive predicates besides dependencies: a place in a place, a person who reports to a person.
 _CHAINS: Final = {"is in": "is in", "reports to": "reports to"}
 
 
-def insight_generate(reading: Reading, now: int, options: Options) -> list[Dream]:
-    """Chains over two claims, and what several subjects have in common."""
+def insight_generate(corpus: Corpus, now: int, options: Options) -> list[Dream]:
+    """Return chains of two claims, and values that several subjects share."""
     del now
-    claims = [claim for claim in current(reading) if not claim.is_denied]
+    claims = [claim for claim in current_claims(corpus) if not claim.is_denied]
     terms = [
         claim
         for claim in claims
         if _is_term(claim.subject) and _is_term(claim.value) and not claim.scope_key
     ]
-    return [*islice(_chains(terms), options.limit), *_common(terms, options.least)]
+    return [
+        *islice(_chain_dreams(terms), options.limit),
+        *_shared_value_dreams(terms, options.least),
+    ]
 
 
 def _is_term(text: str) -> bool:
+    """Return True if a text can be used in a generated sentence without quotation marks."""
     return _TERM.fullmatch(text) is not None and len(text.split()) <= _TERM_WORDS_LIMIT
 
 
-def _entity(text: str) -> str:
-    """A name without its version: what is true of PostgreSQL is meant of PostgreSQL 16 too."""
+def _entity_key(text: str) -> str:
+    """Return the key of a name without its version, so that PostgreSQL equals PostgreSQL 16."""
     words = [word for word in content_words(text) if not word.isdecimal()]
-    return " ".join(words) or key_of(text)
+    return " ".join(words) or name_key(text)
 
 
-def _chains(claims: Sequence[Claim]) -> Iterator[Dream]:
+def _chain_dreams(claims: Sequence[Claim]) -> Iterator[Dream]:
+    """Yield a dream for each pair of claims in which the second continues the first."""
     by_subject: dict[str, list[Claim]] = defaultdict(list)
     stated = set()
     for claim in claims:
-        by_subject[_entity(claim.subject)].append(claim)
-        stated.add((_entity(claim.subject), _entity(claim.value)))
-    shown = set()
+        by_subject[_entity_key(claim.subject)].append(claim)
+        stated.add((_entity_key(claim.subject), _entity_key(claim.value)))
+    reported = set()
     for first in claims:
-        for second in by_subject.get(_entity(first.value), ())[:_FAN_LIMIT]:
-            verb = _chained(first, second)
-            ends = (_entity(first.subject), _entity(second.value))
+        for second in by_subject.get(_entity_key(first.value), ())[:_FAN_LIMIT]:
+            verb = _chain_verb(first, second)
+            ends = (_entity_key(first.subject), _entity_key(second.value))
             if (
                 verb is None
                 or ends in stated
-                or ends in shown
+                or ends in reported
                 or ends[0] == ends[1]
                 or second.note == first.note
             ):
                 continue
-            shown.add(ends)
-            evidence = _evidence((first, second))
-            text = f"{_capital(first.subject)} {verb} {second.value} through {first.value}: {evidence}."
-            yield dream(
+            reported.add(ends)
+            evidence = _quote_evidence((first, second))
+            text = f"{_capitalize_article(first.subject)} {verb} {second.value} through {first.value}: {evidence}."
+            yield make_dream(
                 text,
                 (first.note, second.note),
-                why="two claims of which the second speaks of what the first names",
+                why="the second claim is about the value of the first",
                 insight="chain",
                 steps=[quote(first.sentence), quote(second.sentence)],
             )
 
 
-def _chained(first: Claim, second: Claim) -> str | None:
-    """How the two ends of two claims belong together; None when nothing follows."""
-    # "Uses Python 3.11" and "Python 3.12 requires X" do not meet.
+def _chain_verb(first: Claim, second: Claim) -> str | None:
+    """Return the verb between the ends of two claims; None if no conclusion is valid."""
+    # "Uses Python 3.11" and "Python 3.12 requires X" form no chain.
     versions = numbers(second.subject)
     if versions and versions != numbers(first.value):
         return None
@@ -93,29 +106,31 @@ def _chained(first: Claim, second: Claim) -> str | None:
     return _CHAINS.get(name) if name == second.predicate.name else None
 
 
-def _common(claims: Sequence[Claim], least: int) -> Iterator[Dream]:
+def _shared_value_dreams(claims: Sequence[Claim], least: int) -> Iterator[Dream]:
+    """Yield a dream for each value that at least `least` subjects share."""
     sharing: dict[tuple[str, str], dict[str, Claim]] = defaultdict(dict)
     for claim in claims:
         if claim.predicate is not IS and not numbers(claim.value):
             sharing[(claim.predicate.name, claim.value_key)].setdefault(claim.subject_key, claim)
     for _, group in sorted(sharing.items(), key=lambda item: (-len(item[1]), item[0])):
-        found = list(group.values())
-        if len(found) < least or len({claim.note.name for claim in found}) < 2:
+        members = list(group.values())
+        if len(members) < least or len({claim.note.name for claim in members}) < 2:
             continue
-        subjects = [_lower_article(claim.subject) for claim in found]
+        subjects = [_lower_article(claim.subject) for claim in members]
         more = [f"{len(subjects) - _SHOWN} more"] if len(subjects) > _SHOWN else []
-        shown = listed([*subjects[:_SHOWN], *more])
-        yield dream(
-            f"At least {len(found)} {found[0].predicate.plural} {found[-1].value}: {shown}.",
-            [claim.note for claim in found],
+        names = join_phrases([*subjects[:_SHOWN], *more])
+        yield make_dream(
+            f"At least {len(members)} {members[0].predicate.plural} {members[-1].value}: {names}.",
+            [claim.note for claim in members],
             why="claims with the same verb and value about different subjects",
             insight="common",
-            count=len(found),
+            count=len(members),
         )
 
 
-def _evidence(claims: Sequence[Claim]) -> str:
-    return listed(
+def _quote_evidence(claims: Sequence[Claim]) -> str:
+    """Return the sentences of the claims as quotations with their days."""
+    return join_phrases(
         [
             f"{quote(claim.sentence, _EVIDENCE_CHARS)} ({day_text(claim.note.at)})"
             for claim in claims
@@ -123,9 +138,11 @@ def _evidence(claims: Sequence[Claim]) -> str:
     )
 
 
-def _capital(text: str) -> str:
+def _capitalize_article(text: str) -> str:
+    """Return a text with an upper-case first letter if it begins with an article."""
     return text[:1].upper() + text[1:] if text.lower().startswith(("the ", "a ", "an ")) else text
 
 
 def _lower_article(text: str) -> str:
+    """Return a text with a lower-case first letter if it begins with an article."""
     return text[:1].lower() + text[1:] if text.startswith(("The ", "A ", "An ")) else text

@@ -1,4 +1,4 @@
-"""synthesize and compress: fewer words, all of them from the notes."""
+"""The strategies `synthesize` and `compress`, which shorten notes and use only their own sentences."""
 
 from __future__ import annotations
 
@@ -6,89 +6,96 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.consolidation.strategies.dream import Dream, Options, counted, dream, memories
-from memoranda.consolidation.text.claims import conflicts
-from memoranda.consolidation.text.note import Note, quote
-from memoranda.consolidation.text.reading import Reading, Sentence
-from memoranda.consolidation.text.sentences import as_text
-from memoranda.consolidation.text.similar import fold
+from memoranda.consolidation.strategies.dream import (
+    Dream,
+    Options,
+    count_text,
+    make_dream,
+    memories_text,
+)
+from memoranda.consolidation.text.claims import find_conflicts
+from memoranda.consolidation.text.corpus import Corpus, Sentence
+from memoranda.consolidation.text.note import MemoryNote, quote
+from memoranda.consolidation.text.sentences import join_statements
+from memoranda.consolidation.text.similar import fold_duplicates
 from memoranda.consolidation.text.summary import summarize
 
-# A summary that keeps more than half of the text has not compressed it.
+# The budget is at most the tokens of the text divided by this; a longer summary would not be shorter.
 _COMPRESSED_SHARE: Final = 2
 _COMMON_PHRASE: Final = 50
-# A text with more statements is no memory any more; and chains of notes that each share half with the next would run
-# through the whole store.
+# Statements of a merged text. The limit also stops chains of notes that each share half with the next.
 _MERGED_STATEMENTS_LIMIT: Final = 24
+# Share of common statements from which on two notes are merged.
 _SHARE: Final = 0.5
+# Words from which on a statement counts for that share.
 _TELLING_WORDS: Final = 3
 
 
-def synthesize(reading: Reading, now: int, options: Options) -> list[Dream]:
-    """Notes that say the same become one text with every different statement once.
+def synthesize(corpus: Corpus, now: int, options: Options) -> list[Dream]:
+    """Merge notes that share statements into one text with each different statement once.
 
-    Nothing is lost: a statement is left out only when another one in the text says the same. So notes are merged when
-    they share at least half of the statements of one of them, and not for a topic or a phrase they have in common.
+    Two notes are merged if they share at least half of the statements of one of them. A common topic or phrase is not
+    enough. A statement is left out only if an equal one is in the text.
     """
     del now, options
-    stands_for = fold(reading.sentences)
-    said: dict[str, set[int]] = {note.name: set() for note in reading.notes}
-    for sentence, root in zip(reading.sentences, stands_for, strict=True):
-        said[sentence.note.name].add(root)
-    alike: dict[frozenset[int], list[Note]] = defaultdict(list)
-    for note in reading.notes:
-        if said[note.name]:
-            alike[frozenset(said[note.name])].append(note)
-    found = []
+    representatives = fold_duplicates(corpus.sentences)
+    statements_by_note: dict[str, set[int]] = {note.name: set() for note in corpus.notes}
+    for sentence, root in zip(corpus.sentences, representatives, strict=True):
+        statements_by_note[sentence.note.name].add(root)
+    notes_by_statements: dict[frozenset[int], list[MemoryNote]] = defaultdict(list)
+    for note in corpus.notes:
+        if statements_by_note[note.name]:
+            notes_by_statements[frozenset(statements_by_note[note.name])].append(note)
+    dreams = []
     telling = frozenset(
-        root for root in stands_for if len(reading.sentences[root].bag) >= _TELLING_WORDS
+        root for root in representatives if len(corpus.sentences[root].word_set) >= _TELLING_WORDS
     )
-    for group in _groups(list(alike), telling):
-        notes = [note for roots in group for note in alike[roots]]
+    for group in _merge_groups(list(notes_by_statements), telling):
+        notes = [note for roots in group for note in notes_by_statements[roots]]
         if len(notes) > 1:
-            kept = [reading.sentences[root] for root in sorted(frozenset().union(*group))]
-            found.append(_merged(notes, kept))
-    return found
+            sentences = [corpus.sentences[root] for root in sorted(frozenset().union(*group))]
+            dreams.append(_merge_notes(notes, sentences))
+    return dreams
 
 
-def _groups(
+def _merge_groups(
     statements: Sequence[frozenset[int]], telling: frozenset[int]
 ) -> list[list[frozenset[int]]]:
-    """What is to be merged, pair by pair until no pair shares enough: merging the results again changes nothing."""
-    groups = {place: [roots] for place, roots in enumerate(statements)}
-    wholes = dict(enumerate(statements))
-    joined = True
-    while joined:
-        joined = False
+    """Group sets of statements, joining pairs until no pair shares enough. A second run changes nothing."""
+    groups = {index: [roots] for index, roots in enumerate(statements)}
+    statements_by_group = dict(enumerate(statements))
+    has_joined = True
+    while has_joined:
+        has_joined = False
         touched: set[int] = set()
-        for first, second in _sharing(wholes, telling):
+        for first, second in _find_sharing_pairs(statements_by_group, telling):
             if first in touched or second in touched:
                 continue
-            whole = wholes[first] | wholes[second]
-            if len(whole) > _MERGED_STATEMENTS_LIMIT:
+            union = statements_by_group[first] | statements_by_group[second]
+            if len(union) > _MERGED_STATEMENTS_LIMIT:
                 continue
             touched |= {first, second}
-            wholes[first] = whole
+            statements_by_group[first] = union
             groups[first] += groups.pop(second)
-            del wholes[second]
-            joined = True
+            del statements_by_group[second]
+            has_joined = True
     return list(groups.values())
 
 
-def _sharing(
+def _find_sharing_pairs(
     wholes: Mapping[int, frozenset[int]], telling: frozenset[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of which one shares at least half of its statements with the other; those that share most first.
+    """Return the pairs that share at least half of the statements of one side, the largest share first.
 
-    Scraps that many notes carry ("required", "see above") are shared by chance and do not count.
+    Only statements in `telling` count; scraps ("required", "see above") are shared by chance.
     """
     members: dict[int, list[int]] = defaultdict(list)
-    for place, roots in wholes.items():
+    for group, roots in wholes.items():
         for root in sorted(roots & telling):
-            members[root].append(place)
+            members[root].append(group)
     shares: dict[tuple[int, int], float] = {}
     for places in members.values():
-        # What very many notes say besides their own is a phrase; there it is enough to look at neighbours.
+        # A statement of very many notes is a stock phrase; only adjacent notes are compared, to keep this linear.
         reach = len(places) if len(places) <= _COMMON_PHRASE else 1
         for index, first in enumerate(places):
             for second in places[index + 1 : index + 1 + reach]:
@@ -100,44 +107,44 @@ def _sharing(
     )
 
 
-def _merged(notes: Sequence[Note], kept: Sequence[Sentence]) -> Dream:
-    own = Reading(notes)
+def _merge_notes(notes: Sequence[MemoryNote], sentences: Sequence[Sentence]) -> Dream:
+    """Return the dream of a merged group of notes with the remaining sentences."""
+    own = Corpus(notes)
     total = len(own.sentences)
     sources = len({note.source for note in notes if note.source})
     open_conflicts = [
-        [quote(each.earlier.sentence), quote(each.later.sentence)] for each in conflicts(own)
+        [quote(conflict.earlier.sentence), quote(conflict.later.sentence)]
+        for conflict in find_conflicts(own)
     ]
-    why = (
-        f"{counted(total, 'statement')} in {memories(len(notes))}, {len(kept)} without repetitions"
-    )
+    why = f"{count_text(total, 'statement')} in {memories_text(len(notes))}, {len(sentences)} without repetitions"
     figures: dict[str, Any] = {
         "memories": len(notes),
         "statements": total,
-        "kept": len(kept),
+        "kept": len(sentences),
         "sources": sources,
     }
     if open_conflicts:
         figures["conflicts"] = open_conflicts
-    text = as_text([sentence.text for sentence in kept])
-    return dream(text, notes, why=why, is_shared=True, **figures)
+    text = join_statements([sentence.text for sentence in sentences])
+    return make_dream(text, notes, why=why, is_shared=True, **figures)
 
 
-def compress(reading: Reading, now: int, options: Options) -> list[Dream]:
-    """The most telling sentences of all notes, unchanged and in order, within the budget and half of their length."""
-    whole = options.count("\n".join(sentence.text for sentence in reading.sentences))
-    budget = min(options.budget_tokens, whole // _COMPRESSED_SHARE)
-    summary = summarize(reading, budget_tokens=budget, now=now, count=options.count)
+def compress(corpus: Corpus, now: int, options: Options) -> list[Dream]:
+    """Return one summary of all notes: their best sentences, unchanged and in order, within budget and half length."""
+    total_tokens = options.count("\n".join(sentence.text for sentence in corpus.sentences))
+    budget = min(options.budget_tokens, total_tokens // _COMPRESSED_SHARE)
+    summary = summarize(corpus, budget_tokens=budget, now=now, count=options.count)
     if not summary.text:
         return []
     why = (
-        f"{counted(len(summary.sentences), 'sentence')} of {len(reading.sentences)} kept from "
-        f"{memories(len(reading.notes))}: {summary.tokens} tokens instead of {whole}"
+        f"{count_text(len(summary.sentences), 'sentence')} of {len(corpus.sentences)} kept from "
+        f"{memories_text(len(corpus.notes))}: {summary.tokens} tokens instead of {total_tokens}"
     )
     figures: dict[str, Any] = {
-        "memories": len(reading.notes),
+        "memories": len(corpus.notes),
         "tokens": summary.tokens,
-        "tokens_before": whole,
+        "tokens_before": total_tokens,
         "budget_tokens": budget,
         "left_out": summary.left_out,
     }
-    return [dream(summary.text, summary.notes, why=why, **figures)]
+    return [make_dream(summary.text, summary.notes, why=why, **figures)]

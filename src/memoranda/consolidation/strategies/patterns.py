@@ -1,7 +1,8 @@
-"""pattern_extract: sentences built alike, tags that go together, days of the week.
+"""The strategy `pattern_extract`: sentence templates, recurring figures, tags that occur together, and rhythms.
 
-A template is a sentence of which one stretch of words differs from note to note: every sentence is filed under its
-beginning and its end with each short stretch left out, so that sentences built alike meet without being compared.
+A template is a sentence in which one stretch of words differs from note to note. To find templates without comparing
+pairs, each sentence is indexed once for each short stretch, under the words before and after the stretch. Sentences
+with the same key form a candidate group.
 """
 
 from __future__ import annotations
@@ -16,83 +17,86 @@ import msgspec
 from memoranda.consolidation.strategies.dream import (
     Dream,
     Options,
-    between,
-    counted,
-    dream,
-    listed,
-    memories,
+    count_text,
+    join_phrases,
+    make_dream,
+    memories_text,
+    range_text,
 )
 from memoranda.consolidation.strategies.series import (
     GAP,
-    Event,
-    Framed,
+    FramedSentence,
+    RecurringEvent,
     Rhythm,
-    events,
-    favourite_weekday,
-    frames,
-    rhythm,
-    series,
-    trend,
+    find_events,
+    find_favourite_weekday,
+    find_rhythm,
+    find_series,
+    fit_trend,
+    group_by_frame,
 )
-from memoranda.consolidation.text.note import Note, quote
-from memoranda.consolidation.text.reading import Reading, Sentence, content_words
+from memoranda.consolidation.text.corpus import Corpus, Sentence, content_words
+from memoranda.consolidation.text.note import MemoryNote, quote
 from memoranda.consolidation.text.sentences import is_code
-from memoranda.consolidation.text.similar import fold
+from memoranda.consolidation.text.similar import fold_duplicates
 from memoranda.consolidation.time.dates import WEEKDAYS
 
 _TOKEN = re.compile(r"[^\s]+")
+# Tokens of a sentence in a template, and of its gap; the number of index entries is their product.
 _TEMPLATE_TOKENS_LIMIT: Final = 30
 _SLOT_TOKENS_LIMIT: Final = 3
-# Fixed words that carry meaning: fewer make every "X is Y" a pattern, and "… euros a month".
+# Fewest content words, and fewest tokens, outside the gap of a template; fewer would make every "X is Y" a pattern.
 _FIXED_WORDS: Final = 3
 _FIXED_TOKENS: Final = 3
 _FILLERS_SHOWN: Final = 5
 _EDGES = "\"'“”‘’«»()[]{}.,;:!?*_`~"
-# Two tags belong together when nine of ten memories with the rarer one have the other.
+# Share of the memories with the rarer tag that must have the other tag.
 _TOGETHER_SHARE: Final = 0.9
 _WEEKDAY_SHARE: Final = 0.75
-# One more occurrence than for other patterns: three days fall on one weekday too easily.
+# Additional occurrences for a rhythm, because three days are too easily on one weekday.
 _RHYTHM_EXTRA: Final = 1
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """Sentences that differ in one stretch of words."""
+class SentenceTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of sentences that differ in one stretch of words."""
 
     text: str
     fillers: tuple[str, ...]
     sentences: tuple[Sentence, ...]
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[MemoryNote]:
+        """The notes with these sentences, each once."""
         return list({sentence.note.name: sentence.note for sentence in self.sentences}.values())
 
 
-def pattern_extract(reading: Reading, now: int, options: Options) -> list[Dream]:
-    """Templates, figures that move, tags that go together and rhythms; the best supported of each first."""
+def pattern_extract(corpus: Corpus, now: int, options: Options) -> list[Dream]:
+    """Return templates, changing figures, tag pairs and rhythms, the best supported of each kind first."""
     del now
-    groups = frames(reading)
+    groups = group_by_frame(corpus)
     return [
-        *_templates_found(reading, groups, options.least),
-        *_figures_found(groups, options.least),
-        *_tags_found(reading, options.least),
-        *_rhythms_found(reading, groups, options.least),
+        *_template_dreams(corpus, groups, options.least),
+        *_figure_dreams(groups, options.least),
+        *_tag_dreams(corpus, options.least),
+        *_rhythm_dreams(corpus, groups, options.least),
     ]
 
 
-def _templates_found(
-    reading: Reading, groups: Sequence[Sequence[Framed]], least: int
+def _template_dreams(
+    corpus: Corpus, groups: Sequence[Sequence[FramedSentence]], least: int
 ) -> Iterator[Dream]:
-    # What differs only in numbers and dates is a figure or a rhythm, and what is only repeated is no template.
-    moving = {made.sentence for group in groups if len(group) >= least for made in group}
-    stands_for = fold(reading.sentences)
+    """Yield one dream for each sentence template."""
+    # Sentences that differ only in numbers and dates are figures or rhythms; equal sentences are no template.
+    moving = {member.sentence for group in groups if len(group) >= least for member in group}
+    representatives = fold_duplicates(corpus.sentences)
     different = [
         sentence
-        for place, sentence in enumerate(reading.sentences)
-        if stands_for[place] == place and sentence not in moving and not is_code(sentence.text)
+        for index, sentence in enumerate(corpus.sentences)
+        if representatives[index] == index and sentence not in moving and not is_code(sentence.text)
     ]
-    for template in templates(different, least=least):
+    for template in find_templates(different, least=least):
         fillers = [quote(filler, 40) for filler in template.fillers]
-        shown = listed(
+        examples = join_phrases(
             [
                 *fillers[:_FILLERS_SHOWN],
                 *(
@@ -102,8 +106,9 @@ def _templates_found(
                 ),
             ]
         )
-        yield dream(
-            f"Recurring statement in {memories(len(template.notes))}: {quote(template.text)}, where {GAP} is {shown}.",
+        count = memories_text(len(template.notes))
+        yield make_dream(
+            f"Recurring statement in {count}: {quote(template.text)}, where {GAP} is {examples}.",
             template.notes,
             why="sentences that differ in one place only",
             pattern="template",
@@ -113,81 +118,89 @@ def _templates_found(
         )
 
 
-def templates(sentences: Sequence[Sentence], *, least: int) -> list[Template]:
-    """Sentences of at least so many notes that are the same but for one stretch; each sentence in one template."""
+def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[SentenceTemplate]:
+    """Return the templates with sentences of at least `least` notes. Each sentence is in at most one template."""
     split = {
-        place: [
+        index: [
             (token.strip(_EDGES) or token).casefold() for token in _TOKEN.findall(sentence.text)
         ]
-        for place, sentence in enumerate(sentences)
+        for index, sentence in enumerate(sentences)
         if len(sentence.words) > _FIXED_WORDS and sentence.text.count(" ") < _TEMPLATE_TOKENS_LIMIT
     }
-    filed: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
-    for place, tokens in split.items():
-        markers = sentences[place].markers
+    by_context: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
+    for index, tokens in split.items():
+        markers = sentences[index].markers
         for length in range(1, _SLOT_TOKENS_LIMIT + 1):
             if len(tokens) - length < _FIXED_TOKENS:
                 break
             for start in range(len(tokens) - length + 1):
                 key = (markers, tuple(tokens[:start]), tuple(tokens[start + length :]))
-                filed[key].append((place, start, length))
-    found = sorted(
+                by_context[key].append((index, start, length))
+    ranked_groups = sorted(
         (
             group
-            for group in filed.values()
-            if len({sentences[place].note.name for place, _, _ in group}) >= least
+            for group in by_context.values()
+            if len({sentences[index].note.name for index, _, _ in group}) >= least
         ),
         key=lambda group: (
-            -len({place for place, _, _ in group}),
+            -len({index for index, _, _ in group}),
             sum(length for _, _, length in group),
             group,
         ),
     )
     used: set[int] = set()
-    made = []
-    for group in found:
-        template = _template(sentences, [entry for entry in group if entry[0] not in used], least)
+    found_templates = []
+    for group in ranked_groups:
+        template = _build_template(
+            sentences, [entry for entry in group if entry[0] not in used], least
+        )
         if template is not None:
             used.update(entry[0] for entry in group)
-            made.append(template)
-    return made
+            found_templates.append(template)
+    return found_templates
 
 
-def _template(
+def _build_template(
     sentences: Sequence[Sentence], group: Sequence[tuple[int, int, int]], least: int
-) -> Template | None:
-    members = [sentences[place] for place, _, _ in group]
+) -> SentenceTemplate | None:
+    """Return the template of a group of (sentence, start, length); None if it has too few notes or words."""
+    members = [sentences[index] for index, _, _ in group]
     if len({sentence.note.name for sentence in members}) < least:
         return None
     fillers: dict[str, str] = {}
-    for place, start, length in group:
-        tokens = _TOKEN.findall(sentences[place].text)
+    for index, start, length in group:
+        tokens = _TOKEN.findall(sentences[index].text)
         filler = " ".join(tokens[start : start + length]).strip(_EDGES)
         fillers.setdefault(filler.casefold(), filler)
     if len(fillers) < least:
         return None
-    place, start, length = group[-1]
-    tokens = _TOKEN.findall(sentences[place].text)
+    index, start, length = group[-1]
+    tokens = _TOKEN.findall(sentences[index].text)
     last = tokens[start + length - 1]
     end = last[len(last.rstrip(_EDGES)) :]
     fixed = [*tokens[:start], GAP + end, *tokens[start + length :]]
     if len(content_words(" ".join(fixed))) < _FIXED_WORDS:
         return None
-    return Template(text=" ".join(fixed), fillers=tuple(fillers.values()), sentences=tuple(members))
+    return SentenceTemplate(
+        text=" ".join(fixed), fillers=tuple(fillers.values()), sentences=tuple(members)
+    )
 
 
-def _figures_found(groups: Sequence[Sequence[Framed]], least: int) -> Iterator[Dream]:
-    for each in sorted(series(groups, least=least), key=lambda s: (-len(s.points), s.frame)):
-        numbers = [point.number for point in each.points]
-        line = trend(each)
+def _figure_dreams(groups: Sequence[Sequence[FramedSentence]], least: int) -> Iterator[Dream]:
+    """Yield one dream for each series of a changing number, the longest first."""
+    for figures in sorted(
+        find_series(groups, least=least), key=lambda s: (-len(s.points), s.frame)
+    ):
+        numbers = [point.number for point in figures.points]
+        line = fit_trend(figures)
         if line.direction == "steady":
-            continue  # a number that never moves is only repeated, like PostgreSQL 16
-        shown = f"{_plain(numbers[0])}{each.unit} to {_plain(numbers[-1])}{each.unit}"
+            continue  # a constant number is a name, like PostgreSQL 16
+        change = f"{_plain_number(numbers[0])}{figures.unit} to {_plain_number(numbers[-1])}{figures.unit}"
         course = {"rising": "rising", "falling": "falling", "mixed": "up and down"}
-        yield dream(
-            f"Recurring figure in {memories(len(each.points))}: {quote(each.frame)}, {course[line.direction]}, "
-            f"{shown} {between(each.points[0].day, each.points[-1].day)}.",
-            [point.note for point in each.points],
+        yield make_dream(
+            f"Recurring figure in {memories_text(len(figures.points))}: {quote(figures.frame)}, "
+            f"{course[line.direction]}, {change} {range_text(figures.points[0].day, figures.points[-1].day)}.",
+            [point.note for point in figures.points],
             why="one sentence with another number each time",
             pattern="figure",
             numbers=numbers,
@@ -195,29 +208,37 @@ def _figures_found(groups: Sequence[Sequence[Framed]], least: int) -> Iterator[D
         )
 
 
-def _plain(number: float) -> str:
+def _plain_number(number: float) -> str:
     return f"{number:g}" if abs(number) < 1e6 else f"{number:.0f}"
 
 
-def _tags_found(reading: Reading, least: int) -> Iterator[Dream]:
-    having: dict[str, set[int]] = defaultdict(set)
+def _tag_dreams(corpus: Corpus, least: int) -> Iterator[Dream]:
+    """Yield one dream for each pair of tags that occur together, the most frequent first."""
+    notes_by_tag: dict[str, set[int]] = defaultdict(set)
     together: dict[tuple[str, str], int] = defaultdict(int)
-    for place, note in enumerate(reading.notes):
+    for note_index, note in enumerate(corpus.notes):
         tags = sorted(set(note.tags))[:_TEMPLATE_TOKENS_LIMIT]
         for index, tag in enumerate(tags):
-            having[tag].add(place)
+            notes_by_tag[tag].add(note_index)
             for other in tags[index + 1 :]:
                 together[(tag, other)] += 1
-    total = len(reading.notes)
+    total = len(corpus.notes)
     for (first, second), count in sorted(together.items(), key=lambda item: (-item[1], item[0])):
-        rarer, other = sorted((first, second), key=lambda tag: (len(having[tag]), tag))
-        # What nearly every memory carries goes together with everything and says nothing.
-        is_everywhere = len(having[other]) > _TOGETHER_SHARE * total
-        if count >= least and count >= _TOGETHER_SHARE * len(having[rarer]) and not is_everywhere:
-            notes = [reading.notes[place] for place in sorted(having[first] & having[second])]
-            yield dream(
+        rarer, other = sorted((first, second), key=lambda tag: (len(notes_by_tag[tag]), tag))
+        # A tag on nearly every memory occurs together with all others, so it is ignored.
+        is_everywhere = len(notes_by_tag[other]) > _TOGETHER_SHARE * total
+        if (
+            count >= least
+            and count >= _TOGETHER_SHARE * len(notes_by_tag[rarer])
+            and not is_everywhere
+        ):
+            notes = [
+                corpus.notes[note_index]
+                for note_index in sorted(notes_by_tag[first] & notes_by_tag[second])
+            ]
+            yield make_dream(
                 f"Tags that go together: {quote(rarer)} and {quote(other)}, in {count} of the "
-                f"{memories(len(having[rarer]))} tagged {quote(rarer)}.",
+                f"{memories_text(len(notes_by_tag[rarer]))} tagged {quote(rarer)}.",
                 notes,
                 why="tags found on the same memories",
                 pattern="tags",
@@ -225,42 +246,52 @@ def _tags_found(reading: Reading, least: int) -> Iterator[Dream]:
             )
 
 
-def _rhythms_found(
-    reading: Reading, groups: Sequence[Sequence[Framed]], least: int
+def _rhythm_dreams(
+    corpus: Corpus, groups: Sequence[Sequence[FramedSentence]], least: int
 ) -> Iterator[Dream]:
-    # Readings come as often as somebody looks.
-    found = (
-        each for each in events(reading, groups, least=least + _RHYTHM_EXTRA) if not each.is_reading
+    """Yield one dream for each event with a rhythm or a favourite weekday."""
+    # Measurements occur whenever someone measures, so they have no rhythm of their own.
+    candidates = (
+        event_found
+        for event_found in find_events(corpus, groups, least=least + _RHYTHM_EXTRA)
+        if not event_found.is_reading
     )
-    for event in sorted(found, key=lambda event: (-len(event.days), event.is_tag, event.label)):
-        regular = rhythm(event)
-        weekday = favourite_weekday(event, share=_WEEKDAY_SHARE)
-        span = between(event.days[0], event.days[-1])
-        what = f"Memories tagged {quote(event.label)}" if event.is_tag else quote(event.label)
+    for event in sorted(
+        candidates, key=lambda event: (-len(event.days), event.is_tag, event.label)
+    ):
+        regular = find_rhythm(event)
+        weekday = find_favourite_weekday(event, share=_WEEKDAY_SHARE)
+        span = range_text(event.days[0], event.days[-1])
+        subject = f"Memories tagged {quote(event.label)}" if event.is_tag else quote(event.label)
         if regular is not None:
             come = "come" if event.is_tag else "comes"
-            text = f"Rhythm: {what} {come} {rhythm_text(regular)}, {len(event.days)} times {span}."
+            text = (
+                f"Rhythm: {subject} {come} {rhythm_text(regular)}, {len(event.days)} times {span}."
+            )
         elif weekday is not None and _spans_weeks(event):
             text = (
-                f"Rhythm: {what} mostly {'fall' if event.is_tag else 'falls'} on a {WEEKDAYS[weekday[0]]}, "
+                f"Rhythm: {subject} mostly {'fall' if event.is_tag else 'falls'} on a {WEEKDAYS[weekday[0]]}, "
                 f"{weekday[1]} of {len(event.days)} days {span}."
             )
         else:
             continue
         days = [day.isoformat() for day in event.days]
-        yield dream(text, event.notes, why="the days on which it came", pattern="rhythm", days=days)
+        yield make_dream(
+            text, event.notes, why="the days on which it came", pattern="rhythm", days=days
+        )
 
 
-def _spans_weeks(event: Event) -> bool:
+def _spans_weeks(event: RecurringEvent) -> bool:
+    """Return True if the days of an event lie in more than half as many calendar weeks."""
     return len({day.isocalendar()[:2] for day in event.days}) >= len(event.days) // 2 + 1
 
 
 def rhythm_text(regular: Rhythm) -> str:
-    """ "every day", "every Monday", "every 10 days", "every month"."""
+    """Return a rhythm in words: "every day", "every Monday", "every 10 days", "every month"."""
     if regular.is_monthly:
         return "every month"
     if regular.period_days == 1:
         return "every day"
     if regular.weekday is not None and regular.period_days == 7:
         return f"every {WEEKDAYS[regular.weekday]}"
-    return f"every {counted(regular.period_days, 'day')}"
+    return f"every {count_text(regular.period_days, 'day')}"

@@ -1,8 +1,8 @@
-"""What recurs in time: numbers said again and again of the same thing, and events that come back.
+"""Numeric series, trends, recurring events and their rhythms.
 
-A sentence with its numbers and dates taken out is its **frame**. Frames that recur with one number make a numeric
-series; frames and tags that recur on several days make a rhythm. A sentence happened on the day it names, otherwise on
-the day its note was written.
+The **frame** of a sentence is the sentence without its numbers and dates. Sentences of one frame with one number each
+form a numeric series. Frames and tags that occur on several days form a recurring event. The day of a sentence is the
+day that it names, or else the day of writing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Final, Literal
 
 import msgspec
 
-from memoranda.consolidation.text.note import Note
-from memoranda.consolidation.text.reading import Reading, Sentence, content_words, once
-from memoranda.consolidation.time.dates import named_days
+from memoranda.consolidation.text.corpus import Corpus, Sentence, cached_per_corpus, content_words
+from memoranda.consolidation.text.note import MemoryNote
+from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import days_after, months_after, utc_day
 from memoranda.model.instant import DAY_MS
 
 Direction = Literal["rising", "falling", "steady", "mixed"]
 
-# Less than this of what varies is explained by a line: no trend.
+# Share of the variation (R²) that a line must explain to be a trend.
 _TREND_FIT: Final = 0.8
 _FRAME_WORDS: Final = 2
-# A rhythm may slip by a fifth of its period, and by a day.
+# Share of the period by which an occurrence may be early or late; from five days on, at least one day.
 _SLIP_SHARE: Final = 0.2
 _SENTENCE_CHARS_LIMIT: Final = 300
 GAP: Final = "…"
@@ -43,91 +43,91 @@ _CURRENCY = re.compile(r"[$€£¥₹](?=\d)")
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One reading of a series."""
+    """One measurement of a series."""
 
-    note: Note
-    # Which of the note's sentences.
-    place: int
+    note: MemoryNote
+    # The position among the sentences of the note.
+    sentence_index: int
     day: date
     at: int
     number: float
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Readings of one thing, oldest first, at most one an instant."""
+    """Measurements of one thing, oldest first, at most one per instant."""
 
-    # The latest sentence with a gap where the number stands, and its unit.
+    # The latest sentence with a gap for the number, and the unit of the number.
     frame: str
     unit: str
     points: tuple[Point, ...]
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True):
-    """A line through a series."""
+    """A line fitted to a series."""
 
     direction: Direction
     per_day: float
-    # From 0 to 1: how much of the variation the line explains.
+    # Share of the variation that the line explains, from 0 to 1.
     fit: float
 
-    def at(self, series: Series, at: int) -> float:
-        """What the line gives for an instant."""
-        times, numbers = _coordinates(series)
+    def value_at(self, find_series: Series, at: int) -> float:
+        """Return the value of the line at an instant."""
+        times, numbers = _coordinates(find_series)
         mean_time, mean_number = math.fsum(times) / len(times), math.fsum(numbers) / len(numbers)
-        return mean_number + self.per_day * ((at - series.points[0].at) / DAY_MS - mean_time)
+        return mean_number + self.per_day * ((at - find_series.points[0].at) / DAY_MS - mean_time)
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened on several days; one note a day."""
+class RecurringEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that happened on several days, with one note per day."""
 
     # A sentence with gaps, or a tag.
     label: str
     is_tag: bool
-    # Something with a number in it.
+    # True for a sentence with a number, which is a measurement.
     is_reading: bool
     days: tuple[date, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[MemoryNote, ...]
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Equal in two events of the same notes."""
+        """The names of the notes; equal in two events of the same notes."""
         return tuple(note.name for note in self.notes)
 
 
 class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
-    """How regularly an event comes."""
+    """The regular period of an event."""
 
-    # Days between two, or 0 for "once a month".
+    # Days between two occurrences; 0 for "once a month".
     period_days: int
     is_monthly: bool
-    # 0 is Monday; None when it comes on several days of the week.
+    # 0 is Monday; None if it occurs on several days of the week.
     weekday: int | None
 
-    def after(self, day: date) -> date:
-        """Return the next day on which it is due; the last day there is for one beyond."""
+    def next_after(self, day: date) -> date:
+        """Return the next due day after a day; the last day of the calendar if it would be later."""
         return months_after(day, 1) if self.is_monthly else days_after(day, self.period_days)
 
 
-class Framed(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence with its dates and numbers taken out."""
+class FramedSentence(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence without its dates and numbers."""
 
     sentence: Sentence
     day: date
     at: int
-    # The words that are left, the same for all sentences of one frame.
+    # The remaining content words; equal in all sentences of one frame.
     key: tuple[str, ...]
     text: str
     figures: tuple[tuple[float, str], ...]
 
 
-def framed(sentence: Sentence) -> Framed | None:
-    """The frame of a sentence; None when too little is left of it."""
+def frame_sentence(sentence: Sentence) -> FramedSentence | None:
+    """Return a sentence with its frame; None if the frame has too few words."""
     if len(sentence.text) > _SENTENCE_CHARS_LIMIT:
         return None
     note, text = sentence.note, sentence.text
-    days = [named for named in named_days(text, note.at) if named.grain == "day"]
-    for named in reversed(days):
-        text = f"{text[: named.start]}{GAP}{text[named.end :]}"
+    days = [found_day for found_day in find_days(text, note.at) if found_day.grain == "day"]
+    for found_day in reversed(days):
+        text = f"{text[: found_day.start]}{GAP}{text[found_day.end :]}"
     figures = []
 
     def take(match: re.Match[str]) -> str:
@@ -143,51 +143,55 @@ def framed(sentence: Sentence) -> Framed | None:
         return None
     day = days[0].day if days else utc_day(note.at)
     at = (day - date(1970, 1, 1)).days * DAY_MS if days else note.at
-    return Framed(
+    return FramedSentence(
         sentence=sentence, day=day, at=at, key=key, text=text.rstrip("."), figures=tuple(figures)
     )
 
 
-@once
-def frames(reading: Reading) -> list[list[Framed]]:
-    """Sentences of one frame together, oldest first."""
-    found: dict[tuple[tuple[str, ...], frozenset[str]], list[Framed]] = defaultdict(list)
-    for sentence in reading.sentences:
-        made = framed(sentence)
-        if made is not None:
-            found[(made.key, sentence.markers)].append(made)
-    return [sorted(group, key=_when) for group in found.values() if len(group) > 1]
+@cached_per_corpus
+def group_by_frame(corpus: Corpus) -> list[list[FramedSentence]]:
+    """Return the groups of at least two sentences with one frame, oldest first."""
+    groups: dict[tuple[tuple[str, ...], frozenset[str]], list[FramedSentence]] = defaultdict(list)
+    for sentence in corpus.sentences:
+        sentence_framed = frame_sentence(sentence)
+        if sentence_framed is not None:
+            groups[(sentence_framed.key, sentence.markers)].append(sentence_framed)
+    return [sorted(group, key=_sort_key) for group in groups.values() if len(group) > 1]
 
 
-def _when(made: Framed) -> tuple[int, str, int]:
-    return (made.at, made.sentence.note.name, made.sentence.place)
+def _sort_key(member: FramedSentence) -> tuple[int, str, int]:
+    return (member.at, member.sentence.note.name, member.sentence.index)
 
 
-def series(groups: Iterable[Sequence[Framed]], *, least: int) -> list[Series]:
-    """Frames with one number each, from at least so many notes and instants."""
-    found = []
+def find_series(groups: Iterable[Sequence[FramedSentence]], *, least: int) -> list[Series]:
+    """Return the series with measurements of at least `least` notes."""
+    all_series = []
     for group in groups:
-        # One number a sentence: with two of them it is not known which one moves.
-        readings = [made for made in group if len(made.figures) == 1]
-        units = {made.figures[0][1] for made in readings}
+        # Only sentences with one number; of two numbers it is unknown which one is measured.
+        readings = [member for member in group if len(member.figures) == 1]
+        units = {member.figures[0][1] for member in readings}
         if len(units) != 1:
             continue
         points: dict[int, Point] = {}
-        for made in readings:
-            note, place = made.sentence.note, made.sentence.place
-            points[made.at] = Point(
-                note=note, place=place, day=made.day, at=made.at, number=made.figures[0][0]
+        for member in readings:
+            note, index = member.sentence.note, member.sentence.index
+            points[member.at] = Point(
+                note=note,
+                sentence_index=index,
+                day=member.day,
+                at=member.at,
+                number=member.figures[0][0],
             )
         if len({point.note.name for point in points.values()}) >= least:
-            found.append(
+            all_series.append(
                 Series(frame=readings[-1].text, unit=units.pop(), points=tuple(points.values()))
             )
-    return found
+    return all_series
 
 
-def trend(series: Series) -> Trend:
-    """The least-squares line through a series of two and more instants."""
-    times, numbers = _coordinates(series)
+def fit_trend(find_series: Series) -> Trend:
+    """Fit a least-squares line to a series of at least two instants."""
+    times, numbers = _coordinates(find_series)
     mean_time, mean_number = math.fsum(times) / len(times), math.fsum(numbers) / len(numbers)
     spread = math.fsum((time - mean_time) ** 2 for time in times)
     variation = math.fsum((number - mean_number) ** 2 for number in numbers)
@@ -203,46 +207,51 @@ def trend(series: Series) -> Trend:
     return Trend(direction="rising" if slope > 0 else "falling", per_day=slope, fit=fit)
 
 
-def _coordinates(series: Series) -> tuple[list[float], list[float]]:
-    first = series.points[0].at
-    return [(point.at - first) / DAY_MS for point in series.points], [
-        point.number for point in series.points
+def _coordinates(find_series: Series) -> tuple[list[float], list[float]]:
+    """Return the days since the first measurement, and the numbers."""
+    first = find_series.points[0].at
+    return [(point.at - first) / DAY_MS for point in find_series.points], [
+        point.number for point in find_series.points
     ]
 
 
-def events(reading: Reading, groups: Iterable[Sequence[Framed]], *, least: int) -> list[Event]:
-    """Frames and tags that came on at least so many days."""
-    found = []
+def find_events(
+    corpus: Corpus, groups: Iterable[Sequence[FramedSentence]], *, least: int
+) -> list[RecurringEvent]:
+    """Return the frames and tags that occur on at least `least` days."""
+    candidates = []
     for group in groups:
-        by_day = {made.day: made.sentence.note for made in group}
+        by_day = {member.day: member.sentence.note for member in group}
         if len(by_day) >= least and len({note.name for note in by_day.values()}) >= least:
-            found.append(_event(group[-1].text, by_day, is_reading=bool(group[-1].figures)))
-    tagged: dict[str, dict[date, Note]] = defaultdict(dict)
-    for note in reading.notes:
+            candidates.append(
+                _make_event(group[-1].text, by_day, is_reading=bool(group[-1].figures))
+            )
+    tagged: dict[str, dict[date, MemoryNote]] = defaultdict(dict)
+    for note in corpus.notes:
         for tag in sorted(set(note.tags)):
             tagged[tag][utc_day(note.at)] = note
-    found += [
-        _event(tag, by_day, is_tag=True)
+    candidates += [
+        _make_event(tag, by_day, is_tag=True)
         for tag, by_day in sorted(tagged.items())
         if len(by_day) >= least
     ]
-    # A tag that stands on the notes of one frame, or of another tag, and on no others is no event of its own.
-    different: dict[tuple[str, ...], Event] = {}
-    for event in found:
+    # A tag with exactly the notes of a frame, or of another tag, is the same event.
+    different: dict[tuple[str, ...], RecurringEvent] = {}
+    for event in candidates:
         different.setdefault(event.key, event)
     return list(different.values())
 
 
-def _event(
-    label: str, by_day: dict[date, Note], *, is_tag: bool = False, is_reading: bool = False
-) -> Event:
+def _make_event(
+    label: str, by_day: dict[date, MemoryNote], *, is_tag: bool = False, is_reading: bool = False
+) -> RecurringEvent:
     days = tuple(sorted(by_day))
     notes = tuple(by_day[day] for day in days)
-    return Event(label=label, is_tag=is_tag, is_reading=is_reading, days=days, notes=notes)
+    return RecurringEvent(label=label, is_tag=is_tag, is_reading=is_reading, days=days, notes=notes)
 
 
-def rhythm(event: Event) -> Rhythm | None:
-    """The regular period of an event; None when it comes as it likes."""
+def find_rhythm(event: RecurringEvent) -> Rhythm | None:
+    """Return the rhythm of an event; None if it is irregular."""
     days = event.days
     gaps = [(later - earlier).days for earlier, later in itertools.pairwise(days)]
     if len(gaps) < 2:
@@ -263,8 +272,8 @@ def rhythm(event: Event) -> Rhythm | None:
     return None
 
 
-def favourite_weekday(event: Event, *, share: float) -> tuple[int, int] | None:
-    """The weekday most of its days fall on, and how many; None when no weekday has that share."""
+def find_favourite_weekday(event: RecurringEvent, *, share: float) -> tuple[int, int] | None:
+    """Return the most frequent weekday and its number of days; None if its share is below `share`."""
     counts = [0] * 7
     for day in event.days:
         counts[day.weekday()] += 1

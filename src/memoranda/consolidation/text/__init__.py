@@ -1,1 +1,1 @@
-"""Texts: sentences, what two have in common, statements read by rules, summaries."""
+"""Analysis of texts: sentences, similarity, claims parsed by rules, and summaries."""

@@ -1,10 +1,11 @@
-"""Statements read by rules: who or what, which verb, which value; and where two of them do not fit together.
+"""Claims parsed from sentences by rules (subject, verb, value), and the contradictions between them.
 
-English verbs (predicates.py), and labels such as "Port: 8080" in any language. A rule that is not sure reads nothing:
-questions, conditions, reports of what somebody said and subjects such as "it" make no claim.
+The rules cover English verbs (`predicates`), and labels such as "Port: 8080" in any language. A rule that is not sure
+finds nothing: questions, conditions, reported speech and subjects such as "it" make no claim.
 
-Two claims differ when they give one subject two values where only one can hold, or when one denies the other. Past,
-planned and hedged statements never contradict a present one.
+Two claims conflict if they give one subject two values where only one can hold, or if one denies the other. Past,
+planned and hedged statements never contradict a present one. To find conflicts without comparing all pairs, each claim
+gets keys: equal `statement` means the same statement, equal `slot` means that the values compete.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.consolidation.text import predicates
-from memoranda.consolidation.text.gaps import NUMBER, Filling, disputes, read_fillings
-from memoranda.consolidation.text.note import Note, one_line
+from memoranda.consolidation.text.corpus import Corpus, cached_per_corpus, content_words, numbers
+from memoranda.consolidation.text.frame_values import (
+    NUMBER,
+    FrameValue,
+    find_disputes,
+    read_frame_values,
+)
+from memoranda.consolidation.text.note import MemoryNote, to_one_line
 from memoranda.consolidation.text.predicates import (
     ATTRIBUTES,
     IS,
@@ -30,20 +37,21 @@ from memoranda.consolidation.text.predicates import (
     ROLES,
     SWITCH,
     VERB,
-    Predicate,
-    denial_first,
+    ClaimPredicate,
+    move_denial_first,
 )
-from memoranda.consolidation.text.reading import Reading, content_words, numbers, once
 from memoranda.consolidation.text.sentences import is_code
 
 Mood = Literal["fact", "past", "plan", "hedged"]
 
+# Characters of a sentence; a longer one makes no simple claim.
 _SENTENCE_CHARS_LIMIT: Final = 300
+# Words of a subject, a competing value, a label, a list item …: phrases with more are clauses, not names.
 _SUBJECT_WORDS_LIMIT: Final = 7
 _VALUE_WORDS_LIMIT: Final = 12
 _LABEL_WORDS_LIMIT: Final = 5
 _MEMBER_WORDS_LIMIT: Final = 3
-# A plain subject is shorter than this.
+# Characters in which the verb must begin; a plain subject is shorter.
 _VERB_WITHIN_CHARS: Final = 100
 _LABEL_VALUE_WORDS_LIMIT: Final = 8
 _NAMED_VALUE_WORDS_LIMIT: Final = 4
@@ -59,9 +67,9 @@ _LEAD = re.compile(
 _LABEL = re.compile(
     r"^(?P<subject>[^:=：]{1,60}?)\s*(?:[:=]\s+|：\s*|\s=\s)(?P<value>\S[^:=：]{0,120})$"
 )
-# A clause that follows the value and says why, when or what else.
+# A clause after the value, which states a reason, a time or something else.
 _TAIL = re.compile(
-    # Spaces are read from where they begin: from every one of them, a long run would take its square.
+    # Matches only at the first of several spaces; otherwise a long run would take quadratic time.
     r"(?:(?<!\s)\s++)?+[;,—–(]|(?<!\s)\s++-\s"
     r"|\s(?:because|since|so|but|although|though|which|who|where|while|as of|due to"
     r"|and (?:it|he|she|they|we)"
@@ -69,7 +77,7 @@ _TAIL = re.compile(
     r"|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter))\b",
     re.IGNORECASE,
 )
-# Words that open what a value holds for: "8080 in staging".
+# Words that begin the scope of a value: "8080 in staging".
 _SCOPE = re.compile(
     r"\s(?=(?:in|on|at|for|during|with|by|from|under|when|as|within|inside|outside|via|through|until|after|before)\s)",
     re.IGNORECASE,
@@ -77,7 +85,7 @@ _SCOPE = re.compile(
 _CONDITIONS = re.compile(
     r"\b(?:if|unless|whether|when|whenever|once|suppose|in case|otherwise)\b", re.IGNORECASE
 )
-# A subject with one of these is not a plain name: a report, a clause, a reference to something said before.
+# Words that show that a subject is not a plain name, but a report, a clause or a reference to an earlier sentence.
 _NOT_A_SUBJECT = re.compile(
     r"\b(?:it|this|that|these|those|there|here|he|she|they|him|them|his|her|hers|its|their|who|which|what|why|how|where"
     r"|says?|said|thinks?|thought|believes?|claims?|claimed|asks?|asked|told|because|although|but|or|not|never|nobody"
@@ -125,92 +133,96 @@ _LABELS_OF_NOTHING: Final = frozenset(
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sentence of a note says."""
+    """A claim that one sentence of a note makes."""
 
-    note: Note
-    place: int
+    note: MemoryNote
+    sentence_index: int
     sentence: str
     subject: str
-    predicate: Predicate
+    predicate: ClaimPredicate
     value: str
     mood: Mood
     is_denied: bool
-    # What is spoken of: equal in two claims about the same.
+    # Normalised subject; equal in two claims about the same thing.
     subject_key: str
     value_key: str
-    # What it holds for, such as "in staging".
+    # Normalised scope, such as "in staging".
     scope_key: str = ""
-    # Set when only one value can hold: equal in two claims that compete.
+    # Set if only one value can hold; equal in two claims that compete.
     slot: tuple[str, ...] | None = None
-    # Of "switched from A to B": the key of A.
-    left: str = ""
+    # The key of A in "switched from A to B".
+    replaced_key: str = ""
 
     @property
     def statement(self) -> tuple[str, ...]:
-        """Equal in two claims that say the same, or of which one denies the other."""
+        """A key that is equal in two claims of the same statement, denied or not."""
         return (self.subject_key, self.predicate.name, self.value_key, self.scope_key)
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Two claims that cannot both hold now; the earlier first."""
 
-    earlier: Claim | Filling
-    later: Claim | Filling
+    earlier: Claim | FrameValue
+    later: Claim | FrameValue
     reason: Literal["values", "denial"]
 
 
-def key_of(text: str) -> str:
-    """A name as it is compared: folded, stemmed, without articles."""
+def name_key(text: str) -> str:
+    """Return the form in which names are compared: case-folded, stemmed, without articles."""
     plain = _DETERMINER.sub("", text.strip())
     speaker = re.match(r"(?:i|my|me|we|our|us|you|your)\b", plain, re.IGNORECASE)
     lead = speaker[0].lower() if speaker else ""
-    found = " ".join(content_words(plain))
-    return f"{lead} {found}".strip() or plain.casefold()
+    words = " ".join(content_words(plain))
+    return f"{lead} {words}".strip() or plain.casefold()
 
 
-@once
-def read_claims(reading: Reading) -> list[Claim]:
-    """The claims of all notes, in order."""
+@cached_per_corpus
+def read_claims(corpus: Corpus) -> list[Claim]:
+    """Return the claims of all notes, in order."""
     return [
         claim
-        for sentence in reading.sentences
-        for claim in claims_of(sentence.note, sentence.place, sentence.text)
+        for sentence in corpus.sentences
+        for claim in parse_claims(sentence.note, sentence.index, sentence.text)
     ]
 
 
-def claims_of(note: Note, place: int, text: str) -> list[Claim]:
-    """What one sentence says: usually nothing or one thing, more for a list of values."""
+def parse_claims(note: MemoryNote, index: int, text: str) -> list[Claim]:
+    """Return the claims of one sentence: usually none or one, more for a list of values."""
     if len(text) > _SENTENCE_CHARS_LIMIT or text.rstrip().endswith(("?", "？")) or is_code(text):
         return []
-    plain = denial_first(_LEAD.sub("", _EMPHASIS.sub("", one_line(text))).strip().rstrip(".!。！;"))
+    plain = move_denial_first(
+        _LEAD.sub("", _EMPHASIS.sub("", to_one_line(text))).strip().rstrip(".!。！;")
+    )
     base = Claim(
-        note=note, place=place, sentence=text, subject="", predicate=IS, value="", mood="fact", is_denied=False,
-        subject_key="", value_key="",
+        note=note, sentence_index=index, sentence=text, subject="", predicate=IS, value="", mood="fact",
+        is_denied=False, subject_key="", value_key="",
     )  # fmt: skip
     if _CONDITIONS.search(plain):
         return []
     return [
-        _completed(claim)
-        for claim in _parsed(base, plain)
+        _add_keys(claim)
+        for claim in _parse_claims(base, plain)
         if _is_plain_subject(claim.subject) and claim.value
     ]
 
 
-def _parsed(base: Claim, plain: str) -> Iterator[Claim]:
+def _parse_claims(base: Claim, plain: str) -> Iterator[Claim]:
+    """Yield the claims of a cleaned sentence, as copies of `base` without keys."""
     label = _LABEL.match(plain)
     if label is not None:
-        yield from _label(base, label)
+        yield from _parse_label(base, label)
         return
     switch = SWITCH.match(plain) or REPLACE.match(plain)
     if switch is not None:
-        yield from _switch(base, switch)
+        yield from _parse_switch(base, switch)
         return
     verb = VERB.search(plain, 1, _VERB_WITHIN_CHARS)
     if verb is not None:
-        yield from _verb(base, plain, verb)
+        yield from _parse_verb(base, plain, verb)
 
 
-def _label(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
+def _parse_label(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
+    """Yield the claim of a label such as "Port: 8080"."""
     subject, value = match["subject"].strip(), match["value"].strip()
     if len(subject.split()) > _LABEL_WORDS_LIMIT or len(value.split()) > _LABEL_VALUE_WORDS_LIMIT:
         return
@@ -218,7 +230,8 @@ def _label(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
         yield replace(base, subject=subject, value=_without_tail(value))
 
 
-def _switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
+def _parse_switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
+    """Yield the claims of "switched from A to B": the new value, and the denied old one."""
     moves = match.groupdict().get("how", "").lower() in ("moved", "relocated")
     predicate = predicates.BY_NAME["lives in" if moves else "uses"]
     subject, mood = _without_trailing(match["subject"])
@@ -226,7 +239,9 @@ def _switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
         return
     old = _without_tail(match["old"])
     new = _without_tail(match["new"])
-    yield replace(base, subject=subject, predicate=predicate, value=new, left=_value_key(old))
+    yield replace(
+        base, subject=subject, predicate=predicate, value=new, replaced_key=_value_key(old)
+    )
     denied = ("lives in", "uses") if moves else ("uses",)
     for name in denied:
         yield replace(
@@ -234,13 +249,14 @@ def _switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
         )
 
 
-def _verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
+def _parse_verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
+    """Yield the claims of a sentence with a verb of the table."""
     if match["ing"] and not match["not"]:
         return
-    predicate, is_past = predicates.predicate_of(match)
+    predicate, is_past = predicates.find_predicate(match)
     subject, mood = _without_trailing(plain[: match.start()].strip())
     value = plain[match.end() :].strip()
-    denied = bool(match["not"])
+    is_denied = bool(match["not"])
     if match["not"] and re.match(
         r"(?:did|had|could|will|would|should|won)\b", match["not"], re.IGNORECASE
     ):
@@ -248,22 +264,24 @@ def _verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
     if is_past:
         mood = "past"
     if predicate is IS and value[:3].lower() == "no ":
-        denied, value = not denied, value[3:].strip()
+        is_denied, value = not is_denied, value[3:].strip()
     if predicate.denies:
-        predicate, denied = predicates.BY_NAME[predicate.denies], not denied
-    made = replace(base, subject=subject, predicate=predicate, mood=mood, is_denied=denied)
+        predicate, is_denied = predicates.BY_NAME[predicate.denies], not is_denied
+    claim = replace(base, subject=subject, predicate=predicate, mood=mood, is_denied=is_denied)
     if predicate.inverse_of:
-        by = predicates.BY_NAME[predicate.inverse_of]
-        yield replace(made, subject=_without_tail(value), value=subject, predicate=by)
+        active = predicates.BY_NAME[predicate.inverse_of]
+        yield replace(claim, subject=_without_tail(value), value=subject, predicate=active)
         return
-    values = [_without_tail(value)] if predicate.is_single or predicate is IS else _listed(value)
-    yield from (replace(made, value=part) for part in values)
+    values = (
+        [_without_tail(value)] if predicate.is_single or predicate is IS else _split_list(value)
+    )
+    yield from (replace(claim, value=part) for part in values)
 
 
-def _listed(value: str) -> list[str]:
-    """The members of "A, B and C"; what goes on as a clause is none of them."""
+def _split_list(value: str) -> list[str]:
+    """Return the items of "A, B and C", up to the first that is a clause."""
     parts = [part.strip() for part in _LIST.split(value)]
-    found = [_without_tail(parts[0])]
+    items = [_without_tail(parts[0])]
     for part in parts[1:]:
         if (
             len(part.split()) > _MEMBER_WORDS_LIMIT
@@ -271,12 +289,12 @@ def _listed(value: str) -> list[str]:
             or _TAIL.match(f" {part}")
         ):
             break
-        found.append(_without_tail(part))
-    return found
+        items.append(_without_tail(part))
+    return items
 
 
 def _without_trailing(subject: str) -> tuple[str, Mood]:
-    """The subject without adverbs and modal verbs behind it, and the mood those give."""
+    """Return the subject without trailing adverbs and modal verbs, and the mood that these give."""
     mood: Mood = "fact"
     while (match := _TRAILING.search(subject)) is not None:
         word = match["word"].lower()
@@ -291,63 +309,67 @@ def _without_trailing(subject: str) -> tuple[str, Mood]:
 
 
 def _without_tail(value: str) -> str:
+    """Return a value without a clause that follows it."""
     tail = _TAIL.search(value)
     return value[: tail.start()].strip() if tail else value.strip()
 
 
 def _is_plain_subject(subject: str) -> bool:
+    """Return True if a subject is a short name, without pronouns, verbs or punctuation."""
     count = len(subject.split())
     return 0 < count <= _SUBJECT_WORDS_LIMIT and _NOT_A_SUBJECT.search(subject) is None
 
 
-def _completed(claim: Claim) -> Claim:
-    """The claim with its keys: what it is about, and with what it competes."""
-    whole = claim.value
-    value, scope = whole, ""
-    parts = _SCOPE.split(whole, maxsplit=1)
+def _add_keys(claim: Claim) -> Claim:
+    """Return the claim with its keys filled in."""
+    full_value = claim.value
+    value, scope = full_value, ""
+    parts = _SCOPE.split(full_value, maxsplit=1)
     if len(parts) == 2:
         value, scope = parts[0].strip(), parts[1].strip()
     subject_key = _subject_key(claim.subject)
-    made = replace(
+    completed = replace(
         claim,
         value=value,
         subject_key=subject_key,
         value_key=_value_key(value),
-        scope_key=key_of(scope) if scope else "",
+        scope_key=name_key(scope) if scope else "",
     )
-    if _VAGUE.search(value) and made.mood == "fact":
-        made = replace(made, mood="hedged")
-    if claim.mood != "fact" or len(whole.split()) > _VALUE_WORDS_LIMIT or not value:
-        return made
-    return replace(made, slot=_slot(made, scope))
+    if _VAGUE.search(value) and completed.mood == "fact":
+        completed = replace(completed, mood="hedged")
+    if claim.mood != "fact" or len(full_value.split()) > _VALUE_WORDS_LIMIT or not value:
+        return completed
+    return replace(completed, slot=_find_slot(completed, scope))
 
 
 def _value_key(value: str) -> str:
-    found = " ".join(content_words(_DETERMINER.sub("", value)))
-    stated = " ".join(sorted(numbers(value)))
-    return f"{found} | {stated}" if stated else found or value.casefold()
+    """Return the normalised words and numbers of a value."""
+    words = " ".join(content_words(_DETERMINER.sub("", value)))
+    digits = " ".join(sorted(numbers(value)))
+    return f"{words} | {digits}" if digits else words or value.casefold()
 
 
 def _subject_key(subject: str) -> str:
-    whose, what = owner_and_attribute(subject)
-    return f"{key_of(whose)} / {key_of(what)}" if whose else key_of(subject)
+    """Return the normalised subject, with the owner first."""
+    owner, attribute = split_possessive(subject)
+    return f"{name_key(owner)} / {name_key(attribute)}" if owner else name_key(subject)
 
 
-def owner_and_attribute(subject: str) -> tuple[str, str]:
-    """ "The port of billing" and "billing's port" are the port of billing; other subjects have no owner."""
+def split_possessive(subject: str) -> tuple[str, str]:
+    """Split "the port of billing" or "billing's port" into owner and attribute; the owner may be empty."""
     match = _POSSESSIVE.match(subject) or _OF.match(subject)
     if match is None:
         return "", subject
     return match["whose"].strip(), _DETERMINER.sub("", match["what"].strip())
 
 
-def _slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
-    """What competes for one place; None when several values can hold side by side."""
+def _find_slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
+    """Return the slot for which values compete; None if several values can hold at once."""
     name, value = claim.predicate.name, claim.value
     base = (claim.subject_key, name, claim.scope_key)
     if name == "prefers" and (over := _OVER.match(f"{value} {scope}".strip())) is not None:
-        return (claim.subject_key, name, *sorted((key_of(over["more"]), key_of(over["less"]))))
-    if (pair := _opposite(value)) is not None:
+        return (claim.subject_key, name, *sorted((name_key(over["more"]), name_key(over["less"]))))
+    if (pair := _find_opposite(value)) is not None:
         return (*base, pair)
     if claim.predicate.is_single:
         return base
@@ -360,26 +382,28 @@ def _slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
 
 
 def _is_attribute(subject: str, value: str) -> bool:
-    """Whether the subject is something that has one value, and the value names one."""
-    owner, what = owner_and_attribute(subject)
-    named = _DETERMINER.sub("", what).casefold().split()
-    said = value.casefold().split()
-    # Numbers, times and dates are compared by their frames.
+    """Return True if the subject is an attribute that has one value, and the value is a plain one."""
+    owner, attribute = split_possessive(subject)
+    attribute_words = _DETERMINER.sub("", attribute).casefold().split()
+    value_words = value.casefold().split()
+    # Numbers, times and dates are compared in `frame_values`.
     if (
-        not named
+        not attribute_words
         or NUMBER.search(value)
-        or QUALITIES.issuperset(said)
-        or any(word.endswith(("ing", "ed")) for word in said)
+        or QUALITIES.issuperset(value_words)
+        or any(word.endswith(("ing", "ed")) for word in value_words)
     ):
         return False
-    # A bare "status" or "id" may be that of anything: only a plain value says that it is the same one.
-    is_bare = len(named) == 1 and not owner
-    if len(said) > (_BARE_VALUE_WORDS_LIMIT if is_bare else _NAMED_VALUE_WORDS_LIMIT):
+    # A bare "status" or "id" may belong to anything, so only a short value is accepted.
+    is_bare = len(attribute_words) == 1 and not owner
+    if len(value_words) > (_BARE_VALUE_WORDS_LIMIT if is_bare else _NAMED_VALUE_WORDS_LIMIT):
         return False
     if is_bare and _DETERMINER.match(value):
         return False
     is_name = any(character.isupper() or character.isdecimal() for character in value)
-    return named[-1] in ATTRIBUTES or (named[-1] in ROLES and (is_name or not is_bare))
+    return attribute_words[-1] in ATTRIBUTES or (
+        attribute_words[-1] in ROLES and (is_name or not is_bare)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -387,80 +411,92 @@ def _opposites() -> dict[str, str]:
     return {word: pair for pair in OPPOSITES for word in pair.split("/")}
 
 
-def _opposite(value: str) -> str | None:
+def _find_opposite(value: str) -> str | None:
     return _opposites().get(value.casefold())
 
 
-@once
-def conflicts(reading: Reading) -> list[Conflict]:
-    """Statements of different notes that cannot both hold; of many for one place, each against the latest."""
-    facts = [claim for claim in read_claims(reading) if claim.mood == "fact"]
-    filled = (
-        Conflict(earlier=one, later=other, reason="values")
-        for one, other in disputes(read_fillings(reading))
+@cached_per_corpus
+def find_conflicts(corpus: Corpus) -> list[ClaimConflict]:
+    """Return the conflicts between statements of different notes, each of an earlier one with the latest."""
+    facts = [claim for claim in read_claims(corpus) if claim.mood == "fact"]
+    disputed = (
+        ClaimConflict(earlier=one, later=other, reason="values")
+        for one, other in find_disputes(read_frame_values(corpus))
     )
-    found: dict[tuple[str, int, str, int], Conflict] = {}
-    for conflict in (*_different_values(facts), *_denials(facts), *_left_behind(facts), *filled):
+    by_pair: dict[tuple[str, int, str, int], ClaimConflict] = {}
+    for conflict in (
+        *_find_different_values(facts),
+        *_find_denials(facts),
+        *_find_replaced(facts),
+        *disputed,
+    ):
         earlier, later = conflict.earlier, conflict.later
-        found.setdefault((earlier.note.name, earlier.place, later.note.name, later.place), conflict)
-    return sorted(found.values(), key=lambda each: (*_when(each.earlier), *_when(each.later)))
+        by_pair.setdefault(
+            (earlier.note.name, earlier.sentence_index, later.note.name, later.sentence_index),
+            conflict,
+        )
+    return sorted(
+        by_pair.values(), key=lambda pair: (*_sort_key(pair.earlier), *_sort_key(pair.later))
+    )
 
 
-def _when(claim: Claim | Filling) -> tuple[int, str, int]:
-    return (claim.note.at, claim.note.name, claim.place)
+def _sort_key(claim: Claim | FrameValue) -> tuple[int, str, int]:
+    return (claim.note.at, claim.note.name, claim.sentence_index)
 
 
-def _different_values(facts: Sequence[Claim]) -> Iterator[Conflict]:
+def _find_different_values(facts: Sequence[Claim]) -> Iterator[ClaimConflict]:
+    """Yield conflicts between values of one slot."""
     competing: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
     for claim in facts:
         if claim.slot is not None and not claim.is_denied:
             competing[claim.slot].append(claim)
     for group in competing.values():
-        latest = max(group, key=_when)
+        latest = max(group, key=_sort_key)
         for claim in group:
             if claim.value_key != latest.value_key and claim.note.name != latest.note.name:
-                yield Conflict(earlier=claim, later=latest, reason="values")
+                yield ClaimConflict(earlier=claim, later=latest, reason="values")
 
 
-def _denials(facts: Sequence[Claim]) -> Iterator[Conflict]:
-    said: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
+def _find_denials(facts: Sequence[Claim]) -> Iterator[ClaimConflict]:
+    """Yield conflicts between a statement and its denial."""
+    by_statement: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
     for claim in facts:
-        said[claim.statement].append(claim)
-    for group in said.values():
-        latest = max(group, key=_when)
+        by_statement[claim.statement].append(claim)
+    for group in by_statement.values():
+        latest = max(group, key=_sort_key)
         for claim in group:
             if claim.is_denied != latest.is_denied and claim.note.name != latest.note.name:
-                yield Conflict(earlier=claim, later=latest, reason="denial")
+                yield ClaimConflict(earlier=claim, later=latest, reason="denial")
 
 
-def _left_behind(facts: Sequence[Claim]) -> Iterator[Conflict]:
-    """What names the thing that was switched from: "the package manager is npm", and later "we switched from npm"."""
-    saying: dict[str, list[Claim]] = defaultdict(list)
+def _find_replaced(facts: Sequence[Claim]) -> Iterator[ClaimConflict]:
+    """Yield claims overtaken by a switch: "the package manager is npm", and later "we switched from npm"."""
+    by_value: dict[str, list[Claim]] = defaultdict(list)
     for claim in facts:
-        if not claim.is_denied and not claim.left:
-            saying[claim.value_key].append(claim)
+        if not claim.is_denied and not claim.replaced_key:
+            by_value[claim.value_key].append(claim)
     for switch in facts:
-        for claim in saying.get(switch.left, ()) if switch.left else ():
+        for claim in by_value.get(switch.replaced_key, ()) if switch.replaced_key else ():
             is_same = claim.subject_key == switch.subject_key or _SPEAKERS.match(switch.subject)
             if is_same and claim.note.at < switch.note.at:
-                yield Conflict(earlier=claim, later=switch, reason="values")
+                yield ClaimConflict(earlier=claim, later=switch, reason="values")
 
 
-def current(reading: Reading) -> list[Claim]:
-    """Present facts without those that a later claim took back, and without both sides where no side is later."""
-    gone: set[tuple[str, int]] = set()
-    for conflict in conflicts(reading):
-        gone.add((conflict.earlier.note.name, conflict.earlier.place))
+def current_claims(corpus: Corpus) -> list[Claim]:
+    """Return the present facts without contradicted ones; without both sides if neither side is later."""
+    contradicted: set[tuple[str, int]] = set()
+    for conflict in find_conflicts(corpus):
+        contradicted.add((conflict.earlier.note.name, conflict.earlier.sentence_index))
         if conflict.earlier.note.at == conflict.later.note.at:
-            gone.add((conflict.later.note.name, conflict.later.place))
-    facts = (claim for claim in read_claims(reading) if claim.mood == "fact")
-    return [claim for claim in facts if (claim.note.name, claim.place) not in gone]
+            contradicted.add((conflict.later.note.name, conflict.later.sentence_index))
+    facts = (claim for claim in read_claims(corpus) if claim.mood == "fact")
+    return [claim for claim in facts if (claim.note.name, claim.sentence_index) not in contradicted]
 
 
-def agreements(claims: Iterable[Claim]) -> list[tuple[Claim, ...]]:
-    """Claims that two and more notes make alike, one of each note, the earliest first."""
-    said: dict[tuple[object, ...], dict[str, Claim]] = defaultdict(dict)
+def find_agreements(claims: Iterable[Claim]) -> list[tuple[Claim, ...]]:
+    """Return groups of equal claims made by at least two notes, one claim of each note, the earliest first."""
+    by_statement: dict[tuple[object, ...], dict[str, Claim]] = defaultdict(dict)
     for claim in claims:
         if claim.mood == "fact":
-            said[(*claim.statement, claim.is_denied)].setdefault(claim.note.name, claim)
-    return [tuple(group.values()) for group in said.values() if len(group) > 1]
+            by_statement[(*claim.statement, claim.is_denied)].setdefault(claim.note.name, claim)
+    return [tuple(group.values()) for group in by_statement.values() if len(group) > 1]

@@ -1,27 +1,28 @@
-"""Groups from pairs: what is alike belongs together, in an order that never depends on chance."""
+"""Clusters built from pairs of similar items, in a deterministic order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-class Groups:
-    """Disjoint sets of places: union-find with the smallest place as the root."""
+class DisjointSets:
+    """Disjoint sets of indices: union-find with the smallest index as the root."""
 
     def __init__(self, count: int) -> None:
         self._parent = list(range(count))
         self._size = [1] * count
 
-    def root(self, place: int) -> int:
+    def find_root(self, index: int) -> int:
+        """Return the smallest index of a group, and shorten the path to it."""
         parent = self._parent
-        while parent[place] != place:
-            parent[place] = parent[parent[place]]
-            place = parent[place]
-        return place
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
 
     def join(self, first: int, second: int, *, largest: int | None = None) -> bool:
-        """Put two places into one group, unless it would have more than the largest number of places."""
-        first, second = sorted((self.root(first), self.root(second)))
+        """Join the groups of two indices; return False if the group would have more than `largest` members."""
+        first, second = sorted((self.find_root(first), self.find_root(second)))
         if first == second:
             return True
         size = self._size[first] + self._size[second]
@@ -31,19 +32,19 @@ class Groups:
         self._size[first] = size
         return True
 
-    def all(self) -> list[tuple[int, ...]]:
-        """Every group, its places ascending, by the first place of each."""
-        found: dict[int, list[int]] = {}
-        for place in range(len(self._parent)):
-            found.setdefault(self.root(place), []).append(place)
-        return [tuple(places) for places in found.values()]
+    def list_groups(self) -> list[tuple[int, ...]]:
+        """Return all groups, ordered by their first index."""
+        groups: dict[int, list[int]] = {}
+        for index in range(len(self._parent)):
+            groups.setdefault(self.find_root(index), []).append(index)
+        return [tuple(members) for members in groups.values()]
 
 
-def clusters(
+def cluster_pairs(
     count: int, pairs: Iterable[tuple[int, int]], *, largest: int | None = None
 ) -> list[tuple[int, ...]]:
-    """Groups of two and more, joined in the order of the pairs: give the strongest pairs first."""
-    groups = Groups(count)
+    """Return the groups with at least two members. Pairs are joined in their order, so pass the strongest first."""
+    groups = DisjointSets(count)
     for first, second in pairs:
         groups.join(first, second, largest=largest)
-    return [group for group in groups.all() if len(group) > 1]
+    return [group for group in groups.list_groups() if len(group) > 1]

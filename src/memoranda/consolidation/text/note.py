@@ -1,7 +1,7 @@
-"""What consolidation reads, in one order whatever order it came in, and how it quotes what it read.
+"""The input of consolidation, its order, and functions to clean and quote foreign text.
 
-A note's text was written by someone: it may be anything. `clean` takes away what could reorder or hide text on a
-screen; `quote` puts a text on one line between marks that it cannot close.
+The text of a note is untrusted. `clean` removes characters that could reorder or hide text on a screen; `quote` puts a
+text on one line, inside quotation marks that it cannot close.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Final
 
 import msgspec
 
-# How many tokens a text has.
-Counter = Callable[[str], int]
+# A function that returns the number of tokens of a text.
+TokenCounter = Callable[[str], int]
 
-# Long enough for a statement, short enough that a finding stays readable.
+# Characters of a quotation: long enough for a statement, short enough for a readable result.
 QUOTE_CHARS_LIMIT: Final = 200
-# What is known of a note whose confidence nobody stated.
+# The confidence of a note without a stated one.
 _UNSTATED_CONFIDENCE: Final = 0.5
+# Largest weight of a note, so that one strange value cannot outweigh all others.
 _WEIGHT_LIMIT: Final = 1e6
 
 _NEW_LINES = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -31,49 +32,49 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
 
 
-def four_bytes(text: str) -> int:
-    """A token is four bytes of UTF-8, rounded up: no model's table, and the same everywhere."""
+def estimate_tokens(text: str) -> int:
+    """Return an estimate of four UTF-8 bytes per token, rounded up; it depends on no model."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
-class Note(msgspec.Struct, frozen=True):
-    """One memory as consolidation sees it."""
+class MemoryNote(msgspec.Struct, frozen=True):
+    """A memory as the input of consolidation."""
 
-    # Opaque, such as "namespace\x00key": what results cite. One name is one note.
+    # Opaque and unique, such as "namespace\x00key"; results cite it.
     name: str
     text: str
-    # When it was written, in milliseconds since 1970.
+    # The instant of writing, in milliseconds since 1970.
     at: int
     tags: tuple[str, ...] = ()
     confidence: float | None = None
-    # Salience or use: how much it counts beside others.
+    # Salience or use, relative to other notes.
     weight: float = 1.0
-    # Where it came from (OAMS source_id); empty when that is not known.
+    # The source (OAMS source_id); empty if unknown.
     source: str = ""
 
     @property
     def strength(self) -> float:
-        """How much it counts: weight times confidence, whatever strange numbers those are."""
+        """Weight times confidence, finite for every input."""
         weight = min(max(self.weight, 0.0), _WEIGHT_LIMIT) if math.isfinite(self.weight) else 1.0
         stated = self.stated_confidence
         return weight * (_UNSTATED_CONFIDENCE if stated is None else stated)
 
     @property
     def stated_confidence(self) -> float | None:
-        """Its confidence if that is a number from 0 to 1."""
+        """The confidence, or None unless it is a number from 0 to 1."""
         stated = self.confidence
         return stated if stated is not None and 0.0 <= stated <= 1.0 else None
 
 
-def ordered(notes: Iterable[Note]) -> list[Note]:
-    """Oldest first; of several notes with one name only the newest counts."""
-    newest: dict[str, Note] = {}
-    for note in sorted(notes, key=_order):
+def order_notes(notes: Iterable[MemoryNote]) -> list[MemoryNote]:
+    """Return the notes, oldest first; of several with one name only the newest."""
+    newest: dict[str, MemoryNote] = {}
+    for note in sorted(notes, key=_sort_key):
         newest[note.name] = note
-    return sorted(newest.values(), key=_order)
+    return sorted(newest.values(), key=_sort_key)
 
 
-def _order(note: Note) -> tuple[object, ...]:
+def _sort_key(note: MemoryNote) -> tuple[object, ...]:
     return (
         note.at,
         note.name,
@@ -85,25 +86,25 @@ def _order(note: Note) -> tuple[object, ...]:
     )
 
 
-def strongest_first(notes: Iterable[Note]) -> list[Note]:
-    """By strength, then the newest, then by name."""
+def sort_by_strength(notes: Iterable[MemoryNote]) -> list[MemoryNote]:
+    """Return the notes by descending strength, then the newest first, then by name."""
     return sorted(notes, key=lambda note: (-note.strength, -note.at, note.name))
 
 
 def clean(text: str) -> str:
-    """The text with plain line ends, and without characters that nobody is meant to see."""
+    """Return the text with `\\n` line ends, and with invisible and control characters replaced by spaces."""
     if not text.isascii():
         text = _SURROGATES.sub("\ufffd", text)
     return _UNSEEN.sub(" ", _NEW_LINES.sub("\n", text))
 
 
-def one_line(text: str) -> str:
-    """The text cleaned, on one line."""
+def to_one_line(text: str) -> str:
+    """Return the cleaned text on one line."""
     return _SPACES.sub(" ", clean(text)).strip()
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most so many characters, cut between words if there is a place, with an ellipsis where it was cut."""
+    """Cut a text to `limit` characters, between words if possible, and end it with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: limit - 1]
@@ -112,9 +113,9 @@ def shorten(text: str, limit: int) -> str:
 
 
 def quote(text: str, limit: int = QUOTE_CHARS_LIMIT) -> str:
-    """The text as a quotation: one line, cut to a limit, and unable to end its own quotation marks."""
-    line = one_line(text).replace("“", '"').replace("”", '"')
-    # A quotation stands inside a sentence: its own full stop would end that.
+    """Return the text as a quotation: one line, cut to `limit` characters, without quotation marks of its own kind."""
+    line = to_one_line(text).replace("“", '"').replace("”", '"')
+    # The quotation stands inside a sentence, which its full stop would end.
     if line.endswith(".") and not line.endswith(".."):
         line = line[:-1]
     return f"“{shorten(line, limit)}”"

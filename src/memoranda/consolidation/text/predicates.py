@@ -1,7 +1,7 @@
-"""The English verbs that claims are read by, as data.
+"""Table of the English verbs that make a claim.
 
-Each row: the name shown, how it reads of several subjects, its kind, and its forms: present, past. `single` verbs have
-one value at a time (one lives in one city), so another value is news; the others may have many.
+Each row has a predicate and the regular expressions of its present and past forms. A verb with `is_single` has one
+value at a time (a person lives in one city), so another value is a change; the other verbs may have several values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 
-class Predicate(msgspec.Struct, frozen=True):
-    """What a statement says of its subject."""
+class ClaimPredicate(msgspec.Struct, frozen=True):
+    """The verb of a claim, and its properties."""
 
     name: str
     plural: str
@@ -21,63 +21,71 @@ class Predicate(msgspec.Struct, frozen=True):
     is_single: bool = False
     # "X uses Y" and "Y requires Z" make "X depends on Z".
     is_dependency: bool = False
-    # The statement denies another predicate: to dislike is not to prefer.
+    # The predicate that this one denies: "dislikes" denies "prefers".
     denies: str = ""
-    # "Y is used by X" says "X uses Y".
+    # The active form of a passive: "Y is used by X" means "X uses Y".
     inverse_of: str = ""
 
 
-IS: Final = Predicate("is", "are")
+IS: Final = ClaimPredicate("is", "are")
 
 _TABLE: Final = (
-    (Predicate("uses", "use", is_dependency=True), "use|uses", "used(?! to\\b)"),
-    (Predicate("depends on", "depend on", is_dependency=True), "depends? on|rel(?:y|ies) on", "depended on|relied on"),
-    (Predicate("requires", "require", is_dependency=True), "requires?|needs?(?! to\\b)", "required|needed(?! to\\b)"),
+    (ClaimPredicate("uses", "use", is_dependency=True), "use|uses", "used(?! to\\b)"),
     (
-        Predicate("runs on", "run on", is_dependency=True),
+        ClaimPredicate("depends on", "depend on", is_dependency=True),
+        "depends? on|rel(?:y|ies) on",
+        "depended on|relied on",
+    ),
+    (
+        ClaimPredicate("requires", "require", is_dependency=True),
+        "requires?|needs?(?! to\\b)",
+        "required|needed(?! to\\b)",
+    ),
+    (
+        ClaimPredicate("runs on", "run on", is_dependency=True),
         "runs? on|(?:is|are) hosted on",
         "ran on|(?:was|were) hosted on",
     ),
     (
-        Predicate("is built with", "are built with", is_dependency=True),
+        ClaimPredicate("is built with", "are built with", is_dependency=True),
         "(?:is|are) (?:built|made|implemented) (?:with|on|in)|(?:is|are) written in",
         "(?:was|were) (?:built|made|implemented) (?:with|on|in)|(?:was|were) written in",
     ),
-    (Predicate("is used by", "are used by", inverse_of="uses"), "(?:is|are) used by", "(?:was|were) used by"),
+    (ClaimPredicate("is used by", "are used by", inverse_of="uses"), "(?:is|are) used by", "(?:was|were) used by"),
     (
-        Predicate("is required by", "are required by", inverse_of="requires"),
+        ClaimPredicate("is required by", "are required by", inverse_of="requires"),
         "(?:is|are) (?:required|needed) by",
         "(?:was|were) (?:required|needed) by",
     ),
-    (Predicate("prefers", "prefer"), "prefers?|likes?|favou?rs?", "preferred|liked|favou?red"),
-    (Predicate("dislikes", "dislike", denies="prefers"), "dislikes?|hates?", "disliked|hated"),
-    (Predicate("avoids", "avoid", denies="uses"), "avoids?", "avoided"),
+    (ClaimPredicate("prefers", "prefer"), "prefers?|likes?|favou?rs?", "preferred|liked|favou?red"),
+    (ClaimPredicate("dislikes", "dislike", denies="prefers"), "dislikes?|hates?", "disliked|hated"),
+    (ClaimPredicate("avoids", "avoid", denies="uses"), "avoids?", "avoided"),
     (
-        Predicate("lives in", "live in", is_single=True),
+        ClaimPredicate("lives in", "live in", is_single=True),
         "lives? in|resides? in|(?:has |have )?(?:moved|relocated) to",
         "lived in|resided in",
     ),
-    (Predicate("works at", "work at", is_single=True), "works? (?:at|for)", "worked (?:at|for)"),
-    (Predicate("reports to", "report to", is_single=True), "reports? to", "reported to"),
-    (Predicate("belongs to", "belong to", is_single=True), "belongs? to|(?:is|are) (?:owned|maintained) by",
+    (ClaimPredicate("works at", "work at", is_single=True), "works? (?:at|for)", "worked (?:at|for)"),
+    (ClaimPredicate("reports to", "report to", is_single=True), "reports? to", "reported to"),
+    (ClaimPredicate("belongs to", "belong to", is_single=True), "belongs? to|(?:is|are) (?:owned|maintained) by",
      "belonged to|(?:was|were) (?:owned|maintained) by"),
     (
-        Predicate("is in", "are in", is_single=True),
+        ClaimPredicate("is in", "are in", is_single=True),
         "(?:is|are) (?:located |based |situated )?in",
         "(?:was|were) (?:located |based |situated )?in",
     ),
-    (Predicate("costs", "cost"), "costs?", "(?:had cost)"),
+    (ClaimPredicate("costs", "cost"), "costs?", "(?:had cost)"),
     (
-        Predicate("is called", "are called", is_single=True),
+        ClaimPredicate("is called", "are called", is_single=True),
         "(?:is|are) (?:called|named)",
         "(?:was|were) (?:called|named)",
     ),
-    (Predicate("has", "have"), "has(?! (?:been|to)\\b)|have(?! (?:been|to)\\b)", "had(?! (?:been|to)\\b)"),
-    (Predicate("owns", "own"), "owns?", "owned"),
-    (Predicate("supports", "support"), "supports?", "supported"),
-    (Predicate("contains", "contain"), "contains?|includes?", "contained|included"),
-    (Predicate("speaks", "speak"), "speaks?", "spoke"),
-    (Predicate("wants", "want"), "wants?(?! to\\b)", "wanted(?! to\\b)"),
+    (ClaimPredicate("has", "have"), "has(?! (?:been|to)\\b)|have(?! (?:been|to)\\b)", "had(?! (?:been|to)\\b)"),
+    (ClaimPredicate("owns", "own"), "owns?", "owned"),
+    (ClaimPredicate("supports", "support"), "supports?", "supported"),
+    (ClaimPredicate("contains", "contain"), "contains?|includes?", "contained|included"),
+    (ClaimPredicate("speaks", "speak"), "speaks?", "spoke"),
+    (ClaimPredicate("wants", "want"), "wants?(?! to\\b)", "wanted(?! to\\b)"),
     (IS, "is|are|am", "was|were|used to be"),
 )  # fmt: skip
 
@@ -87,22 +95,21 @@ _NOT = (
     r"(?:(?:do|does|did|has|have|had|can|could|will|would|should)(?: not|n['’]t)|cannot|can['’]t|won['’]t|never"
     r"|no longer)"
 )
-# "Is not in" would hide the verb "is in": the denial goes before the verb, where all others stand.
+# "Is not in" hides the verb "is in", so the negation is moved before the verb.
 _IS_NOT = re.compile(r"\b(is|are|am|was|were)(?: (?:not|never)\b|n['’]t\b)", re.IGNORECASE)
 _IS_NO_LONGER = re.compile(r"\b(is|are|am) no longer\b", re.IGNORECASE)
-# One pattern for all verbs: an optional denial, then the first verb of the table that fits at that place.
+# One pattern for all verbs: an optional negation, then the first verb of the table that matches.
 VERB: Final = re.compile(
     r"(?<![\w'’-])(?:(?P<not>"
     + _NOT
     + r"|stopped|quit) )?(?:"
     + "|".join(
-        f"(?P<p{place}>{present})|(?P<q{place}>{past})"
-        for place, (_, present, past) in enumerate(_TABLE)
+        f"(?P<p{row}>{present})|(?P<q{row}>{past})" for row, (_, present, past) in enumerate(_TABLE)
     )
     + r"|(?P<ing>using|preferring))(?=\s)",
     re.IGNORECASE,
 )
-# "Switched from A to B" says what holds now and what does not any more.
+# "Switched from A to B" states a present and a former value.
 SWITCH: Final = re.compile(
     r"^(?P<subject>.{1,80}?) (?:has |have )?(?P<how>switched|migrated|moved|changed|upgraded|relocated)"
     r" from (?P<old>.{1,80}?) to (?P<new>.{1,80})$",
@@ -114,17 +121,17 @@ REPLACE: Final = re.compile(
 )
 
 
-def denial_first(sentence: str) -> str:
-    """ "Is not in" as "never is in"."""
+def move_denial_first(sentence: str) -> str:
+    """Replace "is not in" by "never is in"."""
     return _IS_NO_LONGER.sub(r"no longer \1", _IS_NOT.sub(r"never \1", sentence))
 
 
-def predicate_of(match: re.Match[str]) -> tuple[Predicate, bool]:
-    """The predicate a match of VERB found, and whether it stands in the past."""
-    for place, (predicate, _, _) in enumerate(_TABLE):
-        if match[f"p{place}"]:
+def find_predicate(match: re.Match[str]) -> tuple[ClaimPredicate, bool]:
+    """Return the predicate of a match of `VERB`, and True if it is in the past tense."""
+    for row, (predicate, _, _) in enumerate(_TABLE):
+        if match[f"p{row}"]:
             return predicate, False
-        if match[f"q{place}"]:
+        if match[f"q{row}"]:
             return predicate, True
     return BY_NAME["uses" if match["ing"].lower() == "using" else "prefers"], False
 
@@ -137,13 +144,13 @@ ATTRIBUTES: Final = frozenset(
     season size speed stage state status style target temperature term theme threshold time timeout timezone title total
     type unit url username value version weight width year zone""".split()
 )
-# Things that are someone or something: "the package manager is pnpm", "the owner is Bob"; but "the server is slow".
+# Nouns with a name as their value: "the package manager is pnpm", "the owner is Bob"; but not "the server is slow".
 ROLES: Final = frozenset(
     """assignee branch browser ceo channel city company contact country database default department director dish domain
     drink editor endpoint environment food framework host job language lead leader maintainer manager model office os
     owner platform provider release repository room runtime server shell shop store system team tool vendor""".split()
 )
-# What is said of a thing, and not what it is.
+# Adjectives and adverbs: qualities of a thing, not values.
 QUALITIES: Final = frozenset(
     """bad better best big broken buggy busy cheap clean clear complex correct critical different difficult dirty
     early easy empty expensive fast fine flaky free full good great happy hard heavy high huge important late large

@@ -1,7 +1,7 @@
-"""Text to sentences: deterministic, in any script, one list item or line or sentence each.
+"""Splitting of text into sentences, in any script.
 
-Markdown is read as text: markers of lists, headings and quotations are dropped, fences are skipped, and nothing in it
-has any effect. A line that goes on in lower case continues the one before it.
+Markdown is treated as text: markers of lists, headings and quotations are dropped, and fence lines are skipped. A line
+that begins with a lower-case letter continues the line before it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 
 from memoranda.consolidation.text.note import clean
 
-# A longer piece is not a sentence; it is cut between words, so that budgets can be met.
+# Characters of a sentence; a longer one is cut between words, so that a token budget can be met.
 SENTENCE_CHARS_LIMIT: Final = 600
-# A text of more sentences is a book; what follows is not read.
+# Sentences of one text; the rest of a longer text, such as a book, is ignored.
 SENTENCES_LIMIT: Final = 2_000
 
 _MARKERS = re.compile(r"(?:(?:[-*+•‣◦·–—]|>+|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+|>+)+")
 _FENCE = re.compile(r"(?:```|~~~)")
-# An ASCII full stop ends a sentence only before a space; the ends of scripts without spaces stand alone.
-_END = re.compile(
+# An ASCII full stop ends a sentence only before a space; scripts without spaces have full stops of their own.
+_SENTENCE_END = re.compile(
     r"""[.!?…]{1,8}["'”’»)\]]{0,4}(?=\s)|[。！？｡؟۔।॥։።။។៕‼⁇⁈⁉]{1,8}["'”’»」』）)\]]{0,4}"""
 )
 _ABBREVIATIONS: Final = frozenset(
@@ -32,31 +32,33 @@ _CODE = re.compile(r"""[{}\\]|</|/>|=>|->|::|&&|\|\||\(\)|^[|$"'<]|[|;,\\]$|^\S+
 _TERMINAL: Final = tuple(".!?…。！？｡؟۔।॥։።။។៕:：;；")
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, in order, each on one line; pieces without a letter or digit are left out."""
-    found: list[str] = []
-    for block in _blocks(clean(text)):
-        for sentence in _split(block):
-            found.extend(piece for piece in _pieces(sentence) if any(map(str.isalnum, piece)))
-            if len(found) >= SENTENCES_LIMIT:
-                return found[:SENTENCES_LIMIT]
-    return found
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text in order, each on one line, without those that have no letter or digit."""
+    sentences: list[str] = []
+    for block in _join_lines(clean(text)):
+        for sentence in _split_line(block):
+            sentences.extend(
+                piece for piece in _cut_long_sentence(sentence) if any(map(str.isalnum, piece))
+            )
+            if len(sentences) >= SENTENCES_LIMIT:
+                return sentences[:SENTENCES_LIMIT]
+    return sentences
 
 
-def as_text(statements: Sequence[str]) -> str:
-    """Statements as one text: a single one as it is, several as a list, which reads back as the same statements."""
+def join_statements(statements: Sequence[str]) -> str:
+    """Join statements into one text: one as it is, several as a list that splits into the same statements again."""
     if len(statements) == 1:
         return statements[0]
     return "\n".join(f"- {statement}" for statement in statements)
 
 
 def is_code(sentence: str) -> bool:
-    """Whether a line is a piece of a program, of data or of a table rather than of language."""
+    """Return True if a line looks like program code, data or a table."""
     return _CODE.search(sentence) is not None
 
 
-def _blocks(text: str) -> Iterator[str]:
-    """Lines without their markers; a line that goes on with the sentence before it is joined to it."""
+def _join_lines(text: str) -> Iterator[str]:
+    """Yield the lines without list markers, continued lines joined."""
     pending = ""
     for raw in text.split("\n"):
         line = " ".join(raw.split())
@@ -77,21 +79,21 @@ def _blocks(text: str) -> Iterator[str]:
         yield pending
 
 
-def _split(line: str) -> Iterator[str]:
+def _split_line(line: str) -> Iterator[str]:
     start = 0
-    for match in _END.finditer(line):
-        if match[0][0] in ".!?…" and not _ends(line, match):
+    for match in _SENTENCE_END.finditer(line):
+        if match[0][0] in ".!?…" and not _ends_sentence(line, match):
             continue
         sentence = line[start : match.end()].strip()
         if sentence:
             yield sentence
         start = match.end()
-    rest = line[start:].strip()
-    if rest:
-        yield rest
+    tail = line[start:].strip()
+    if tail:
+        yield tail
 
 
-def _ends(line: str, match: re.Match[str]) -> bool:
+def _ends_sentence(line: str, match: re.Match[str]) -> bool:
     follows = line[match.end() + 1 : match.end() + 2]
     if not follows or follows.islower():
         return False
@@ -110,7 +112,7 @@ def _ends(line: str, match: re.Match[str]) -> bool:
     )
 
 
-def _pieces(sentence: str) -> Iterator[str]:
+def _cut_long_sentence(sentence: str) -> Iterator[str]:
     start = 0
     while len(sentence) - start > SENTENCE_CHARS_LIMIT:
         space = sentence.rfind(" ", start + SENTENCE_CHARS_LIMIT // 2, start + SENTENCE_CHARS_LIMIT)

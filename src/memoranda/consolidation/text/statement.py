@@ -1,11 +1,11 @@
-"""When two sentences make the same statement: only if every word agrees.
+"""Keys by which two sentences are recognised as the same statement.
 
-A key is made of the words as they stand, in their order: "Plan A" is not "Plan B", "from X to Y" is not "from Y to X",
-"C#" is not "C", "she" is not "he", and "runs" is not "ran". What may differ is what carries no meaning: case at the
-beginning, the article "the", "please", marks, a short form and its long form, and a label ("Port: 8080") for "is".
+A key contains all words in their order: "Plan A" differs from "Plan B", "from X to Y" from "from Y to X", "C#" from
+"C", "she" from "he", and "runs" from "ran". Differences without meaning are removed: case at the beginning, the
+article "the", "please", punctuation, contractions, and a label ("Port: 8080") for "is".
 
-A sentence that only its surroundings explain ("He agreed", "yesterday", "paid the rent") is the same only after the
-same sentences and on the same day.
+The meaning of some sentences depends on their context ("He agreed", "yesterday", "paid the rent"). Their keys also
+contain the sentences before them and the day.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-# Marks around a word. Those that belong to it stay: "C#", "C++", ".NET", "-4", "5 %".
+# Punctuation around a word. Characters that belong to a word stay: "C#", "C++", ".NET", "-4", "5 %".
 _EDGES: Final = "\"'“”‘’«»()[]{}.,;:!?*_`~…。、，！？；：–—"
 _LEAD = re.compile(
     r"^(?:(?:note|reminder|remember|fyi|btw|please note)\s*:\s*|(?:please|fyi|btw|remember that|note that)[\s,]+)+",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"^([^:.!?]{1,60}?)\s*:\s+(?=[^:]+$)")
+# Words of a label; a longer text before a colon is a clause.
 _LABEL_WORDS_LIMIT: Final = 5
 _MAY_BE_SHORT = re.compile(r"['’]|\bcannot\b", re.IGNORECASE)
 _SHORT_FORMS: Final = (
@@ -32,14 +33,14 @@ _SHORT_FORMS: Final = (
     (re.compile(r"['’]ll\b", re.IGNORECASE), " will"),
     (re.compile(r"['’]ve\b", re.IGNORECASE), " have"),
 )
-# Words that point at something outside of the sentence.
+# Words that refer to something outside the sentence.
 _POINTING = re.compile(
     r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs|this|these|those|there|such|same|former"
     r"|latter|another|others?|then|today|tonight|tomorrow|yesterday|now|currently|next|last|ago|recently|just|already"
     r"|again|still|yet)\b|^that\b|\bthat(?=\W*$|\s(?:is|was|one|day|way|time)\b)",
     re.IGNORECASE,
 )
-# What happened happened on its day: "paid the rent" of two months are two payments.
+# Verbs in the past tense. A past event belongs to its day: "paid the rent" in two months means two payments.
 _HAPPENED = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bam )(?<!\bnot )(?<!\bnever )(?<!\bget )(?<!\bgets )"
     r"\b(?:was|were|did|had|paid|ran|went|met|sent|got|bought|took|made|said|saw|came|left|found|broke|fell|won|lost|wrote"
@@ -50,19 +51,23 @@ _HAPPENED = re.compile(
 
 
 def statement_key(text: str, before: Sequence[str] = (), day: object = None) -> Hashable:
-    """Equal in two sentences that say the same. `before` is what stands before it in its note."""
-    words = _words(text)
-    if _POINTING.search(text) or is_of_its_day(text):
-        return (words, *map(_words, before), day)
+    """Return a key that is equal in two sentences with the same statement.
+
+    `before` are the sentences before it in its note, `day` the day of writing.
+    """
+    words = _normalize_words(text)
+    if _POINTING.search(text) or is_past_event(text):
+        return (words, *map(_normalize_words, before), day)
     return words
 
 
-def is_of_its_day(text: str) -> bool:
-    """Whether a sentence tells what happened."""
+def is_past_event(text: str) -> bool:
+    """Return True if a sentence reports a past event."""
     return _HAPPENED.search(text) is not None
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _normalize_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, without the differences that carry no meaning."""
     plain = unicodedata.normalize("NFC", text).strip()
     plain = _LEAD.sub("", plain)
     label = _LABEL.match(plain)
@@ -71,25 +76,26 @@ def _words(text: str) -> tuple[str, ...]:
     if _MAY_BE_SHORT.search(plain):
         for short, long in _SHORT_FORMS:
             plain = short.sub(long, plain)
-    found: list[str] = []
-    for place, raw in enumerate(plain.split()):
-        word = _bare(raw)
+    words: list[str] = []
+    for index, raw in enumerate(plain.split()):
+        word = _strip_marks(raw)
         if word and word.lower() != "the":
-            found.append(_shape(word, is_first=place == 0))
-    # A question says something else than its answer.
+            words.append(_fold_case(word, is_first=index == 0))
+    # A question differs from its answer.
     if plain.rstrip("\"'”’)").endswith(("?", "？")):
-        found.append("?")
-    return tuple(found) or (plain,)
+        words.append("?")
+    return tuple(words) or (plain,)
 
 
-def _bare(raw: str) -> str:
+def _strip_marks(raw: str) -> str:
+    """Return a word without the punctuation around it."""
     word = raw.strip(_EDGES).replace("−", "-").replace("’", "'")
     if word and raw.startswith(".") and word[0].isalpha() and not raw.startswith(".."):
         return "." + word
     return word
 
 
-def _shape(word: str, *, is_first: bool) -> str:
-    """The word in lower case, and whether it is a name: "Polish" is not "polish", and "US" is not "us"."""
+def _fold_case(word: str, *, is_first: bool) -> str:
+    """Return the word in lower case, with a "^" before a name: "Polish" differs from "polish", "US" from "us"."""
     is_name = (len(word) > 1 and word.isupper()) if is_first else any(map(str.isupper, word))
     return ("^" if is_name else "") + word.lower()

@@ -1,9 +1,9 @@
-"""An extractive summary within a budget of tokens: chosen sentences, unchanged, in their original order.
+"""An extractive summary within a token budget: selected sentences, unchanged, in their original order.
 
-A sentence is worth what it covers that is not covered yet (words, and pairs of words, count by how many notes use
-them), times how central it is, how often it was said, how recent and how strong its note is, over the square root of
-its length. Old values and old readings, which a later note has overtaken, are left out. The same notes, budget, counter
-and time give the same bytes.
+Sentences are selected greedily by gain. The gain is the weight of the concepts (words and word pairs, weighted by the
+number of notes that use them) that are not covered yet, times the quality of the sentence, divided by the square root
+of its length in tokens. Quality combines centrality, repetition, recency and the strength of the note. Values that a
+later note has replaced are left out.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ from typing import Final
 
 import msgspec
 
-from memoranda.consolidation.strategies.series import frames, series
-from memoranda.consolidation.text.claims import conflicts
-from memoranda.consolidation.text.note import Counter, Note, four_bytes, strongest_first
-from memoranda.consolidation.text.reading import Reading, Sentence
-from memoranda.consolidation.text.sentences import as_text
-from memoranda.consolidation.text.similar import fold
-from memoranda.consolidation.text.statement import is_of_its_day
+from memoranda.consolidation.strategies.series import find_series, group_by_frame
+from memoranda.consolidation.text.claims import find_conflicts
+from memoranda.consolidation.text.corpus import Corpus, Sentence
+from memoranda.consolidation.text.note import (
+    MemoryNote,
+    TokenCounter,
+    estimate_tokens,
+    sort_by_strength,
+)
+from memoranda.consolidation.text.sentences import join_statements
+from memoranda.consolidation.text.similar import fold_duplicates
+from memoranda.consolidation.text.statement import is_past_event
 from memoranda.model.instant import DAY_MS
 
 _HALF_LIFE_MS: Final = 90 * DAY_MS
-# A sentence most of whose words have been said already adds nothing but length.
+# The share of a sentence's concept weight that must be new.
 _NEW_SHARE: Final = 0.3
-# Headings and scraps ("Decisions:", "ok") say little by themselves.
+# Factor for headings and scraps ("Decisions:", "ok"), which mean little alone.
 _SCRAP_FACTOR: Final = 0.25
 _SCRAP_WORDS: Final = 2
-# What happened once is worth less in a summary than what holds.
+# Factor for a single past event, which is worth less than a lasting fact.
 _EVENT_FACTOR: Final = 0.5
 _SERIES_LENGTH: Final = 3
 _ROUNDS: Final = 8
@@ -40,75 +45,83 @@ _DIGITS: Final = 9
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Chosen sentences and what they stand for."""
+    """The selected sentences, and the notes that they represent."""
 
     text: str
     sentences: tuple[Sentence, ...]
-    # The notes whose sentences are in the text or say the same as one that is; the strongest first.
-    notes: tuple[Note, ...]
+    # The notes with a sentence in the text, or with an equal statement; the strongest first.
+    notes: tuple[MemoryNote, ...]
     tokens: int
-    # Different statements that found no room.
+    # Number of different statements for which the budget was too small.
     left_out: int
-    # The cheapest sentence: below this no budget gives a text. 0 when there is nothing to say.
+    # Tokens of the cheapest sentence, and so the smallest useful budget; 0 without sentences.
     smallest_tokens: int
 
 
-class _Unit(msgspec.Struct, eq=False):
-    place: int
+class _Candidate(msgspec.Struct, eq=False):
+    """A statement that may be selected, with all notes that make it."""
+
+    index: int
     sentence: Sentence
-    notes: list[Note]
+    notes: list[MemoryNote]
     tokens: int
-    # What it covers, in a fixed order: words, and words beside one another.
+    # Words and pairs of adjacent words, in a fixed order.
     concepts: tuple[str, ...]
     quality: float = 0.0
     weight: float = 0.0
 
 
 def summarize(
-    reading: Reading, *, budget_tokens: int, now: int, count: Counter = four_bytes
+    corpus: Corpus, *, budget_tokens: int, now: int, count: TokenCounter = estimate_tokens
 ) -> Summary:
-    """The best sentences that fit; an empty text when not even one does."""
-    units = _units(reading, count)
-    weights = _weights(units)
-    _rate(units, weights, now)
-    picked = _pick(units, weights, budget_tokens)
-    # A counter may find more tokens in the whole than in its parts.
-    while picked and count(_text(picked)) > budget_tokens:
+    """Return the best sentences that fit the budget; an empty text if none does.
+
+    `now` is in milliseconds since 1970; `count` returns the tokens of a text.
+    """
+    units = _collect_candidates(corpus, count)
+    weights = _weigh_concepts(units)
+    _rate_candidates(units, weights, now)
+    picked = _pick_sentences(units, weights, budget_tokens)
+    # A counter may find more tokens in the joined text than in its parts.
+    while picked and count(_join_text(picked)) > budget_tokens:
         picked.pop()
     notes = {note.name: note for unit in picked for note in unit.notes}
-    text = _text(picked)
+    text = _join_text(picked)
     return Summary(
         text=text,
-        sentences=tuple(unit.sentence for unit in _in_order(picked)),
-        notes=tuple(strongest_first(notes.values())),
+        sentences=tuple(unit.sentence for unit in _sort_by_position(picked)),
+        notes=tuple(sort_by_strength(notes.values())),
         tokens=count(text) if text else 0,
         left_out=len(units) - len(picked),
         smallest_tokens=min((unit.tokens for unit in units), default=0),
     )
 
 
-def _units(reading: Reading, count: Counter) -> list[_Unit]:
-    """Different statements that still hold, each with all the notes that say it."""
-    saying: dict[int, list[Note]] = defaultdict(list)
-    old = overtaken(reading)
-    for sentence, root in zip(reading.sentences, fold(reading.sentences), strict=True):
-        saying[root].append(sentence.note)
-    found = []
-    for root, notes in sorted(saying.items()):
-        sentence = reading.sentences[root]
-        if (sentence.note.name, sentence.place) not in old:
-            found.append(_Unit(root, sentence, notes, count(sentence.text), _concepts(sentence)))
-    return found
+def _collect_candidates(corpus: Corpus, count: TokenCounter) -> list[_Candidate]:
+    """Return the different current statements, each with all notes that make it."""
+    notes_by_statement: dict[int, list[MemoryNote]] = defaultdict(list)
+    old = find_overtaken(corpus)
+    for sentence, root in zip(corpus.sentences, fold_duplicates(corpus.sentences), strict=True):
+        notes_by_statement[root].append(sentence.note)
+    candidates = []
+    for root, notes in sorted(notes_by_statement.items()):
+        sentence = corpus.sentences[root]
+        if (sentence.note.name, sentence.index) not in old:
+            candidates.append(
+                _Candidate(root, sentence, notes, count(sentence.text), _list_concepts(sentence))
+            )
+    return candidates
 
 
-def _concepts(sentence: Sentence) -> tuple[str, ...]:
+def _list_concepts(sentence: Sentence) -> tuple[str, ...]:
     words = sentence.words
     return tuple(
         dict.fromkeys((*words, *(f"{first} {second}" for first, second in pairwise(words))))
     )
 
 
-def _weights(units: Sequence[_Unit]) -> dict[str, float]:
+def _weigh_concepts(units: Sequence[_Candidate]) -> dict[str, float]:
+    """Return the weight of each concept by the number of notes that use it."""
     notes: dict[str, set[str]] = defaultdict(set)
     for unit in units:
         names = [note.name for note in unit.notes]
@@ -117,49 +130,60 @@ def _weights(units: Sequence[_Unit]) -> dict[str, float]:
     return {concept: math.log(1.0 + len(names)) for concept, names in notes.items()}
 
 
-def overtaken(reading: Reading) -> set[tuple[str, int]]:
-    """Sentences, as note and place, that a later one contradicts or updates: old values, old readings."""
-    disputes = (each for each in conflicts(reading) if each.earlier.note.at < each.later.note.at)
-    found = {(each.earlier.note.name, each.earlier.place) for each in disputes}
-    for each in series(frames(reading), least=_SERIES_LENGTH):
-        last = each.points[-1].number
-        found.update(
-            (point.note.name, point.place) for point in each.points if point.number != last
+def find_overtaken(corpus: Corpus) -> set[tuple[str, int]]:
+    """Return the sentences (note name, sentence index) that a later one contradicts or updates."""
+    disputes = (
+        dispute
+        for dispute in find_conflicts(corpus)
+        if dispute.earlier.note.at < dispute.later.note.at
+    )
+    positions = {
+        (dispute.earlier.note.name, dispute.earlier.sentence_index) for dispute in disputes
+    }
+    for figures in find_series(group_by_frame(corpus), least=_SERIES_LENGTH):
+        last = figures.points[-1].number
+        positions.update(
+            (point.note.name, point.sentence_index)
+            for point in figures.points
+            if point.number != last
         )
-    return found
+    return positions
 
 
-def _rate(units: Sequence[_Unit], weights: dict[str, float], now: int) -> None:
+def _rate_candidates(units: Sequence[_Candidate], weights: dict[str, float], now: int) -> None:
+    """Set the quality and the weight of each candidate."""
     for unit in units:
         note = unit.sentence.note
-        words = sorted(unit.sentence.bag)
+        words = sorted(unit.sentence.word_set)
         centrality = math.fsum(weights[word] for word in words) / len(words) if words else 0.0
         recency = 0.5 ** min(max(now - note.at, 0) / _HALF_LIFE_MS, 60.0)
         support = math.log(len({note.name for note in unit.notes}))
-        strength = max(each.strength for each in unit.notes)
+        strength = max(supporter.strength for supporter in unit.notes)
         facts = 0.25 if unit.sentence.numbers else 0.0
         quality = (1.0 + centrality + support + 0.5 * recency + facts) * (
             0.5 + strength / (1.0 + strength)
         )
-        if is_of_its_day(unit.sentence.text):
+        if is_past_event(unit.sentence.text):
             quality *= _EVENT_FACTOR
         is_scrap = len(words) < _SCRAP_WORDS or unit.sentence.text.endswith((":", "：", "?", "？"))
         unit.weight = math.fsum([weights[concept] for concept in unit.concepts])
         unit.quality = quality * (_SCRAP_FACTOR if is_scrap else 1.0)
 
 
-def _pick(units: Sequence[_Unit], weights: dict[str, float], budget: int) -> list[_Unit]:
-    """Greedy. When everything has been covered once and there is room left, it is covered once more."""
-    picked: list[_Unit] = []
-    left = budget
+def _pick_sentences(
+    units: Sequence[_Candidate], weights: dict[str, float], budget: int
+) -> list[_Candidate]:
+    """Select sentences in rounds: while there is budget left, each round covers all concepts once more."""
+    picked: list[_Candidate] = []
+    remaining = budget
     for _ in range(_ROUNDS):
-        taken = {unit.place for unit in picked}
+        picked_indices = {unit.index for unit in picked}
         fitting = [
             unit
             for unit in units
-            if unit.tokens < left + 1 - bool(picked) and unit.place not in taken
+            if unit.tokens < remaining + 1 - bool(picked) and unit.index not in picked_indices
         ]
-        more, left = _pick_round(fitting, weights, left, bool(picked))
+        more, remaining = _pick_round(fitting, weights, remaining, bool(picked))
         if not more:
             break
         picked += more
@@ -167,45 +191,52 @@ def _pick(units: Sequence[_Unit], weights: dict[str, float], budget: int) -> lis
 
 
 def _pick_round(
-    units: Sequence[_Unit], weights: dict[str, float], left: int, is_continued: bool
-) -> tuple[list[_Unit], int]:
-    """Best first. What a sentence adds only ever shrinks, so the heap need not be made anew."""
+    units: Sequence[_Candidate], weights: dict[str, float], budget: int, is_continued: bool
+) -> tuple[list[_Candidate], int]:
+    """Select sentences of one round, the best first.
+
+    The gain of a sentence only shrinks, so a heap entry is recomputed when it comes to the top (lazy greedy).
+    """
     covered: set[str] = set()
-    picked: list[_Unit] = []
+    picked: list[_Candidate] = []
     heap = [
-        (-_worth(unit, weights, covered)[0], unit.place, index) for index, unit in enumerate(units)
+        (-_rate_gain(unit, weights, covered)[0], unit.index, index)
+        for index, unit in enumerate(units)
     ]
     heapq.heapify(heap)
     while heap:
-        stated, place, index = heapq.heappop(heap)
+        stated, position, index = heapq.heappop(heap)
         unit = units[index]
-        # A token for the mark and the line end of a list item, once there are several.
+        # One more token for the marker and line end of a list item, if there are several sentences.
         cost = unit.tokens + (1 if picked or is_continued else 0)
-        if cost > left:
+        if cost > budget:
             continue
-        worth, new_share = _worth(unit, weights, covered)
+        worth, new_share = _rate_gain(unit, weights, covered)
         if picked and new_share < _NEW_SHARE:
             continue
-        if heap and (-worth, place) > heap[0][:2] and -worth != stated:
-            heapq.heappush(heap, (-worth, place, index))
+        if heap and (-worth, position) > heap[0][:2] and -worth != stated:
+            heapq.heappush(heap, (-worth, position, index))
             continue
         picked.append(unit)
         covered.update(unit.concepts)
-        left -= cost
-    return picked, left
+        budget -= cost
+    return picked, budget
 
 
-def _worth(unit: _Unit, weights: dict[str, float], covered: set[str]) -> tuple[float, float]:
+def _rate_gain(
+    unit: _Candidate, weights: dict[str, float], covered: set[str]
+) -> tuple[float, float]:
+    """Return the gain of a candidate per root of its tokens, and the share of its concepts that is new."""
     new = math.fsum([weights[concept] for concept in unit.concepts if concept not in covered])
     share = new / unit.weight if unit.weight else 1.0
-    # A sentence without search words ("To be or not to be") still says something.
+    # A sentence without search words ("To be or not to be") still has a small gain.
     gain = new if unit.concepts else 0.1
     return round(gain * unit.quality / math.sqrt(max(unit.tokens, 1)), _DIGITS), share
 
 
-def _in_order(units: Sequence[_Unit]) -> list[_Unit]:
-    return sorted(units, key=lambda unit: unit.place)
+def _sort_by_position(units: Sequence[_Candidate]) -> list[_Candidate]:
+    return sorted(units, key=lambda unit: unit.index)
 
 
-def _text(units: Sequence[_Unit]) -> str:
-    return as_text([unit.sentence.text for unit in _in_order(units)])
+def _join_text(units: Sequence[_Candidate]) -> str:
+    return join_statements([unit.sentence.text for unit in _sort_by_position(units)])

@@ -1,1 +1,1 @@
-"""Times that a text names: days, moments to come, what comes again."""
+"""Times named in a text: days, future instants, recurrences and timetables."""

@@ -1,6 +1,6 @@
-"""Days named in a text: written out, or counted from the day the text was written. All in UTC.
+"""Days named in a text, as a date or relative to the day of writing. All in UTC.
 
-A date that two readers would read differently (03/04/2026) is not read at all.
+Ambiguous dates (03/04/2026) are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MONTHS: Final = (
     "december",
 )  # fmt: skip
 _MONTH_NUMBERS: Final = {
-    name[:length]: place for place, name in enumerate(_MONTHS, 1) for length in (3, len(name))
+    name[:length]: number for number, name in enumerate(_MONTHS, 1) for length in (3, len(name))
 } | {"sept": 9}
 _MONTH = (
     "(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -48,46 +48,46 @@ _NAMED = re.compile(
 
 
 _VERBS_TOO: Final = frozenset(("may", "march", "mar"))
-# A day without a year that passed so many days ago, and not more, is meant.
+# Days in the past up to which a date without a year means the last one, and not the next.
 _RECENT_DAYS: Final = 31
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """A day (or the first of a month) and where the text names it."""
+class NamedDay(msgspec.Struct, frozen=True, kw_only=True):
+    """A day (or the first day of a month), with the character indices at which the text names it."""
 
     day: date
     grain: Grain
     start: int
     end: int
-    # Counted from the day of writing ("tomorrow").
+    # True if it is relative to the day of writing ("tomorrow").
     is_relative: bool = False
 
 
-def named_days(text: str, at: int) -> list[Named]:
-    """Return the days that a text written at an instant names, in order."""
-    written = utc_day(at)
-    return [
-        named for match in _NAMED.finditer(text) if (named := _read(match, written)) is not None
-    ]
+def find_days(text: str, at: int) -> list[NamedDay]:
+    """Return the days that a text names, in order. `at`: the instant of writing, in milliseconds since 1970."""
+    written_on = utc_day(at)
+    days = (_read_day(match, written_on) for match in _NAMED.finditer(text))
+    return [day for day in days if day is not None]
 
 
-def _read(match: re.Match[str], written: date) -> Named | None:
-    """Return the day that a match names; None for a day that does not exist, as 31 February."""
+def _read_day(match: re.Match[str], written_on: date) -> NamedDay | None:
+    """Return the day that a match names; None for a day that does not exist, such as 31 February."""
     for reader in _READERS:
-        day, grain, is_relative = reader(match, written) or _NO_DAY
+        day, grain, is_relative = reader(match, written_on) or _NO_DAY
         if day is not None:
-            return Named(
+            return NamedDay(
                 day=day, grain=grain, start=match.start(), end=match.end(), is_relative=is_relative
             )
     return None
 
 
-# The day, how exact it is, and whether it was counted from the day of writing.
-_Reading = tuple[date | None, Grain, bool]
-_NO_DAY: Final[_Reading] = (None, "day", False)
+# The day, its precision, and True if it is relative to the day of writing.
+_DayReading = tuple[date | None, Grain, bool]
+_NO_DAY: Final[_DayReading] = (None, "day", False)
 
 
-def _read_date(match: re.Match[str], written: date) -> _Reading | None:
+def _read_full_date(match: re.Match[str], written_on: date) -> _DayReading | None:
+    """Return the day of a written date; None for relative forms."""
     for form in ("iso", "dot", "cjk", "dmy", "mdy"):
         if match[f"{form}_d"]:
             month = match[f"{form}_m"].lower()
@@ -98,7 +98,7 @@ def _read_date(match: re.Match[str], written: date) -> _Reading | None:
             return (
                 None
                 if match[f"{form}_m"] in _VERBS_TOO
-                else (_without_year(number, day, written), "day", False)
+                else (_resolve_year(number, day, written_on), "day", False)
             )
     for form in ("my", "ym"):
         if match[f"{form}_y"]:
@@ -111,44 +111,50 @@ def _read_date(match: re.Match[str], written: date) -> _Reading | None:
     return None
 
 
-def _without_year(month: int, day: int, written: date) -> date | None:
-    """Return the next such day, or the last one if it was a few weeks ago: people speak of both."""
-    # 29 February comes every fourth year, and once in eight.
-    for year in range(written.year - 1, written.year + 8):
-        named = existing_day(year, month, day)
-        if named is not None and (written - named).days <= _RECENT_DAYS:
-            return named
+def _resolve_year(month: int, day: int, written_on: date) -> date | None:
+    """Return the next day with this month and day; or the last one, if that was at most a few weeks ago."""
+    # 29 February exists in every fourth year, and sometimes only after eight.
+    for year in range(written_on.year - 1, written_on.year + 8):
+        candidate = existing_day(year, month, day)
+        if candidate is not None and (written_on - candidate).days <= _RECENT_DAYS:
+            return candidate
     return None
 
 
-def _read_count(match: re.Match[str], written: date) -> _Reading | None:
+def _read_relative(match: re.Match[str], written_on: date) -> _DayReading | None:
+    """Return the day of "in two weeks", "tomorrow" or "next month"; None for other forms."""
     if match["in_n"]:
         unit = match["in_unit"].lower().rstrip("s")
         if unit == "month":
-            return months_after(written, int(match["in_n"])), "day", True
-        return days_after(written, int(match["in_n"]) * (7 if unit == "week" else 1)), "day", True
+            return months_after(written_on, int(match["in_n"])), "day", True
+        return (
+            days_after(written_on, int(match["in_n"]) * (7 if unit == "week" else 1)),
+            "day",
+            True,
+        )
     if match["relative"]:
         word = match["relative"].lower().split()
         if word == ["next", "month"]:
-            return months_after(written.replace(day=1), 1), "month", True
+            return months_after(written_on.replace(day=1), 1), "month", True
         days = {"today": 0, "tomorrow": 1, "yesterday": -1}
-        # "Next week" is a week, not a day: its Monday stands for it.
-        ahead = days[word[0]] if word[0] in days else 7 - written.weekday()
-        return days_after(written, ahead), "day", True
+        # "Next week" names no day, so its Monday is used.
+        ahead = days[word[0]] if word[0] in days else 7 - written_on.weekday()
+        return days_after(written_on, ahead), "day", True
     return None
 
 
-def _read_weekday(match: re.Match[str], written: date) -> _Reading | None:
+def _read_weekday(match: re.Match[str], written_on: date) -> _DayReading | None:
+    """Return the next or last day with the named weekday; None for other forms."""
     if not match["weekday"]:
         return None
     weekday = [name.lower() for name in WEEKDAYS].index(match["weekday"].lower())
     if match["which"].lower() == "last":
-        return days_after(written, -((written.weekday() - weekday - 1) % 7 + 1)), "day", True
-    return days_after(written, (weekday - written.weekday() - 1) % 7 + 1), "day", True
+        return days_after(written_on, -((written_on.weekday() - weekday - 1) % 7 + 1)), "day", True
+    return days_after(written_on, (weekday - written_on.weekday() - 1) % 7 + 1), "day", True
 
 
-_READERS: Final[tuple[Callable[[re.Match[str], date], _Reading | None], ...]] = (
-    _read_date,
-    _read_count,
+_READERS: Final[tuple[Callable[[re.Match[str], date], _DayReading | None], ...]] = (
+    _read_full_date,
+    _read_relative,
     _read_weekday,
 )

@@ -1,10 +1,12 @@
-"""When something is to happen: moments to come that a sentence names. English.
+"""Future instants that a sentence names. English.
 
-Days come from `dates` and from what people say beside: "tonight", "in two weeks", "by the 15th", "end of the month",
-"a week from Friday". A day without a time of day means nine in the morning; today means five in the afternoon, or the
-end of the day if that is over. Times are local to the zone given, UTC unless told, and an offset or a zone written
-beside a time of day counts for it. What is over, or could be read in two ways (03/04), is not read at all; where a
-reader has to choose ("at 5": in the afternoon), the certainty is lower.
+Days come from `dates` and from spoken forms: "tonight", "in two weeks", "by the 15th", "end of the month", "a week from
+Friday". A day without a time of day means nine in the morning. Today means five in the afternoon, or the end of the day
+if five has passed. Times are local to the zone of the caller (UTC by default); an offset or a zone after a time of day
+takes precedence. Past and ambiguous dates (03/04) are ignored. Where the code has to guess ("at 5" means the
+afternoon), the certainty is lower.
+
+Minutes count from local midnight; instants are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.time.dates import WEEKDAYS, named_days
+from memoranda.consolidation.time.dates import WEEKDAYS, find_days
 from memoranda.model.calendar import (
     days_after,
     end_of_month,
@@ -30,7 +32,7 @@ from memoranda.model.calendar import (
 )
 from memoranda.model.instant import clamp
 
-# A sentence with more of a kind is a timetable.
+# Times of one kind read from a sentence; a sentence with more is a timetable.
 _TIMES_LIMIT: Final = 12
 
 NINE: Final = 9 * 60
@@ -40,7 +42,7 @@ _PARTS: Final = {
     "morning": NINE, "lunchtime": 12 * 60, "lunch": 12 * 60, "noon": 12 * 60, "midday": 12 * 60, "afternoon": 14 * 60,
     "evening": 18 * 60, "night": 20 * 60, "midnight": 24 * 60,
 }  # fmt: skip
-# Abbreviations that mean one offset wherever they are read; CST, IST and BST do not.
+# Hours from UTC of unambiguous abbreviations; CST, IST and BST have several meanings.
 _ZONES: Final = {
     "utc": 0,
     "gmt": 0,
@@ -65,12 +67,12 @@ MONTH: Final = (
     r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
 )
 _WEEKDAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
-# Sat, Sun, Mon and Wed are words and names too, and stand for a day only after a word that says so.
+# Sat, Sun, Mon and Wed are also words and names, and mean a day only after a preposition.
 _SHORT_WEEKDAY = r"(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?"
 _END = r"(?=\s*(?:$|[.,;:!?)]|(?:at|to|of|and|or|for|with|so|please|about|in|before|by)\b))"
 
 _AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{_WEEKDAY})"
-# A number alone is a time only after a word that says so, and before a day or an end: not in "at 5 Main Street".
+# A bare number is a time only after a preposition, and before a day or the end of a clause: not in "at 5 Main Street".
 CLOCK: Final = re.compile(
     r"(?<![\w.:/$€£#+-])(?P<lead>(?:at|by|before|around|after|until|@)\s)?(?:"
     r"(?P<h12>1[0-2]|0?[1-9])(?:[:.](?P<m12>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?"
@@ -84,10 +86,6 @@ CLOCK: Final = re.compile(
     re.IGNORECASE,
 )
 _PART_OF_DAY = re.compile(
-    r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b",
-    re.IGNORECASE,
-)
-_DAY = re.compile(
     r"\s(?:in the |at |around )?(?P<part>morning|afternoon|evening|night|lunchtime)\b",
     re.IGNORECASE,
 )
@@ -119,8 +117,8 @@ _SPAN = re.compile(
     r"|(?<![\w.-])(?P<n_now>" + NUMBER + r")\s(?P<unit_now>minutes?|hours?) from now\b",
     re.IGNORECASE,
 )  # fmt: skip
-# How sure it is that "at 5" means the afternoon, unless something is said of waking or the morning.
-_CHOSEN: Final = 0.85
+# Certainty that "at 5" means the afternoon, unless the sentence is about waking up or the morning.
+_GUESSED_CERTAINTY: Final = 0.85
 _EARLY = re.compile(
     r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE
 )
@@ -134,31 +132,31 @@ _SHIFT = re.compile(r"\b(?P<n>" + NUMBER + r")\s(?P<unit>day|week|month)s?\s\Z",
 _BETWEEN = re.compile(
     r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE
 )
-# Words before a day that say it is not when something is to be done.
-_NOT_DUE: Final = frozenset(("until", "till", "since", "as of", "from", "of"))
+# Words before a day that show that it is not the due day.
+_NOT_DUE_LEADS: Final = frozenset(("until", "till", "since", "as of", "from", "of"))
 _POSSESSIVES: Final = ("'s", "’s", "'S", "’S", "s'", "s’")
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """An instant to come, and where the text names it, with the word that leads to it."""
+class NamedMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """A future instant, with the character indices at which the text names it, and the word before it."""
 
     due: int
     start: int
     end: int
-    # The word before it, such as "by", in lower case; empty when there is none.
+    # The preposition before it, such as "by", in lower case; may be empty.
     lead: str = ""
     certainty: float = 1.0
-    # The local day, where only a day is named and the time of day was chosen.
+    # The local day, if only a day is named and the time of day is a default.
     day: date | None = None
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """A time of day and where the text names it."""
+    """A time of day, with the character indices at which the text names it."""
 
     minute: int
     start: int
     end: int
-    # Of the zone written beside it; None when there is none.
+    # Offset of the zone written after it, in minutes; None if there is none.
     offset_minutes: int | None = None
     certainty: float = 1.0
 
@@ -171,35 +169,36 @@ class _Day(msgspec.Struct, frozen=True, kw_only=True):
     offset_minutes: int | None = None
     lead: str = ""
     certainty: float = 1.0
-    # Its minute is part of its name and no other belongs to it.
+    # True if its name includes the time of day, so that no other time is attached.
     is_full: bool = False
 
 
-def moments(text: str, at: int, zone: tzinfo = UTC) -> list[Moment]:
-    """Return the moments after `at` that one sentence written then names, in order."""
-    exact = list(_spans(text, at))
+def find_moments(text: str, at: int, zone: tzinfo = UTC) -> list[NamedMoment]:
+    """Return the instants after `at` that a sentence names, in order. `at`: the instant of writing."""
+    exact = list(_find_durations(text, at))
     days = [
         day
-        for day in _days(text, at, zone)
+        for day in _find_days(text, at, zone)
         if not any(span.start < day.end and day.start < span.end for span in exact)
     ]
     times = [
         time
-        for time in clocks(text)
+        for time in find_clocks(text)
         if not any(time.start < day.end and day.start < time.end for day in days)
     ]
-    found = exact
+    moments = exact
     for day in days:
-        day, times = _with_time(text, day, times)
-        found.append(_moment(day, at, zone))
-    found += [_moment(_first_day(time, at, zone), at, zone) for time in times]
+        day, times = _attach_clock(text, day, times)
+        moments.append(_make_moment(day, at, zone))
+    moments += [_make_moment(_next_day_for(time, at, zone), at, zone) for time in times]
     return sorted(
-        (made for made in found if made.due > at), key=lambda made: (made.start, made.end)
+        (moment for moment in moments if moment.due > at),
+        key=lambda moment: (moment.start, moment.end),
     )
 
 
-def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
-    """Return a moment that names only a day, at a time of day named elsewhere."""
+def with_clock(moment: NamedMoment, clock: Clock, zone: tzinfo) -> NamedMoment:
+    """Return an instant of which only the day was named, at the time of day of `clock`."""
     if moment.day is None:
         return moment
     day = _Day(
@@ -211,49 +210,50 @@ def at_time(moment: Moment, clock: Clock, zone: tzinfo) -> Moment:
         offset_minutes=clock.offset_minutes,
         certainty=min(moment.certainty, clock.certainty),
     )
-    return _moment(day, moment.due, zone)
+    return _make_moment(day, moment.due, zone)
 
 
-def count_of(word: str) -> int:
-    """The number a word or digits stand for."""
+def parse_count(word: str) -> int:
+    """Return the number that a word or digits stand for."""
     folded = " ".join(word.lower().split())
     return _NUMBER_WORDS.get(folded) or int(folded)
 
 
-def weekday_of(word: str) -> int:
-    """0 for Monday, from a name or its abbreviation."""
+def parse_weekday(word: str) -> int:
+    """Return 0 for Monday to 6 for Sunday, from a name or its abbreviation."""
     return next(
-        place for place, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower()
+        index for index, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower()
     )
 
 
-def month_of(word: str) -> int:
-    """1 for January, from a name or its abbreviation."""
+def parse_month(word: str) -> int:
+    """Return 1 for January to 12 for December, from a name or its abbreviation."""
     return _MONTHS.index(word[:3].lower()) + 1
 
 
-def clocks(text: str) -> list[Clock]:
-    """The times of day a text names."""
-    found = []
+def find_clocks(text: str) -> list[Clock]:
+    """Return the times of day that a text names."""
+    found_clocks = []
     for match in islice(CLOCK.finditer(text), _TIMES_LIMIT):
         if text[match.end() : match.end() + 1] in ("%", "€", "$", "£"):
             continue
-        minute, certainty = _minute(match)
-        if certainty == _CHOSEN and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
+        minute, certainty = _read_minute(match)
+        if certainty == _GUESSED_CERTAINTY and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
             minute -= 12 * 60
-        found.append(
+        found_clocks.append(
             Clock(
                 minute=minute,
                 start=match.start(),
                 end=match.end(),
-                offset_minutes=_written_offset(match),
+                offset_minutes=_read_offset(match),
                 certainty=certainty,
             )
         )
-    return found
+    return found_clocks
 
 
-def _minute(match: re.Match[str]) -> tuple[int, float]:
+def _read_minute(match: re.Match[str]) -> tuple[int, float]:
+    """Return the minute of the day, and the certainty of the guess."""
     if match["word"]:
         return _PARTS[match["word"].lower()], 0.9 if match["word"].lower() == "midnight" else 1.0
     if match["eod"]:
@@ -264,12 +264,17 @@ def _minute(match: re.Match[str]) -> tuple[int, float]:
     if match["h24"]:
         hour, minute = int(match["h24"]), int(match["m24"])
         is_clear = len(match["h24"]) == 2 or hour == 0 or hour >= 7
-        return (hour * 60 + minute, 1.0) if is_clear else ((hour + 12) * 60 + minute, _CHOSEN)
+        return (
+            (hour * 60 + minute, 1.0)
+            if is_clear
+            else ((hour + 12) * 60 + minute, _GUESSED_CERTAINTY)
+        )
     hour = int(match["oclock"] or match["bare"])
-    return (hour + 12 if hour < 7 else hour) * 60, _CHOSEN
+    return (hour + 12 if hour < 7 else hour) * 60, _GUESSED_CERTAINTY
 
 
-def _written_offset(match: re.Match[str]) -> int | None:
+def _read_offset(match: re.Match[str]) -> int | None:
+    """Return the offset or zone written after a time of day, in minutes; None without one."""
     if match["zone"]:
         return _ZONES[match["zone"].lower()] * 60
     if not match["offset"]:
@@ -280,42 +285,47 @@ def _written_offset(match: re.Match[str]) -> int | None:
     return sign * (hours * 60 + minutes) if hours <= 14 else None
 
 
-def _spans(text: str, at: int) -> Iterator[Moment]:
+def _find_durations(text: str, at: int) -> Iterator[NamedMoment]:
+    """Yield the instants of "in two hours" and "30 minutes from now"."""
     for match in islice(_SPAN.finditer(text), _TIMES_LIMIT):
         if match["half"]:
             length = 30 * 60_000
         else:
             unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
-            length = count_of(match["n"] or match["n_now"]) * unit_ms + (
+            length = parse_count(match["n"] or match["n_now"]) * unit_ms + (
                 unit_ms // 2 if match["more"] else 0
             )
-        yield Moment(due=clamp(at + length), start=match.start(), end=match.end())
+        yield NamedMoment(due=clamp(at + length), start=match.start(), end=match.end())
 
 
-def _days(text: str, at: int, zone: tzinfo) -> list[_Day]:
-    """Days named, where two readings overlap the earlier and longer."""
+def _find_days(text: str, at: int, zone: tzinfo) -> list[_Day]:
+    """Return the days that a text names; of two that overlap, the one that begins earlier, then the longer."""
     today = local_day(at, zone)
-    found = [*_dated(text, at + utc_offset_ms(at, zone)), *_counted_days(text, today)]
-    kept: list[_Day] = []
-    for day in sorted(found, key=lambda day: (day.start, -day.end)):
-        if not kept or day.start >= kept[-1].end:
-            kept.append(day)
-    return [made for day in kept for made in _led(text, day)]
+    candidates = [
+        *_find_calendar_days(text, at + utc_offset_ms(at, zone)),
+        *_find_spoken_days(text, today),
+    ]
+    selected: list[_Day] = []
+    for day in sorted(candidates, key=lambda day: (day.start, -day.end)):
+        if not selected or day.start >= selected[-1].end:
+            selected.append(day)
+    return [applied for day in selected for applied in _apply_lead(text, day)]
 
 
-def _dated(text: str, local_at: int) -> Iterator[_Day]:
-    for named in named_days(text, local_at)[:_TIMES_LIMIT]:
-        words = text[named.start : named.end].lower()
+def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
+    """Yield the days found by `find_days`, with the time of an ISO date-time."""
+    for found_day in find_days(text, local_at)[:_TIMES_LIMIT]:
+        words = text[found_day.start : found_day.end].lower()
         first = words.split()[0]
         if first in ("last", "yesterday"):
             continue
         lead = first if first in ("until", "by", "on") else ""
         day = _Day(
-            day=named.day,
-            start=named.start,
-            end=named.end,
+            day=found_day.day,
+            start=found_day.start,
+            end=found_day.end,
             lead=lead,
-            certainty=0.9 if named.grain == "month" else 1.0,
+            certainty=0.9 if found_day.grain == "month" else 1.0,
         )
         time = re.search(
             r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words
@@ -336,26 +346,33 @@ def _iso_offset(text: str | None) -> int | None:
     )
 
 
-def _counted_days(text: str, today: date) -> Iterator[_Day]:
+def _find_spoken_days(text: str, today: date) -> Iterator[_Day]:
+    """Yield the days of forms that `find_days` does not know."""
     for match in islice(_DAY.finditer(text), _TIMES_LIMIT):
-        made = _counted(match, today) or _ending(match, today) or _of_the_month(match, today)
-        if made is not None:
+        day = (
+            _read_counted_day(match, today)
+            or _read_period_end(match, today)
+            or _read_day_of_month(match, today)
+        )
+        if day is not None:
             lead = (match["which"] or "").lower()
-            yield replace(made, start=match.start(), end=match.end(), lead=made.lead or lead)
+            yield replace(day, start=match.start(), end=match.end(), lead=day.lead or lead)
 
 
-def _at(day: date, minute: int | None = None, certainty: float = 1.0) -> _Day:
+def _make_day(day: date, minute: int | None = None, certainty: float = 1.0) -> _Day:
+    """Return a day without position; the caller sets it."""
     return _Day(
         day=day, start=0, end=0, minute=minute, certainty=certainty, is_full=minute is not None
     )
 
 
-def _counted(match: re.Match[str], today: date) -> _Day | None:
+def _read_counted_day(match: re.Match[str], today: date) -> _Day | None:
+    """Return the day of "tonight", "in two weeks", "on Friday" or "the weekend"; None for other forms."""
     if match["after_tomorrow"]:
-        return _at(days_after(today, 2))
+        return _make_day(days_after(today, 2))
     if match["tonight"]:
         part = match["tonight"].lower()
-        return _at(
+        return _make_day(
             today,
             None
             if part == "later today"
@@ -365,15 +382,16 @@ def _counted(match: re.Match[str], today: date) -> _Day | None:
         word = match["n"] or match["n_now"]
         certainty = 0.8 if "few" in word else 1.0
         if match["business"]:
-            return _at(_working_days_later(today, count_of(word)), certainty=certainty)
-        return _at(
-            _later(today, count_of(word), match["unit"] or match["unit_now"]), certainty=certainty
+            return _make_day(_add_working_days(today, parse_count(word)), certainty=certainty)
+        return _make_day(
+            _add_units(today, parse_count(word), match["unit"] or match["unit_now"]),
+            certainty=certainty,
         )
     if match["weekday"] or match["short"]:
-        return _at(_next_weekday(today, weekday_of(match["weekday"] or match["short"])))
+        return _make_day(_next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
     if match["weekend"]:
         saturday = _next_weekday(today, 5)
-        return _at(
+        return _make_day(
             days_after(
                 saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0
             ),
@@ -382,34 +400,38 @@ def _counted(match: re.Match[str], today: date) -> _Day | None:
     return None
 
 
-def _ending(match: re.Match[str], today: date) -> _Day | None:
+def _read_period_end(match: re.Match[str], today: date) -> _Day | None:
+    """Return the day of "end of the month" or "next week"; None for other forms."""
     if match["end"] or match["eo"]:
         unit = (
             match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]
         ).lower()
-        return _at(_end_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
+        return _make_day(_end_of_period(unit, today, 1 if match["end_next"] else 0), _FIVE)
     if match["next_unit"]:
         unit = match["next_unit"].lower()
         if "this" in match["next"].lower():
-            return _at(_end_of(unit, today, 0), _FIVE, 0.8)
+            return _make_day(_end_of_period(unit, today, 0), _FIVE, 0.8)
         if unit == "week":
-            return _at(days_after(today, 7 - today.weekday()))
-        return _at(days_after(_end_of(unit, today, 0), 1), certainty=0.9)
+            return _make_day(days_after(today, 7 - today.weekday()))
+        return _make_day(days_after(_end_of_period(unit, today, 0), 1), certainty=0.9)
     return None
 
 
-def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
+def _read_day_of_month(match: re.Match[str], today: date) -> _Day | None:
+    """Return the day of "3 May", "the 15th", "in May" or "in 2027"; None for other forms."""
     if match["md_d"] or match["dm_d"]:
         if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
             return None  # "5 may be too many"
         month, number = (
-            month_of(match["md_m"] or match["dm_m"]),
+            parse_month(match["md_m"] or match["dm_m"]),
             int(match["md_d"] or match["dm_d"]),
         )
         this_year = existing_day(today.year, month, number)
         # 29 February is read only where the year that is meant has one.
         is_over = this_year is not None and this_year < today
-        return _at_existing(existing_day(today.year + 1, month, number) if is_over else this_year)
+        return _make_existing_day(
+            existing_day(today.year + 1, month, number) if is_over else this_year
+        )
     if match["nth"]:
         number = int(match["nth"])
         first = today.replace(day=1)
@@ -417,33 +439,33 @@ def _of_the_month(match: re.Match[str], today: date) -> _Day | None:
             number < today.day and not match["nth_of"]
         ):
             first = months_after(first, 1)
-        return _at_existing(existing_day(first.year, first.month, number))
+        return _make_existing_day(existing_day(first.year, first.month, number))
     if match["year"]:
-        return _at_existing(existing_day(int(match["year"]), 1, 1), certainty=0.8)
+        return _make_existing_day(existing_day(int(match["year"]), 1, 1), certainty=0.8)
     if match["month"] and match["month"][0].isupper():
-        month = month_of(match["month"])
-        return _at_existing(
+        month = parse_month(match["month"])
+        return _make_existing_day(
             existing_day(today.year + (month <= today.month), month, 1), certainty=0.8
         )
     return None
 
 
-def _at_existing(day: date | None, certainty: float = 1.0) -> _Day | None:
-    return None if day is None else _at(day, certainty=certainty)
+def _make_existing_day(day: date | None, certainty: float = 1.0) -> _Day | None:
+    return None if day is None else _make_day(day, certainty=certainty)
 
 
 def _next_weekday(today: date, weekday: int) -> date:
     return days_after(today, (weekday - today.weekday() - 1) % 7 + 1)
 
 
-def _later(day: date, count: int, unit: str) -> date:
+def _add_units(day: date, count: int, unit: str) -> date:
     unit = unit.lower().rstrip("s")
     if unit in ("month", "year"):
         return months_after(day, count * (12 if unit == "year" else 1))
     return days_after(day, count * (7 if unit == "week" else 1))
 
 
-def _working_days_later(day: date, count: int) -> date:
+def _add_working_days(day: date, count: int) -> date:
     for _ in range(count):
         day = days_after(day, 1)
         # The last day there is is a Friday.
@@ -452,7 +474,8 @@ def _working_days_later(day: date, count: int) -> date:
     return day
 
 
-def _end_of(unit: str, today: date, later: int) -> date:
+def _end_of_period(unit: str, today: date, later: int) -> date:
+    """Return the last day (in a week, the Friday) of the current or a later period."""
     if unit == "week":
         friday = days_after(today, 4 - today.weekday() + 7 * later)
         return max(friday, today)
@@ -461,8 +484,8 @@ def _end_of(unit: str, today: date, later: int) -> date:
     return end_of_month(months_after(first, months * (later + 1) - 1))
 
 
-def _led(text: str, day: _Day) -> Iterator[_Day]:
-    """Yield a day as the words before it move it; nothing if they say that it is not when to act."""
+def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
+    """Apply the words before a day ("a week after", "by"); yield nothing if they show that it is not the due day."""
     if text[day.end : day.end + 2] in _POSSESSIVES:
         return
     way, start = day.lead, day.start
@@ -471,19 +494,20 @@ def _led(text: str, day: _Day) -> Iterator[_Day]:
         way, start = " ".join(match["way"].lower().split()), match.start()
     if text[max(0, start - 6) : start].lower().rstrip().endswith(
         ("every", "each")
-    ) or way in _NOT_DUE - {"from"}:
+    ) or way in _NOT_DUE_LEADS - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
     if shift and way in ("before", "after", "from"):
-        count = count_of(shift["n"]) * (-1 if way == "before" else 1)
-        yield replace(day, day=_later(day.day, count, shift["unit"]), start=shift.start(), lead="")
+        count = parse_count(shift["n"]) * (-1 if way == "before" else 1)
+        moved = _add_units(day.day, count, shift["unit"])
+        yield replace(day, day=moved, start=shift.start(), lead="")
     elif way != "from":
         days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
         yield replace(day, day=days_after(day.day, days), start=start, lead=way)
 
 
-def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clock]]:
-    """A day with the time of day that stands beside it, and the times that are left."""
+def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clock]]:
+    """Attach the adjacent time of day to a day; return the day and the remaining times."""
     part = _PART_OF_DAY.match(text, day.end)
     if part and not day.is_full:
         day = replace(day, end=part.end(), minute=_PARTS[part["part"].lower()])
@@ -503,8 +527,8 @@ def _with_time(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clo
     return day, times
 
 
-def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
-    """Return the first day on which a time of day is still to come."""
+def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
+    """Return today, or tomorrow if the time of day has passed."""
     where = (
         zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
     )
@@ -524,18 +548,20 @@ def _first_day(time: Clock, at: int, zone: tzinfo) -> _Day:
     )
 
 
-def _moment(day: _Day, at: int, zone: tzinfo) -> Moment:
+def _make_moment(day: _Day, at: int, zone: tzinfo) -> NamedMoment:
+    """Return the instant of a day; without a time of day, at the default minute."""
     where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
     due = instant_of(
         day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where
     )
     alone = day.day if day.minute is None else None
-    return Moment(
+    return NamedMoment(
         due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone
     )
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:
+    """Return the minute for a day without a time: nine; today five in the afternoon, or the last minute."""
     if day.day != local_day(at, zone):
         return NINE
     return _FIVE if instant_of(day.day, _FIVE, zone) > at else _LAST_MINUTE

@@ -1,7 +1,7 @@
-"""What comes again: "every Monday", "daily at 8", "on the first of every month", "every other week". English.
+"""Recurrences named in a text: "every Monday", "daily at 8", "on the first of every month". English.
 
-A rule says which local days it means, or how much time lies between two, and finds its next instant. Intervals are
-counted from the day the text was written.
+A rule selects local days, or has a fixed interval, and computes its next instant. Intervals are counted from the day of
+writing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from memoranda.consolidation.time.moments import (
     MONTH,
     NINE,
     NUMBER,
-    clocks,
-    count_of,
-    month_of,
-    weekday_of,
+    find_clocks,
+    parse_count,
+    parse_month,
+    parse_weekday,
 )
 from memoranda.errors import InvalidInput
 from memoranda.model.calendar import LAST_DAY, days_after, instant_of, local_day
@@ -76,29 +76,31 @@ _UNITS: Final[Mapping[str, tuple[Unit, int]]] = {
 }  # fmt: skip
 _LENGTHS_MS: Final = {"minute": 60_000, "hour": 3_600_000}
 _WORKING_DAYS: Final = (0, 1, 2, 3, 4)
-# The longest wait that is looked through: a leap day, or every hundredth year, is beyond what a memory plans.
+# Days searched for the next occurrence, about forty years; rarer rules are not served.
 _SEARCH_DAYS: Final = 366 * 40
+# Largest interval, in units of the rule; a number with more digits is not a plan.
 _INTERVAL_LIMIT: Final = 999
+# Largest offset from UTC in minutes; no time zone has more.
 _OFFSET_LIMIT: Final = 15 * 60
 
 
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule for instants that come again and again."""
+    """A rule for recurring instants."""
 
     unit: Unit
-    # Every so many of them, counted from `start`.
+    # Number of units between two occurrences, counted from `start`.
     interval: int = 1
-    # When the text was written, in milliseconds since 1970.
+    # The instant of writing, in milliseconds since 1970.
     start: int
-    # Of the week: 0 is Monday. With `nth`, the first, second … or last (-1) such day of the month.
+    # Days of the week, 0 is Monday. With `nth`, the first, second … or last (-1) such day of the month.
     weekdays: tuple[int, ...] = ()
     nth: int = 0
-    # 1 to 31, held to the length of the month; -1 is its last day.
+    # 1 to 31, capped at the length of the month; -1 is its last day; 0 is unset.
     month_day: int = 0
     month: int = 0
-    # Of the local day; for days and what is longer.
+    # Minute of the local day; for units of a day and longer.
     minute: int = NINE
-    # Of the zone written beside the time of day; None when there is none.
+    # Offset of the zone written after the time of day, in minutes; None if there is none.
     offset_minutes: int | None = None
 
     def __post_init__(self) -> None:
@@ -114,10 +116,10 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             and -_OFFSET_LIMIT <= (self.offset_minutes or 0) <= _OFFSET_LIMIT
         )
         if not is_sound:
-            raise InvalidInput("not a rule for something that comes again")
+            raise InvalidInput("the recurrence is invalid: a field is out of its range")
 
     def next_after(self, at: int, zone: tzinfo = UTC) -> int | None:
-        """Return the first instant after another; None if there is none in forty years or before time ends."""
+        """Return the first instant after `at`; None if there is none in forty years or within the calendar."""
         after = max(at, self.start)
         length = _LENGTHS_MS.get(self.unit)
         if length is not None:
@@ -128,14 +130,17 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             zone = timezone(timedelta(minutes=self.offset_minutes))
         day, first = days_after(local_day(after, zone), -1), local_day(self.start, zone)
         for _ in range(_SEARCH_DAYS + 1):
-            if self._means(day, first) and (due := instant_of(day, self.minute, zone)) > after:
-                return due
+            if self._includes_day(day, first):
+                due = instant_of(day, self.minute, zone)
+                if due > after:
+                    return due
             if day == LAST_DAY:
                 break
             day = days_after(day, 1)
         return None
 
-    def _means(self, day: date, start: date) -> bool:
+    def _includes_day(self, day: date, start: date) -> bool:
+        """Return True if the rule selects a local day; `start` is the local day of writing."""
         months = (day.year - start.year) * 12 + day.month - start.month
         match self.unit:
             case "day":
@@ -164,8 +169,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
         return day.day == (length if wanted == -1 else min(wanted, length))
 
 
-class Recurring(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule and where the text states it."""
+class NamedRecurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """A recurrence, with the character indices at which the text states it."""
 
     rule: Recurrence
     start: int
@@ -173,32 +178,37 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     certainty: float = 1.0
 
 
-def read_recurrence(text: str, at: int) -> Recurring | None:
-    """The first rule a sentence written at that instant states, with the time of day beside it."""
+def read_recurrence(text: str, at: int) -> NamedRecurrence | None:
+    """Return the first recurrence in a sentence, with the adjacent time of day; None if there is none."""
     at = clamp(at)
     match = _EVERY.search(text)
     if match is None:
         return None
-    start, end, beside = match.start(), match.end(), None
-    for clock in clocks(text):
+    start, end, adjacent = match.start(), match.end(), None
+    for clock in find_clocks(text):
         gap = text[end : clock.start] if clock.start >= end else text[clock.end : start]
         if len(gap.split()) == 0 or gap.strip().lower() in (",", "at", "on", "by"):
             start, end = min(start, clock.start), max(end, clock.end)
-            beside = clock
+            adjacent = clock
             break
     try:
-        rule = _rule(match, at)
-        if beside is not None:
-            rule = replace(rule, minute=beside.minute, offset_minutes=beside.offset_minutes)
+        rule = _read_rule(match, at)
+        if adjacent is not None:
+            rule = replace(rule, minute=adjacent.minute, offset_minutes=adjacent.offset_minutes)
     except (ValueError, InvalidInput):
         return None
-    return Recurring(rule=rule, start=start, end=end, certainty=beside.certainty if beside else 1.0)
+    return NamedRecurrence(
+        rule=rule, start=start, end=end, certainty=adjacent.certainty if adjacent else 1.0
+    )
 
 
-def _rule(match: re.Match[str], at: int) -> Recurrence:
+def _read_rule(match: re.Match[str], at: int) -> Recurrence:
+    """Return the rule of a match, without the time of day after it."""
     if match["nth"]:
         nth = _NTH[match["nth"].lower()]
-        return Recurrence(unit="month", start=at, nth=nth, weekdays=(weekday_of(match["nth_day"]),))
+        return Recurrence(
+            unit="month", start=at, nth=nth, weekdays=(parse_weekday(match["nth_day"]),)
+        )
     day = match["month_day"] or match["month_day_after"]
     if day:
         number = {"first": 1, "first day": 1, "last day": -1}.get(day.lower()) or int(
@@ -206,11 +216,14 @@ def _rule(match: re.Match[str], at: int) -> Recurrence:
         )
         return Recurrence(unit="month", start=at, month_day=number)
     if match["y_d"] or match["y_d2"]:
-        month, number = month_of(match["y_m"] or match["y_m2"]), int(match["y_d"] or match["y_d2"])
+        month, number = (
+            parse_month(match["y_m"] or match["y_m2"]),
+            int(match["y_d"] or match["y_d2"]),
+        )
         return Recurrence(unit="year", start=at, month=month, month_day=number)
     if match["days"] or match["plural"]:
-        found = re.findall(_DAYS, match["days"] or match["plural"], re.IGNORECASE)
-        weekdays = tuple(sorted({weekday_of(day) for day in found}))
+        names = re.findall(_DAYS, match["days"] or match["plural"], re.IGNORECASE)
+        weekdays = tuple(sorted({parse_weekday(day) for day in names}))
         minute = _PARTS[match["day_part"].lower()] if match["day_part"] else NINE
         return Recurrence(
             unit="week",
@@ -225,13 +238,13 @@ def _rule(match: re.Match[str], at: int) -> Recurrence:
         return Recurrence(unit="week", start=at, weekdays=(5,))
     if match["part"]:
         return Recurrence(unit="day", start=at, minute=_PARTS[match["part"].lower()])
-    return _counted(match, at)
+    return _read_counted_rule(match, at)
 
 
-def _counted(match: re.Match[str], at: int) -> Recurrence:
+def _read_counted_rule(match: re.Match[str], at: int) -> Recurrence:
     if match["adverb"]:
         unit, interval = _ADVERBS[match["adverb"].lower()]
     else:
         unit, interval = _UNITS[(match["unit"] or match["once"]).lower().rstrip("s")]
-        interval *= 2 if match["skip"] else count_of(match["n"]) if match["n"] else 1
+        interval *= 2 if match["skip"] else parse_count(match["n"]) if match["n"] else 1
     return Recurrence(unit=unit, start=at, interval=interval)

@@ -8,16 +8,16 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.selection import Selection, Standing
+from memoranda.model.selection import Selection, StatusFilter
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
-    Condition,
     OrderBy,
     Project,
     Recall,
     Select,
     Subquery,
+    WhereCondition,
 )
 
 
@@ -33,17 +33,17 @@ def desugared(written: Recall) -> Recall:
     return replace(recall, where=where, stages=(*first, *recall.stages))
 
 
-def about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:
+def about_searched(recall: Recall, lost: Sequence[WhereCondition]) -> Recall:
     """With the subject that ABOUT asks for as a text to search, if it is lost; a written condition stays."""
     about = next((each for each in lost if each.field == "subject"), None)
     if about is None:
         return recall
     place = recall.where.index(about)
-    searched = Condition(field="query", operator="=", value=about.value)
+    searched = WhereCondition(field="query", operator="=", value=about.value)
     return replace(recall, where=(*recall.where[:place], searched, *recall.where[place + 1 :]))
 
 
-def standing(recall: Recall) -> Standing:
+def standing(recall: Recall) -> StatusFilter:
     return (
         "unforgotten" if any(option.name == "superseded" for option in recall.options) else "live"
     )
@@ -61,7 +61,9 @@ def timed(selection: Selection, recall: Recall, now: Instant) -> Selection:
         known = None if known_at is None else Instant(known_at)
         return structs.replace(selection, at=now if at is None else Instant(at), known_at=known)
     asks_for_ends = any(condition.field == "expires_at" for condition in recall.where)
-    return structs.replace(selection, in_force=selection.standing == "live" and not asks_for_ends)
+    return structs.replace(
+        selection, in_force=selection.status_filter == "live" and not asks_for_ends
+    )
 
 
 def tells(name: str, recall: Recall) -> bool:

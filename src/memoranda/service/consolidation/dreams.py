@@ -23,7 +23,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
-from memoranda.consolidation.text.note import Note
+from memoranda.consolidation.text.note import MemoryNote
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
 from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
@@ -51,8 +51,8 @@ from memoranda.service.consolidation.runs import (
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.erasure import Tombstones, erase_version
-from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.lifecycle import Tombstones, erase_version
+from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
@@ -225,10 +225,10 @@ def refuse(
     access.require("derive")
     place, now = memories.place_of(access, namespace), context.clock()
     require_whole(access, place)
-    run = consolidate(context, access, namespace, strategy, is_dry=True)
+    run_strategy = consolidate(context, access, namespace, strategy, is_dry=True)
     digests = {
         each.memory["key"]: mark_of(each.memory)["digest"]
-        for each in run.outputs
+        for each in run_strategy.outputs
         if each.result in _WRITTEN
     }
     unknown = next((key for key in keys if key not in digests), None)
@@ -250,9 +250,9 @@ def refuse(
     context.engine.write(place.tenant, work)
     outputs = (
         replace(each, result="refused") if each.memory["key"] in keys else each
-        for each in run.outputs
+        for each in run_strategy.outputs
     )
-    return replace(run, outputs=tuple(outputs))
+    return replace(run_strategy, outputs=tuple(outputs))
 
 
 def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
@@ -299,9 +299,9 @@ def _consolidate(context: Context, asked: _Asked) -> DreamRun:
             steps = [_prepared(context, snapshot, asked.place, step, now) for step in steps]
     if is_written:
         return _applied(context, made, steps, now)
-    run = _run(made, steps)
-    context.audit_read(asked.place.tenant, _audited(asked, run, now))
-    return run
+    run_strategy = _run(made, steps)
+    context.audit_read(asked.place.tenant, _audited(asked, run_strategy, now))
+    return run_strategy
 
 
 # --- what is read --------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def _input(context: Context, version: Version, shown: Memory, place: Place) -> I
     if not read.exportable or _is_cut(version):
         # UMP §2.7: a result may leave this store, and these words may not.
         return None
-    note = Note(
+    note = MemoryNote(
         name=shown["key"],
         text=shown["value"],
         at=parse_instant(shown["updated_at"]),
@@ -421,13 +421,13 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
 def _dreams(asked: _Asked, inputs: Mapping[str, Input], now: int) -> Iterator[tuple[str, Dream]]:
     """What the strategy finds in the memories of each user, and in those of none."""
     # What strategies read texts by takes a while to be made; who only lists needs none of it.
-    from memoranda.consolidation.strategies.catalogue import run
+    from memoranda.consolidation.strategies.catalogue import run_strategy
 
-    groups: dict[str, list[Note]] = defaultdict(list)
+    groups: dict[str, list[MemoryNote]] = defaultdict(list)
     for each in inputs.values():
         groups[each.user].append(each.note)
     for user in sorted(groups):
-        for made in run(asked.strategy, groups[user], now=now, options=asked.options):
+        for made in run_strategy(asked.strategy, groups[user], now=now, options=asked.options):
             yield user, made
 
 
@@ -449,11 +449,9 @@ def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer 
     if current is not None and mark_of(current).get("found") == before:
         # It was worded before: a model is not asked twice for the same, and need not answer the same.
         return current
-    from memoranda.consolidation.strategies.catalogue import reworded
+    from memoranda.consolidation.strategies.catalogue import reword
 
-    worded = reworded(
-        maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer
-    )
+    worded = reword(maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer)
     return plain if worded is made else maker.memory(worded, key, user, found=before)
 
 
@@ -569,18 +567,18 @@ def _prepared(
 
 def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant) -> DreamRun:
     place = made.asked.place
-    run = _run(made, steps)
+    run_strategy = _run(made, steps)
 
     def work(unit: Unit) -> None:
         _require_unmoved(context, unit, made, steps)
         changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
-        runs.keep(unit, run.run_id, place.namespace, made.asked.strategy, changes, now)
-        unit.record(_audited(made.asked, run, now))
+        runs.keep(unit, run_strategy.run_id, place.namespace, made.asked.strategy, changes, now)
+        unit.record(_audited(made.asked, run_strategy, now))
 
     context.engine.write(place.tenant, work)
     if any(step.tombstones is not None for step in steps):
         context.engine.scrub()
-    return run
+    return run_strategy
 
 
 def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[_Step]) -> None:
@@ -651,14 +649,16 @@ def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:
     )
 
 
-def _audited(asked: _Asked, run: DreamRun, now: Instant) -> AuditEntry:
-    would = "would be " if run.is_dry else ""
-    result = f"{run.written} {would}written, {len(run.taken_back)} {would}taken back"
+def _audited(asked: _Asked, run_strategy: DreamRun, now: Instant) -> AuditEntry:
+    would = "would be " if run_strategy.is_dry else ""
+    result = (
+        f"{run_strategy.written} {would}written, {len(run_strategy.taken_back)} {would}taken back"
+    )
     meta = {
-        "strategy": run.strategy,
-        "run_id": run.run_id,
-        "inputs": run.inputs,
-        "dry_run": run.is_dry,
+        "strategy": run_strategy.strategy,
+        "run_id": run_strategy.run_id,
+        "inputs": run_strategy.inputs,
+        "dry_run": run_strategy.is_dry,
     }
     scope = place_scope(asked.place)
     return audit_entry(

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from memoranda.consolidation.strategies.dream import Dream
-from memoranda.consolidation.text.note import Note, one_line, shorten
+from memoranda.consolidation.text.note import MemoryNote, shorten, to_one_line
 from memoranda.encoding import json_text
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
@@ -45,7 +45,7 @@ _FINDINGS: Final = ("pattern", "insight", "finding", "forecast")
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that a pass reads, and what protects it."""
 
-    note: Note
+    note: MemoryNote
     memory_id: int
     user: str = ""
     expires: Instant | None = None
@@ -56,7 +56,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def protected(
-    note: Note, memory_id: int, user: str, expires: Instant | None, fields: Mapping[str, Any]
+    note: MemoryNote, memory_id: int, user: str, expires: Instant | None, fields: Mapping[str, Any]
 ) -> Input:
     """An input from its note and what compliance reads in it."""
     basis = fields.get("processing_basis")
@@ -84,7 +84,7 @@ class Maker:
     def __init__(
         self, place: Place, strategy: str, run_id: str, inputs: Mapping[str, Input]
     ) -> None:
-        self.place = place
+        self.index = place
         self.strategy = strategy
         self.run_id = run_id
         self.inputs = inputs
@@ -99,7 +99,7 @@ class Maker:
     def memory(self, made: Dream, key: str, user: str, *, found: str = "") -> Memory:
         """The memory. Raises InvalidInput for what cannot be one. `found` is the digest before it was reworded."""
         rests_on = [self.inputs[name] for name in made.inputs]
-        cited = _cited(self.place.namespace, made.inputs)
+        cited = _cited(self.index.namespace, made.inputs)
         mark = {
             "kind": made.kind,
             **({"revises": made.revises} if made.revises else {}),
@@ -120,12 +120,12 @@ class Maker:
         written = format_instant(Instant(max(each.note.at for each in rests_on)))
         result: Memory = {
             "key": key,
-            "namespace": self.place.namespace,
+            "namespace": self.index.namespace,
             "value": made.text,
             "tags": _tags(made.tags, rests_on),
             "metadata": metadata,
             # Section 5: MUST set parent_id to the input memory key.
-            "parent_id": _parent(made.inputs[0], self.place.namespace) if made.inputs else None,
+            "parent_id": _parent(made.inputs[0], self.index.namespace) if made.inputs else None,
             # Section 5: SHOULD preserve the source of the strongest input, or have a synthetic one.
             "source_id": made.source or synthetic_source(self.strategy, self.run_id),
             # It says nothing newer than its newest input.
@@ -239,4 +239,4 @@ def cited_keys(result: Memory) -> list[str]:
 def excerpts(result: Memory, inputs: Mapping[str, Input]) -> tuple[tuple[str, str], ...]:
     """Key and beginning of the first inputs."""
     keys = [key for key in cited_keys(result) if key in inputs][:_EXCERPTS_LIMIT]
-    return tuple((key, shorten(one_line(inputs[key].note.text), _EXCERPT_CHARS)) for key in keys)
+    return tuple((key, shorten(to_one_line(inputs[key].note.text), _EXCERPT_CHARS)) for key in keys)

@@ -18,7 +18,7 @@ and what rests on a consent goes with it (§23.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import is_binding
@@ -26,9 +26,6 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.port import port_of
-
-if TYPE_CHECKING:
-    pass
 
 Fields = Mapping[str, Any]
 
@@ -58,9 +55,9 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     from memoranda.standards.oms import profile
 
     fields = fields_of_version(version)
-    return profile.find_export_problem(fields, is_held=version.state.held) or _export_problem(
-        presets, fields
-    )
+    return profile.find_export_problem(
+        fields, is_held=version.state.has_legal_hold
+    ) or _export_problem(presets, fields)
 
 
 def may_declare(native: bytes) -> bool:
@@ -76,7 +73,7 @@ def fields_of_version(version: Version) -> Fields:
     fields, bounds = fields_of(version.document, version.tenant), version.bounds
     if bounds is None:
         return fields
-    said = {name: value for name, value in bounds.said.items() if not fields.get(name)}
+    said = {name: value for name, value in bounds.policy_fields.items() if not fields.get(name)}
     tags = [*fields.get("structural_tags", ()), *bounds.tags]
     return {
         **fields,

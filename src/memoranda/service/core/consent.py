@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version, Visibility
-from memoranda.model.selection import Place, Selection
+from memoranda.model.selection import PageCursor, Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -39,7 +39,9 @@ def authorising(
     revoked = _withdrawn(snapshot, subject, grantee, now)
     if revoked is None:
         return None
-    granted = Selection(standing="current", subject=subject, relation="mg:permits", object=grantee)
+    granted = Selection(
+        status_filter="current", subject=subject, relation="mg:permits", object=grantee
+    )
     for version in reversed(list(_said(snapshot, granted, now))):
         if (
             version.document.name in revoked
@@ -64,7 +66,9 @@ def _grain_of(document: Document) -> Grain:
 def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> set[str] | None:
     """The consents that were withdrawn; None if that cannot be told, because a withdrawal is damaged."""
     # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
-    asked = Selection(standing="recorded", subject=subject, relation="mg:revokes", object=grantee)
+    asked = Selection(
+        status_filter="recorded", subject=subject, relation="mg:revokes", object=grantee
+    )
     try:
         return {
             str(_grain_of(each.document).fields.get("prior_consent", ""))
@@ -76,9 +80,9 @@ def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> 
 
 def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Version]:
     """All consent grains between two parties, oldest first."""
-    after: Place | None = None
+    after: PageCursor | None = None
     while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
-        after = page[-1].place
+        after = page[-1].cursor
         versions = snapshot.versions([each.version_id for each in page])
         # Only a grain can be a consent (OMS §8.10).
         yield from (
@@ -93,7 +97,7 @@ def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tupl
     ):
         return None
     grantee, now = _grantee(access), context.clock()
-    granted = Selection(standing="current", relation="mg:permits", object=grantee)
+    granted = Selection(status_filter="current", relation="mg:permits", object=grantee)
     grants = [version for version in _said(snapshot, granted, now) if holds(version)]
     from memoranda.standards.oms import mapping as oms
 

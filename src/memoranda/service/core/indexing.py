@@ -12,18 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, MemorandaError
-from memoranda.model.bounds import bound
-from memoranda.model.facts import FieldIndex, Said
+from memoranda.model.bounds import apply_bounds
+from memoranda.model.facts import DocumentReading, FieldIndex
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
-from memoranda.service.core.carrying import viewed
 from memoranda.service.core.context import Context
-from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.rules import tightened
-from memoranda.service.core.views import project, project_document, record_of
+from memoranda.service.core.limits import Quotas, tightened
+from memoranda.service.core.views import project, project_document, record_of, viewed
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Unit
@@ -115,7 +113,7 @@ def prepare(
     )
 
 
-def said_of(context: Context, version: Version) -> Said:
+def said_of(context: Context, version: Version) -> DocumentReading:
     """What the rows of a version were made of when it was written."""
     document, read = version.document, project(context, version)
     grain = port_of(document.standard).grain(document)
@@ -125,7 +123,9 @@ def said_of(context: Context, version: Version) -> Said:
         new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
     else:
         new = prepare(context, document, read, indexed=NOTHING)
-    return Said(read, new.field_index, ((document.standard, document.name), *new.view_names))
+    return DocumentReading(
+        read, new.field_index, ((document.standard, document.name), *new.view_names)
+    )
 
 
 def _refuse_place_of_another(scope: Scope) -> None:
@@ -139,11 +139,11 @@ def _refuse_place_of_another(scope: Scope) -> None:
 
 def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:
     """The same, as tightly as it is bound: so it is read, and a grain that shows it says so."""
-    followed = replace(bound(new.projection, bounds), bounds=bounds)
+    followed = replace(apply_bounds(new.projection, bounds), bounds=bounds)
     if port_of(new.document.standard).has_own_fields:
         return replace(new, projection=followed)
     scope = followed.scope
-    read = bound(project_document(context, new.document, scope.tenant, scope.space), bounds)
+    read = apply_bounds(project_document(context, new.document, scope.tenant, scope.space), bounds)
     return replace(prepare(context, new.document, read, indexed=new.indexed), projection=followed)
 
 

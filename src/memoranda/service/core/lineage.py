@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Link, Version
+from memoranda.model.memory import LinkReason, Version
 from memoranda.model.standard import OMS, UMP
 from memoranda.service.core.context import Context
-from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
+from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import holds
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -126,7 +126,7 @@ def source_name(snapshot: Snapshot, version: Version) -> str:
     return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
 
 
-def linked(snapshot: Snapshot, link: Link, name: str) -> Iterator[Version]:
+def linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
     """Everything that names something, page by page."""
     after: int | None = 0
     while after is not None:
@@ -174,7 +174,9 @@ def drop(
     }
     count = 0
     for memory_id in memory_ids:
-        if any(each.state.held and not each.state.erased for each in unit.history(memory_id)):
+        if any(
+            each.state.has_legal_hold and not each.state.erased for each in unit.history(memory_id)
+        ):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
             unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
             continue

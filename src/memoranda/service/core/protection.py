@@ -83,7 +83,7 @@ def check_erasure(version: Version, now: Instant) -> None:
 
 def refuse_held(version: Version) -> None:
     """Raise GrainError if the version is held."""
-    if version.state.held:
+    if version.state.has_legal_hold:
         from memoranda.standards.oms.policy import DENIED
 
         raise GrainError(_HELD, oms_code=DENIED)

@@ -17,9 +17,9 @@ import msgspec
 
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.model.memory import Document, Opened, State
+from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.selection import Reason
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
@@ -82,7 +82,7 @@ def rate(
     question: Question,
     relevance: float | None = None,
     nearness: float = 0.0,
-    opened: Opened | None = None,
+    opened: OpenedDocument | None = None,
 ) -> Ranked:
     """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
 
@@ -217,7 +217,7 @@ def _unless_malformed(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _words(text: str, opened: Opened | None) -> list[str]:
+def _words(text: str, opened: OpenedDocument | None) -> list[str]:
     known = None if opened is None else opened.words
     if known is not None and known[0] == text:
         return known[1]

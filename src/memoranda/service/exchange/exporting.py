@@ -23,8 +23,8 @@ from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_visible
-from memoranda.service.core.succession import with_elsewhere
+from memoranda.service.core.lifecycle import with_elsewhere
+from memoranda.service.core.lookup import find_visible
 from memoranda.service.core.views import holds, outline, project, redacted, root_of, scope_of, view
 from memoranda.service.exchange.report import Report
 from memoranda.service.oams import memories
@@ -74,7 +74,7 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
     def page(self, space: str | None, after: int, limit: int) -> tuple[list[Version], int | None]:
         """What of the versions after one may leave, and after which the next page begins; None after the last."""
-        everything = Selection(standing="all", space=space)
+        everything = Selection(status_filter="all", space=space)
         self.free.clear()
         self.earlier.clear()
         with self.context.engine.read(self.tenant) as snapshot:
@@ -187,7 +187,7 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         bounds = version.bounds
         if bounds is None or self.history or not is_binding(bounds):
             return True
-        is_said = not (bounds.agent or bounds.session or bounds.said)
+        is_said = not (bounds.agent or bounds.session or bounds.policy_fields)
         names_user = not port_of(version.document.standard).has_own_fields
         is_said &= names_user if user is None else bounds.user in ("", user)
         if not is_said:

@@ -21,18 +21,17 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import parse
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
-from memoranda.model.bounds import FREE, bound, bounds_of_view
+from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
 from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.core.carrying import bounds_of, is_view, state_of
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
+from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.screening import refuse_secrets
-from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import project_document
+from memoranda.service.core.secret_screening import refuse_secrets
+from memoranda.service.core.views import bounds_of, is_view, project_document, state_of
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
 from memoranda.service.exchange.ancestry import Name, Names
@@ -504,7 +503,7 @@ def _original_of_memory(
     ):
         if (
             oams.from_projection(
-                own if kept is None else bound(own, kept), inner, namespace=place.namespace
+                own if kept is None else apply_bounds(own, kept), inner, namespace=place.namespace
             )
             == memory
         ):
@@ -528,10 +527,10 @@ def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
 
 
 def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVersion:
-    if kept is None or kept == FREE:
+    if kept is None or kept == UNBOUND:
         return new
     # Who wrote it is who brings it here, whomever the store it comes from had verified.
-    told = new.projection.bounds or FREE
+    told = new.projection.bounds or UNBOUND
     return with_bounds(context, new, replace(kept, writer=told.writer))
 
 

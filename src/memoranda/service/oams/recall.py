@@ -14,7 +14,7 @@ from memoranda.errors import (
 )
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import UPDATED, Selection, Words
+from memoranda.model.selection import UPDATED, KeywordQuery, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import below_sources
@@ -157,7 +157,7 @@ def _recall_one(
         until=request.until,
         in_force=True,
     )
-    legs = ask(context, Words(text=request.query))
+    legs = ask(context, KeywordQuery(text=request.query))
     with context.engine.read(place.tenant) as snapshot:
         selection = reach(context, access, snapshot, asked)
         require_namespace(snapshot, place)

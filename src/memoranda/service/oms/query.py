@@ -15,8 +15,8 @@ from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
-from memoranda.model.selection import IsOneOf, Selection, Words
-from memoranda.retrieval.words import sought
+from memoranda.model.selection import IsOneOf, KeywordQuery, Selection
+from memoranda.retrieval.analysis import sought
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
@@ -189,7 +189,7 @@ def _best(
     tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     # What holds now, as every search by words answers.
     wanted = replace(wanted, at=now)
-    legs = ask(context, Words(text=text))
+    legs = ask(context, KeywordQuery(text=text))
 
     with context.engine.read(tenant) as snapshot:
 

@@ -39,7 +39,7 @@ from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
-    from memoranda.consolidation.commitments.commitments import Commitment as Stated
+    from memoranda.consolidation.commitments.commitments import StatedCommitment as Stated
 
 # Where the change feed was when predicates were last looked at.
 PLACE: Final = "openwop commitments place"

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.text.note import Counter, Note
+from memoranda.consolidation.text.note import MemoryNote, TokenCounter
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
@@ -27,7 +27,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.lineage import note_replaced, source_name
 from memoranda.service.core.views import holds
-from memoranda.service.openwop import archive_index, memory, runs
+from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.passes import (
     entries,
     entries_and_others,
@@ -182,8 +182,8 @@ def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Versio
 
     An entry is left out when later ones make all of its statements: every statement is kept, in its latest wording.
     """
-    from memoranda.consolidation.text.reading import Reading
-    from memoranda.consolidation.text.sentences import as_text
+    from memoranda.consolidation.text.corpus import Corpus
+    from memoranda.consolidation.text.sentences import join_statements
 
     room = _COMPACTED_BYTES_LIMIT
     fitting: list[tuple[Version, Entry]] = []
@@ -193,7 +193,7 @@ def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Versio
             break
         fitting.append((version, entry))
     statements: dict[str, set[Hashable]] = defaultdict(set)
-    for sentence in Reading(notes_of(fitting)).sentences:
+    for sentence in Corpus(notes_of(fitting)).sentences:
         statements[sentence.note.name].add(sentence.key)
     said: set[Hashable] = set()
     kept = []
@@ -206,7 +206,7 @@ def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Versio
     kept.reverse()
     if any("\n" in text for text in kept):
         return fitting, "\n\n".join(kept)
-    return fitting, as_text(kept)
+    return fitting, join_statements(kept)
 
 
 # --- distillation --------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
         )
         archives = self.archives if made is self.known else (*self.archives, made)
         index = (
-            archive_index.put(unit, run.run_id, asked.ref, archives, now)
+            workspace.list_archives(unit, run.run_id, asked.ref, archives, now)
             if asked.is_indexed
             else None
         )
@@ -403,12 +403,12 @@ def _is_archive_version(version: Version) -> bool:
 
 def _sources(
     current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant
-) -> tuple[list[Note], Instant]:
+) -> tuple[list[MemoryNote], Instant]:
     """What is distilled, and when the archive ends."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
     if asked.given is not None:
         return [
-            Note(name=f"source-{place:06d}", text=text, at=0)
+            MemoryNote(name=f"source-{place:06d}", text=text, at=0)
             for place, text in enumerate(asked.given)
         ], expires
     found = [pair for pair in current if is_archive(pair[1]["tags"]) == asked.of_archives]
@@ -433,10 +433,10 @@ def _body(archive: str) -> str:
 
 
 def _within(
-    context: Context, notes: Sequence[Note], asked: _Asked, key: RunKey | None
-) -> tuple[list[Note], str, int]:
+    context: Context, notes: Sequence[MemoryNote], asked: _Asked, key: RunKey | None
+) -> tuple[list[MemoryNote], str, int]:
     """The newest notes that can be read and digested within the budget, the archive, and what both cost."""
-    from memoranda.consolidation.text.reading import Reading
+    from memoranda.consolidation.text.corpus import Corpus
     from memoranda.consolidation.text.summary import summarize
 
     count, budget = context.cal.counter.count, asked.budget
@@ -445,7 +445,7 @@ def _within(
     room = left - int(left * _OUTPUT_SHARE)
     if left < int(bool(notes)):
         raise TokenBudgetExceededError(budget, count(longest) + 2 * _cheapest(notes, count))
-    chosen: list[Note] = []
+    chosen: list[MemoryNote] = []
     read = 0
     for note in sorted(notes, key=lambda each: (-each.at, each.name)):
         cost = count(note.text)
@@ -460,7 +460,7 @@ def _within(
     text, smallest = "", 0
     if chosen:
         found = summarize(
-            Reading(chosen), budget_tokens=left - read, now=max(n.at for n in chosen), count=count
+            Corpus(chosen), budget_tokens=left - read, now=max(n.at for n in chosen), count=count
         )
         text, smallest = found.text, found.smallest_tokens
     ordered = sorted(chosen, key=lambda each: (each.at, each.name))
@@ -473,11 +473,11 @@ def _within(
     return ordered, content, used
 
 
-def _cheapest(notes: Sequence[Note], count: Counter) -> int:
+def _cheapest(notes: Sequence[MemoryNote], count: TokenCounter) -> int:
     return min((count(note.text) for note in notes), default=0)
 
 
-def _archive(ref: str, budget: int, chosen: Sequence[Note], text: str) -> str:
+def _archive(ref: str, budget: int, chosen: Sequence[MemoryNote], text: str) -> str:
     """The archive's own text: the same for the same sources and budget, whenever it is made."""
     digest = hashlib.sha256()
     for note in chosen:
@@ -558,7 +558,7 @@ def _consolidate(
 
 
 def _plan(
-    notes: Sequence[Note],
+    notes: Sequence[MemoryNote],
 ) -> tuple[list[dict[str, str]], dict[str, int], list[tuple[str, str]]]:
     """What to take out and what stands for it, what was corroborated how often, and what contradicts what.
 
@@ -582,17 +582,17 @@ def _plan(
 
 
 def _round(
-    notes: Sequence[Note], strengthened: dict[str, int]
+    notes: Sequence[MemoryNote], strengthened: dict[str, int]
 ) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
-    from memoranda.consolidation.text.claims import conflicts
-    from memoranda.consolidation.text.reading import Reading
-    from memoranda.consolidation.text.similar import same_statement_groups
+    from memoranda.consolidation.text.claims import find_conflicts
+    from memoranda.consolidation.text.corpus import Corpus
+    from memoranda.consolidation.text.similar import group_duplicates
 
-    reading = Reading(notes)
-    found = conflicts(reading)
+    corpus = Corpus(notes)
+    found = find_conflicts(corpus)
     taken: dict[str, dict[str, str]] = {}
-    kept_for: dict[str, Note] = {}
-    for group in same_statement_groups(reading):
+    kept_for: dict[str, MemoryNote] = {}
+    for group in group_duplicates(corpus):
         # The newest stays: they all say the same, and it matters when that was said last.
         kept = max(group, key=lambda note: (note.at, note.name))
         for note in group:
@@ -600,7 +600,7 @@ def _round(
             if note.name != kept.name and _is_found_by(kept, note):
                 taken[note.name] = {"id": note.name, "by": kept.name, "why": "says the same"}
                 strengthened[kept.name] = strengthened.get(kept.name, 0) + 1
-    sentences = Counting(sentence.note.name for sentence in reading.sentences)
+    sentences = Counting(sentence.note.name for sentence in corpus.sentences)
     disputed: dict[tuple[str, str], None] = {}
     for conflict in found:
         sides = [
@@ -621,7 +621,7 @@ def _round(
     return taken, list(disputed)
 
 
-def _is_found_by(kept: Note, taken: Note) -> bool:
+def _is_found_by(kept: MemoryNote, taken: MemoryNote) -> bool:
     """Whether whoever lists one by its tags gets the other as well: else it would be lost to him."""
     return {tag for tag in taken.tags if not tag.startswith(_OURS)} <= set(kept.tags)
 

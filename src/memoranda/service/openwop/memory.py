@@ -28,8 +28,8 @@ from memoranda.model.memory import (
     is_over,
     is_true_at,
 )
-from memoranda.model.selection import UPDATED, Selection, WasThere, Words
-from memoranda.retrieval.words import sought, words
+from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
+from memoranda.retrieval.analysis import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_unnamed
@@ -433,7 +433,7 @@ def _selection(
     run: Run | None,
 ) -> Selection:
     labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
-    there = () if run is None else (WasThere(run_id=run.run_id, version_seq=run.version_seq),)
+    there = () if run is None else (VisibleToRun(run_id=run.run_id, version_seq=run.version_seq),)
     return reach(
         context, access, snapshot, Selection(space=space, tags=labels, tests=there, in_force=True)
     )
@@ -458,7 +458,7 @@ def _ranked(
 ) -> list[Version]:
     """What answers the query, the best first."""
     assert wanted.query is not None
-    legs = context.meaning.legs(asked_for(context, Words(text=wanted.query)))
+    legs = context.meaning.legs(asked_for(context, KeywordQuery(text=wanted.query)))
     selection = _selection(context, access, snapshot, space, wanted, run)
     limit = _RANKED_FACTOR * wanted.limit
     found = best(snapshot, selection, legs, lambda version: version, limit=limit, now=now)

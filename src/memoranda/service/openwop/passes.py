@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memoranda.consolidation.text.note import Note
+from memoranda.consolidation.text.note import MemoryNote
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
-from memoranda.model.bounds import MARKS
+from memoranda.model.bounds import FLAG_PREFIXES
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
@@ -87,14 +87,14 @@ def _current(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
 def _unbound(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
     read, fields = project(context, version), compliance.fields_of_version(version)
     is_marked = compliance.is_personal(fields) or fields.get("con:ccpa_opted_out") is True
-    is_marked |= any(tag.startswith(MARKS) for tag in read.tags)
+    is_marked |= any(tag.startswith(FLAG_PREFIXES) for tag in read.tags)
     is_bound = read.redacted or read.scope.user or read.basis or is_marked
     return None if is_bound else memory.show(context, snapshot, version)
 
 
-def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[Note]:
+def notes_of(found: Sequence[tuple[Version, Entry]]) -> list[MemoryNote]:
     return [
-        Note(
+        MemoryNote(
             name=entry["id"],
             text=entry["content"],
             at=parse_instant(entry["createdAt"]),
@@ -110,7 +110,7 @@ def replaceable(found: Sequence[tuple[Version, Entry]]) -> list[tuple[Version, E
     return [
         (version, entry)
         for version, entry in found
-        if not is_archive(entry["tags"]) and not version.state.held
+        if not is_archive(entry["tags"]) and not version.state.has_legal_hold
     ]
 
 

@@ -25,7 +25,7 @@ from memoranda.standards.openwop.proposals import Proposal, Revision
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
-    from memoranda.consolidation.habits.habits import Draft, RunTrace, Step
+    from memoranda.consolidation.habits.habits import HabitDraft, RunTrace, ToolCall
 
 KIND: Final = "openwop proposal"
 INSTALLED: Final = "openwop artifact"
@@ -43,7 +43,7 @@ def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
 
 
 def _synthesise(context: Context, access: Access) -> list[Proposal]:
-    from memoranda.consolidation.habits.habits import synthesise
+    from memoranda.consolidation.habits.habits import draft_habits
 
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
@@ -53,7 +53,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
     artifacts = [(each["id"], each["kind"], each["artifact"]) for each in there]
     drafts = [
         draft
-        for draft in synthesise(traces, known=artifacts)
+        for draft in draft_habits(traces, known_artifacts=artifacts)
         if draft.fingerprint not in known
         and _fingerprint_of(draft.kind, draft.artifact) not in known
     ]
@@ -79,7 +79,7 @@ def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
         raise Conflict("other proposals were made or changed meanwhile; try again")
 
 
-def _propose(unit: Unit, draft: Draft, now: Instant) -> Proposal | None:
+def _propose(unit: Unit, draft: HabitDraft, now: Instant) -> Proposal | None:
     """A proposal of what was found; None for what would hold a secret or could not be applied."""
     try:
         made = proposals.build_proposal(
@@ -306,7 +306,7 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
 
     found = []
     for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
-        run = run_log.decoded(kept)
+        run = run_log.decode_run(kept)
         # A replay is the same run told again.
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
@@ -331,8 +331,8 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
     return found
 
 
-def _steps(logged: list[dict[str, Any]]) -> list[Step]:
-    from memoranda.consolidation.habits.habits import Step
+def _steps(logged: list[dict[str, Any]]) -> list[ToolCall]:
+    from memoranda.consolidation.habits.habits import ToolCall
 
     found = []
     for event in logged:
@@ -341,7 +341,9 @@ def _steps(logged: list[dict[str, Any]]) -> list[Step]:
         if event["type"] == "agent.toolCalled" and isinstance(tool, str):
             names = payload.get("argumentNames")
             arguments = tuple(str(name) for name in names) if isinstance(names, list) else ()
-            found.append(Step(tool=tool, arguments=arguments, ok=payload.get("ok") is not False))
+            found.append(
+                ToolCall(tool=tool, arguments=arguments, ok=payload.get("ok") is not False)
+            )
     return found
 
 

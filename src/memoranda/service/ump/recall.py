@@ -11,13 +11,19 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
-from memoranda.model.selection import UPDATED, IsOneOf, Leg, Matches, Meaning, Selection
-from memoranda.retrieval.exact import Exact, exact_in
-from memoranda.retrieval.words import said
+from memoranda.model.selection import (
+    UPDATED,
+    IsOneOf,
+    Matches,
+    RetrieverQuery,
+    Selection,
+    VectorQuery,
+)
+from memoranda.retrieval.analysis import Exact, exact_in, said
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import short_ids
+from memoranda.service.core.lookup import short_ids
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate, reweigh
 from memoranda.service.core.views import holds, project, show, unless_damaged, view
 from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
@@ -144,7 +150,7 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
     return replace(asked, or_no_space=bool(asked.space), tests=tests)
 
 
-def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
+def _legs(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
     hints = request.hints
     if hints.words_only:
         return (asked_for(context, request.words),)
@@ -153,14 +159,15 @@ def _legs(context: Context, request: RecallRequest) -> Sequence[Leg]:
         legs
         if hints.floor
         else [
-            replace(leg, floor=-1.0, line=0.0) if isinstance(leg, Meaning) else leg for leg in legs
+            replace(leg, floor=-1.0, line=0.0) if isinstance(leg, VectorQuery) else leg
+            for leg in legs
         ]
     )
 
 
 def _reranked(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
     """The same after the best were read once more, each together with the question; of copies the first alone."""
-    best = {each.version_id for each in matches.found[:_RERANKED]}
+    best = {each.version_id for each in matches.hits[:_RERANKED]}
     read: dict[int, str] = {}
     for version in versions:
         if version.version_id in best and not version.state.erased:
@@ -168,23 +175,23 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
             if found is not None:
                 read[version.version_id] = found.text
     texts: dict[str, tuple[int, str]] = {}
-    for each in matches.found[:_RERANKED]:
+    for each in matches.hits[:_RERANKED]:
         if each.version_id in read:
             text = read[each.version_id]
             texts.setdefault(said(text), (each.version_id, text))
     more = context.meaning.rate(query, dict(texts.values()))
     rated = (
         each._replace(lexical=each.lexical + more.get(each.version_id, 0.0))
-        for each in matches.found
+        for each in matches.hits
     )
-    return replace(matches, found=tuple(sorted(rated, key=lambda each: -each.lexical)))
+    return replace(matches, hits=tuple(sorted(rated, key=lambda each: -each.lexical)))
 
 
 def _rated(
     context: Context, versions: list[Version], question: Question, matches: Matches
 ) -> Iterator[tuple[Ranked, Version]]:
-    most = max((each.lexical for each in matches.found), default=1.0) or 1.0
-    relevance = {each.version_id: each.lexical / most for each in matches.found}
+    most = max((each.lexical for each in matches.hits), default=1.0) or 1.0
+    relevance = {each.version_id: each.lexical / most for each in matches.hits}
     for version in versions:
 
         def work(version: Version = version) -> Ranked:
@@ -231,7 +238,7 @@ def _redacted(
     """
     tests = tuple(each for each in where.tests if each not in asked.tests)
     everything = Selection(
-        standing="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests
+        status_filter="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests
     )
     left = _PARTS_BYTES
     for version, _ in walk(snapshot, everything, UPDATED, now=now):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.model.bounds import FREE, bound, bounds_of_view
+from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
 from memoranda.model.memory import Document, Projection
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OAMS
@@ -172,9 +172,11 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
     if not mapping.is_view(memory, projection, inner):
         # A head that is exported without its history states the restrictions of earlier versions itself.
         bounds = bounds_of_view(mapping.project(memory, tenant, space, user=user), projection)
-        if bounds == FREE or not mapping.is_view(memory, bound(projection, bounds), inner):
+        if bounds == UNBOUND or not mapping.is_view(
+            memory, apply_bounds(projection, bounds), inner
+        ):
             return None
-        projection = bound(projection, bounds)
+        projection = apply_bounds(projection, bounds)
     scope = replace(projection.scope, space=space, user=projection.scope.user or user)
     return Original(inner, replace(projection, scope=scope), bounds)
 

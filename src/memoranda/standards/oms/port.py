@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
-from memoranda.model.bounds import bound, bounds_of_view
+from memoranda.model.bounds import apply_bounds, bounds_of_view
 from memoranda.model.memory import Document, Projection
 from memoranda.model.standard import OMS
 from memoranda.standards.oms import mapping, signature
@@ -133,7 +133,7 @@ def original_in(
             own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject
         )
     for bounds in (None, bounds_of_view(shown, own)):
-        projection = own if bounds is None else bound(own, bounds)
+        projection = own if bounds is None else apply_bounds(own, bounds)
         # A grain that says anything else, or is signed, is more than a view.
         if mapping.from_projection(projection, inner).blob == delivery:
             return Original(inner, projection, bounds)

@@ -265,7 +265,7 @@ class FindRequest(Shape):
     def selection(self) -> Selection:
         """The request as a selection of the store."""
         return Selection(
-            standing="current" if self.current else "recorded",
+            status_filter="current" if self.current else "recorded",
             subject=self.subject,
             relation=self.relation,
             object=self.object,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
-from memoranda.model.cron import check_cron, zone
+from memoranda.model.cron import check_cron, load_zone
 from memoranda.standards.openwop.fields import (
     SEMVER,
     check_boolean,
@@ -275,7 +275,7 @@ def _check_automation(job: Artifact) -> None:
     else:
         check_cron(check_text(schedule["cron"], "artifact.schedule.cron", MAX_NAME_CHARS))
     if "timezone" in schedule:
-        zone(check_text(schedule["timezone"], "artifact.schedule.timezone", MAX_NAME_CHARS))
+        load_zone(check_text(schedule["timezone"], "artifact.schedule.timezone", MAX_NAME_CHARS))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {

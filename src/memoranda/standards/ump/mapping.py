@@ -12,7 +12,7 @@ from typing import cast
 
 from memoranda.encoding.json_text import dump
 from memoranda.model import native
-from memoranda.model.bounds import narrower
+from memoranda.model.bounds import narrower_visibility
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
@@ -235,7 +235,7 @@ def with_bounds(record: Record, bounds: Bounds) -> Record:
     restricted = record.copy()
     restricted.pop("integrity", None)
     scope, consent = record["scope"].copy(), record.get("consent", Consent()).copy()
-    scope["visibility"] = narrower(scope.get("visibility", "private"), bounds.visibility)
+    scope["visibility"] = narrower_visibility(scope.get("visibility", "private"), bounds.visibility)
     for name in ("user", "agent", "session"):
         if (inherited := getattr(bounds, name)) and not scope.get(name):
             scope[name] = _to_name(inherited)

@@ -14,7 +14,7 @@ from msgspec import Meta, field
 from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
-from memoranda.model.selection import Words
+from memoranda.model.selection import KeywordQuery
 from memoranda.model.standard import Standard
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Actor, find_patch_problems
@@ -191,9 +191,9 @@ class Hints(Shape):
 
     def __post_init__(self) -> None:
         if self.zone is not None:
-            from memoranda.model.cron import zone
+            from memoranda.model.cron import load_zone
 
-            zone(self.zone)
+            load_zone(self.zone)
 
 
 _NO_FILTER: Final = RecallFilter()
@@ -276,10 +276,10 @@ class RecallRequest(Shape):
         return () if self.ranking_hints is None else tuple(self.ranking_hints.prefer or ())
 
     @property
-    def words(self) -> Words:
+    def words(self) -> KeywordQuery:
         """The query text, with the caller's time, zone and weights."""
         hints = self.hints
-        return Words(
+        return KeywordQuery(
             text=self.query,
             asked_at=hints.asked_at,
             zone=hints.zone,

@@ -13,19 +13,19 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import FieldIndex, Kept, Said
+from memoranda.model.facts import DocumentReading, FieldIndex, QueriedDocument
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Link, Projection, Version
+from memoranda.model.memory import Document, LinkReason, Projection, Version
 from memoranda.model.selection import (
     WRITTEN,
-    Group,
-    Leg,
     Matches,
     Order,
-    Page,
-    Place,
+    PageCursor,
+    RetrieverQuery,
     Selected,
     Selection,
+    SelectionPage,
+    VersionGroup,
 )
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.engine.heads import Soundness
@@ -129,7 +129,7 @@ class Snapshot(Protocol):
         *,
         limit: int,
         now: Instant,
-        after: Place | None = None,
+        after: PageCursor | None = None,
         offset: int = 0,
     ) -> list[Selected]:
         """A page of what is selected, in that order: after a place where a page ended, or so many further on."""
@@ -141,11 +141,11 @@ class Snapshot(Protocol):
 
     def counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
-    ) -> Page:
+    ) -> SelectionPage:
         """A page with what it shows of all that there is."""
         ...
 
-    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[Group]:
+    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
         """How many are selected of each subject, relation, session, form or verification, in any order."""
         ...
 
@@ -156,7 +156,7 @@ class Snapshot(Protocol):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[Leg],
+        legs: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,
@@ -166,7 +166,7 @@ class Snapshot(Protocol):
         """What is selected and answers, best first; `whole`: count them all; not `counted`: not even if it is cheap."""
         ...
 
-    def documents(self, version_ids: Sequence[int]) -> list[Kept]:
+    def documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         """The documents of these versions, in the given order; unknown and erased ones are left out."""
         ...
 
@@ -270,7 +270,7 @@ class Snapshot(Protocol):
         """Whether any commitment was over before an instant."""
         ...
 
-    def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
+    def linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
         """What names something as its source, as the consent it rests on, or as the one it withdraws; none erased."""
         ...
 
@@ -542,7 +542,7 @@ class Engine(Soundness, Protocol):
         self,
         tenant: str,
         reads: Callable[[Version], Projection | None],
-        tells: Callable[[Version], Said | None],
+        tells: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
         """Where an index of a tenant is not what its documents say."""
         ...

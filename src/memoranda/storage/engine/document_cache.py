@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from memoranda.model.memory import Opened
+from memoranda.model.memory import OpenedDocument
 
 # What the documents of a busy process may take, decoded.
 DOCUMENT_BYTES: Final = 64 << 20
@@ -36,9 +36,11 @@ class Documents:
         self._lock = threading.Lock()
         self._ages: dict[int, Age] = {}
         # By tenant and version.
-        self._held: OrderedDict[tuple[int, int], Opened] = OrderedDict()
+        self._held: OrderedDict[tuple[int, int], OpenedDocument] = OrderedDict()
 
-    def get(self, tenant_id: int, age: Age, version_ids: Sequence[int]) -> dict[int, Opened]:
+    def get(
+        self, tenant_id: int, age: Age, version_ids: Sequence[int]
+    ) -> dict[int, OpenedDocument]:
         """Those that are kept; none to a snapshot from before the last erasure."""
         with self._lock:
             if not self._is_of(tenant_id, age):
@@ -52,7 +54,7 @@ class Documents:
                 self._held.move_to_end((tenant_id, version_id))
             return found
 
-    def put(self, tenant_id: int, age: Age, opened: Mapping[int, Opened]) -> None:
+    def put(self, tenant_id: int, age: Age, opened: Mapping[int, OpenedDocument]) -> None:
         with self._lock:
             if not self._is_of(tenant_id, age):
                 return
@@ -77,5 +79,5 @@ class Documents:
         return known <= age
 
 
-def _size(opened: Opened) -> int:
+def _size(opened: OpenedDocument) -> int:
     return _ENTRY_BYTES + _DECODED_SHARE * len(opened.native)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from memoranda.model.selection import (
     Compares,
-    Group,
     Lacks,
     Order,
-    Page,
-    Place,
+    PageCursor,
     Selected,
     Selection,
+    SelectionPage,
     Test,
+    VersionGroup,
 )
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.engine.selection import SelectionSql
@@ -66,22 +66,22 @@ class Paging:
         self._sql = selected(selection)
 
     def page(
-        self, order: Order, *, limit: int, offset: int = 0, after: Place | None = None
+        self, order: Order, *, limit: int, offset: int = 0, after: PageCursor | None = None
     ) -> list[Selected]:
         """A page in an order."""
         return self._page(order, limit, limit, offset, after)[0]
 
-    def counted_page(self, order: Order, *, limit: int, offset: int) -> Page:
+    def counted_page(self, order: Order, *, limit: int, offset: int) -> SelectionPage:
         """The same with how many there are, if they are few or the page is the last."""
         asked = max(limit + 1, self.reading.told)
         found, is_whole = self._page(order, limit + 1, asked, offset, None)
         if offset and not found:
-            return Page([], self.count(), is_last=True)
+            return SelectionPage([], self.count(), is_last=True)
         total = offset + len(found) if is_whole and len(found) < asked else None
-        return Page(found[:limit], total, is_last=len(found) <= limit)
+        return SelectionPage(found[:limit], total, is_last=len(found) <= limit)
 
     def _page(
-        self, order: Order, least: int, limit: int, offset: int, after: Place | None
+        self, order: Order, least: int, limit: int, offset: int, after: PageCursor | None
     ) -> tuple[list[Selected], bool]:
         """Up to `limit`, or only `least` of more: which is False."""
         sql = self._sql
@@ -100,7 +100,7 @@ class Paging:
                 return found, False
         return self._read(sql.page(order, narrowest, after), limit, offset), True
 
-    def _few_written(self, after: Place | None) -> list[Selected] | None:
+    def _few_written(self, after: PageCursor | None) -> list[Selected] | None:
         """All of it as it was written, where there is one driver with few rows: that is told by reading them."""
         every, cap = self._sql.every(), self.reading.counted[0]
         if every is None:
@@ -129,16 +129,16 @@ class Paging:
         ((found,),) = self._connection.select(self._sql.count(narrowest), self._sql.params)
         return int(found)
 
-    def groups(self, by: str) -> list[Group]:
+    def groups(self, by: str) -> list[VersionGroup]:
         """How many there are of each, and one of them."""
         narrowest, _ = self._narrowest(None)
         return [
-            Group(*row)
+            VersionGroup(*row)
             for row in self._connection.select(self._sql.groups(by, narrowest), self._sql.params)
         ]
 
     def _ordered(
-        self, order: Order, limit: int, offset: int, after: Place | None
+        self, order: Order, limit: int, offset: int, after: PageCursor | None
     ) -> list[Selected]:
         """From the beginning of the index of the order."""
         if order.by == "address" and self._selection.form is None:

@@ -25,11 +25,11 @@ from memoranda.model.selection import (
     IsOneOf,
     Lacks,
     Order,
-    Place,
+    PageCursor,
     Selection,
-    Standing,
+    StatusFilter,
     Test,
-    WasThere,
+    VisibleToRun,
 )
 from memoranda.storage.engine.dialect import Dialect
 
@@ -87,7 +87,7 @@ _LAST_ADDRESS: Final = "'~'"
 _HEAD: Final = (
     "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
 )
-_STANDINGS: Final[dict[Standing, str]] = {
+_STANDINGS: Final[dict[StatusFilter, str]] = {
     "live": "s.live = 1",
     "current": _HEAD,
     "unforgotten": "s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'",
@@ -138,7 +138,7 @@ class SelectionSql:
         self.selection = selection
         self._naming, self._dialect = naming, dialect
         self._drivers: list[_Driver] = []
-        tests = [self._test(each) for each in selection.questions()]
+        tests = [self._test(each) for each in selection.all_tests()]
         self.clauses = [*self._standing(now), *self._scope(), *tests]
 
     def count_drivers(self) -> str | None:
@@ -179,7 +179,7 @@ class SelectionSql:
             or self._drivers[0].index == _ORDERED.get(order.by)
         )
 
-    def page(self, order: Order, chosen: int | None, after: Place | None) -> str:
+    def page(self, order: Order, chosen: int | None, after: PageCursor | None) -> str:
         """The query for a page by a driver, or from the index of the order: version_id, address, place."""
         driver = self._of_order(order) if chosen is None else self._drivers[chosen]
         more = self._after(order, driver, after)
@@ -213,7 +213,7 @@ class SelectionSql:
         """The same from what there is of a form."""
         return self._page(_Driver(self._by_index("field_address"), self._within()), order, [])
 
-    def walk(self, order: Order, after: Place | None, rows: int) -> str:
+    def walk(self, order: Order, after: PageCursor | None, rows: int) -> str:
         """The same from the first rows of the index of the order."""
         driver = self._of_order(order)
         clauses = self._after(order, driver, after)
@@ -269,7 +269,7 @@ class SelectionSql:
     def _where(self, driver: _Driver) -> str:
         return " AND ".join([driver.clause, *(each for each in self.clauses if each != driver.own)])
 
-    def _after(self, order: Order, driver: _Driver, after: Place | None) -> list[str]:
+    def _after(self, order: Order, driver: _Driver, after: PageCursor | None) -> list[str]:
         if after is None:
             return []
         at, version_id = self._bind(after[0]), self._bind(after[1])
@@ -293,7 +293,7 @@ class SelectionSql:
             return _Driver(self._by_index(index), _OF_TENANT + space)
         if order.by == "written":
             # The tombstones of what was erased have no facets; everything else has that of its space.
-            if selection.space is None or selection.or_no_space or selection.standing == "all":
+            if selection.space is None or selection.or_no_space or selection.status_filter == "all":
                 return _Driver(_STATE, _OF_TENANT)
             return self._facet_driver(*space_facet(selection.space))
         if not self._is_indexed_by_field():
@@ -324,7 +324,7 @@ class SelectionSql:
 
     def _is_indexed_by_field(self) -> bool:
         selection = self.selection
-        is_live = selection.at is None and selection.standing == "live"
+        is_live = selection.at is None and selection.status_filter == "live"
         return (
             selection.has_fields
             and is_live
@@ -350,8 +350,8 @@ class SelectionSql:
         selection = self.selection
         if selection.at is not None:
             return self._valid(selection.at, now)
-        found = [_STANDINGS[selection.standing]]
-        if selection.standing not in _EXPIRED_TOO:
+        found = [_STANDINGS[selection.status_filter]]
+        if selection.status_filter not in _EXPIRED_TOO:
             found.append(self._unexpired(now))
         if selection.in_force:
             found.append(self._in_force(now))
@@ -457,7 +457,7 @@ class SelectionSql:
             return self._in_group(test)
         if isinstance(test, Lacks):
             return f"s.{_NUMBERS[test.name]} IS NULL"
-        if isinstance(test, WasThere):
+        if isinstance(test, VisibleToRun):
             own = f"w.tenant_id = s.tenant_id AND w.run_id = {self._bind(test.run_id)} AND w.version_id = s.version_id"
             there = f"s.version_id <= {self._bind(test.version_seq)}"
             return f"({there} OR EXISTS (SELECT 1 FROM run_write w WHERE {own}))"

@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from memoranda.errors import StoreCorrupt
 from memoranda.model import bounds
 from memoranda.model.change import Change
-from memoranda.model.facts import Kept
+from memoranda.model.facts import QueriedDocument
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, Link, Opened, State, Version
+from memoranda.model.memory import Bounds, Document, LinkReason, OpenedDocument, State, Version
 from memoranda.model.selection import (
     WRITTEN,
-    Group,
-    Leg,
     Matches,
     Order,
-    Page,
-    Place,
+    PageCursor,
+    RetrieverQuery,
     Selected,
     Selection,
+    SelectionPage,
+    VersionGroup,
 )
 from memoranda.storage.crypto.cipher import Cipher, Opener
 from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
@@ -181,7 +181,9 @@ class SqlSnapshot(BackgroundReads):
         self._documents.put(self._tenant_id, age, fresh)
         return found
 
-    def _version_again(self, row: VersionRow, before: Opened, opener: Opener | None) -> Version:
+    def _version_again(
+        self, row: VersionRow, before: OpenedDocument, opener: Opener | None
+    ) -> Version:
         """A version that was read before, with what was made of its document then: opened only if the store has
         another than it had.
         """
@@ -292,7 +294,7 @@ class SqlSnapshot(BackgroundReads):
         *,
         limit: int,
         now: Instant,
-        after: Place | None = None,
+        after: PageCursor | None = None,
         offset: int = 0,
     ) -> list[Selected]:
         return self._paging(selection, now).page(order, limit=limit, offset=offset, after=after)
@@ -302,10 +304,10 @@ class SqlSnapshot(BackgroundReads):
 
     def counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
-    ) -> Page:
+    ) -> SelectionPage:
         return self._paging(selection, now).counted_page(order, limit=limit, offset=offset)
 
-    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[Group]:
+    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
         return self._paging(selection, now).groups(by)
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
@@ -320,7 +322,7 @@ class SqlSnapshot(BackgroundReads):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[Leg],
+        legs: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,
@@ -363,7 +365,7 @@ class SqlSnapshot(BackgroundReads):
         """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
         return self._prints.word(self._tenant_id, name) if ":" in name else name
 
-    def documents(self, version_ids: Sequence[int]) -> list[Kept]:
+    def documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         if not version_ids:
             return []
         if self._opener is None:
@@ -387,17 +389,18 @@ class SqlSnapshot(BackgroundReads):
                 self._documents.put(self._tenant_id, self._age, fresh)
             opened = {**opened, **fresh}
         return [
-            Kept(version_id, opened[version_id], *rows[version_id][1:]) for version_id in present
+            QueriedDocument(version_id, opened[version_id], *rows[version_id][1:])
+            for version_id in present
         ]
 
-    def _document(self, row: Sequence[Any], opener: Opener) -> Opened:
+    def _document(self, row: Sequence[Any], opener: Opener) -> OpenedDocument:
         standard, name, native, key_id, recorded, seal = row
         if key_id is None:
             is_sealed = (
                 seal is not None
                 and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
             )
-            return Opened(standard, name, native, is_sealed=is_sealed)
+            return OpenedDocument(standard, name, native, is_sealed=is_sealed)
         try:
             clear = opener(
                 key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native"
@@ -405,7 +408,7 @@ class SqlSnapshot(BackgroundReads):
         except StoreCorrupt:
             clear = None
         # What opens with a key that is not in the database was sealed by whoever had it, in this place.
-        return Opened(standard, name, clear or b"", is_sealed=clear is not None)
+        return OpenedDocument(standard, name, clear or b"", is_sealed=clear is not None)
 
     def has_space(self, space: str) -> bool:
         return bool(self._rows("has_space", space=space))
@@ -438,7 +441,7 @@ class SqlSnapshot(BackgroundReads):
             )
         ]
 
-    def linked(self, link: Link, name: str, *, after: int, limit: int) -> list[Version]:
+    def linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
         params = {
             "link": facet_of(link),
             "name_key": self.value_key(name),
@@ -533,7 +536,7 @@ def bound_to(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
 PROTECTS: Final = ("policy scope", "lineage")
 
 
-def facet_of(link: Link) -> str:
+def facet_of(link: LinkReason) -> str:
     """Where what a version names is kept: no field of any standard has a space in its name."""
     return f"link {link}"
 
@@ -542,9 +545,11 @@ def as_json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def _opened(version: Version, row: VersionRow) -> Opened:
+def _opened(version: Version, row: VersionRow) -> OpenedDocument:
     document = version.document
-    found = Opened(document.standard, document.name, document.native, is_sealed=version.is_sealed)
+    found = OpenedDocument(
+        document.standard, document.name, document.native, is_sealed=version.is_sealed
+    )
     found.stored = _stored(row)
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
 from memoranda.model.change import AuditEntry
-from memoranda.model.facts import Said
+from memoranda.model.facts import DocumentReading
 from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
@@ -256,7 +256,7 @@ class SqlEngine:
         return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
 
     def index_problems(
-        self, tenant: str, reads: Reads, tells: Callable[[Version], Said | None]
+        self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
     ) -> list[str]:
         word_index = self._reindexing(tenant, reads)
         checking = Checking(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.model.facts import Said
+from memoranda.model.facts import DocumentReading
 from memoranda.model.memory import Version
 from memoranda.storage.engine.database import Connection, Database
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
@@ -26,7 +26,7 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
     # A snapshot of the tenant on a connection.
     snapshot: Callable[[Connection], SqlSnapshot]
     # None of what cannot be read any more.
-    tells: Callable[[Version], Said | None]
+    tells: Callable[[Version], DocumentReading | None]
 
     def problems(self) -> list[str]:
         """What is not as the documents say; nothing if all is well."""
@@ -82,7 +82,7 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
             if not set(each.names) <= known:
                 yield "names"
 
-    def _columns(self, snapshot: SqlSnapshot, said: Said) -> tuple[object, ...]:
+    def _columns(self, snapshot: SqlSnapshot, said: DocumentReading) -> tuple[object, ...]:
         """Of the state row, what the query `index_state` asks for."""
         projection, fields, key = said.projection, said.field_index, snapshot.value_key
         scope = projection.scope
@@ -100,7 +100,7 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
             *(key(fields.subject), key(fields.relation), key(fields.object)),
         )
 
-    def _facets(self, snapshot: SqlSnapshot, said: Said) -> Iterator[tuple[str, bytes]]:
+    def _facets(self, snapshot: SqlSnapshot, said: DocumentReading) -> Iterator[tuple[str, bytes]]:
         for name, text in (*facets_of(said.projection), *said.field_index.texts):
             if (key := snapshot.value_key(text)) is not None:
                 yield snapshot.field_name(name), key

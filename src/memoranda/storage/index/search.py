@@ -21,17 +21,25 @@ from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import (
     IsAmong,
     IsOneOf,
-    Leg,
+    KeywordQuery,
     Matches,
-    Meaning,
     Reason,
+    RetrieverQuery,
     Selected,
     Selection,
-    Words,
+    VectorQuery,
 )
-from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
+from memoranda.retrieval.analysis import (
+    Exact,
+    Word,
+    asked,
+    beginning,
+    exact_in,
+    has_beginning,
+    has_phrase,
+    plain,
+)
 from memoranda.retrieval.languages import CODES
-from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Row
@@ -47,8 +55,8 @@ if TYPE_CHECKING:
     # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
     Closed: TypeAlias = NDArray[np.int64]
 
-    from memoranda.retrieval.legs import Searched
     from memoranda.retrieval.ranking import Question, Ranking, Scope
+    from memoranda.retrieval.retrievers import Searched
     from memoranda.retrieval.segment import Facts, Flags, Postings
     from memoranda.retrieval.vectors import Matrix, Standing
     from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
@@ -149,16 +157,18 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     # What passes, whatever its words, if that is less than a number.
     few: Callable[[int], list[Selected] | None]
 
-    def run(self, legs: Sequence[Leg], *, limit: int, whole: bool, counted: bool) -> Matches:
+    def run(
+        self, legs: Sequence[RetrieverQuery], *, limit: int, whole: bool, counted: bool
+    ) -> Matches:
         """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
         from memoranda.retrieval import ranking as retrieval
 
-        leg = next(leg for leg in legs if isinstance(leg, Words))
-        meaning = next((leg for leg in legs if isinstance(leg, Meaning)), None)
+        leg = next(leg for leg in legs if isinstance(leg, KeywordQuery))
+        meaning = next((leg for leg in legs if isinstance(leg, VectorQuery)), None)
         places = self._places()
         distinct = self._asked(leg.text, places)
         if distinct is None:
-            return Matches(found=(), total=0)
+            return Matches(hits=(), total=0)
         segments = self._segments(distinct, places)
         exact = exact_in(leg.text) if leg.reads is not None else Exact()
         segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
@@ -170,7 +180,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
         ranking = rank(segments) if segments else None
         if ranking is None or not len(ranking):
-            return Matches(found=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
+            return Matches(hits=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
         size = len(ranking)
         is_filtered = self._asks_more
         narrow = None
@@ -192,13 +202,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         else:
             segments, ranking, known = self._decided(rank, segments, ranking, meaning, limit + 1)
             matches = self._matches(ranking, distinct, known, limit + 1, None)
-            is_all = len(matches.found) <= limit
+            is_all = len(matches.hits) <= limit
             matches = replace(
-                matches, found=matches.found[:limit], total=len(matches.found) if is_all else None
+                matches, hits=matches.hits[:limit], total=len(matches.hits) if is_all else None
             )
         if not (ranking.is_answered or held):
             # The weights stay: what is shown in part is compared by them.
-            return replace(matches, found=(), total=0)
+            return replace(matches, hits=(), total=0)
         return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
 
     def _narrow(self) -> dict[int, str] | None:
@@ -211,7 +221,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         rank: Callable[[list[Searched]], Ranking],
         segments: list[Searched],
         ranking: Ranking,
-        meaning: Meaning | None,
+        meaning: VectorQuery | None,
         first: int,
     ) -> tuple[list[Searched], Ranking, dict[int, str]]:
         """The ranking by what passes, and what is known to: of those by which scores are made it is asked, and of the
@@ -272,7 +282,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- meaning -----------------------------------------------------------------------------------------
 
-    def _compared(self, segments: list[Searched], meaning: Meaning | None) -> list[Searched]:
+    def _compared(self, segments: list[Searched], meaning: VectorQuery | None) -> list[Searched]:
         """The same with how near each version is to what the question means; as they are where nothing tells."""
         if meaning is None or not segments:
             return segments
@@ -334,7 +344,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _exactly(
-        self, exact: Exact, leg: Words, places: list[_Place], segments: list[Searched]
+        self, exact: Exact, leg: KeywordQuery, places: list[_Place], segments: list[Searched]
     ) -> tuple[list[Searched], int]:
         """Segments in which phrases and beginnings are words too, and how many; of a question of nothing else, what
         does not hold them all does not come back.
@@ -366,7 +376,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return segments, held
 
     def _holding(
-        self, leg: Words, holds: Callable[[str], bool], terms: list[Word], places: list[_Place]
+        self,
+        leg: KeywordQuery,
+        holds: Callable[[str], bool],
+        terms: list[Word],
+        places: list[_Place],
     ) -> list[NDArray[np.int32]]:
         """In each segment what holds something letter by letter: of what has all its words, the last written."""
         import numpy as np
@@ -398,7 +412,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             for place, some in zip(places, found, strict=True)
         ]
 
-    def _question(self, leg: Words, distinct: list[Word], held: int) -> Question:
+    def _question(self, leg: KeywordQuery, distinct: list[Word], held: int) -> Question:
         from zoneinfo import ZoneInfo
 
         from memoranda.retrieval.analysis import names_in
@@ -477,7 +491,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
-        from memoranda.retrieval.legs import Searched
+        from memoranda.retrieval.retrievers import Searched
 
         names = [word.terms for word in distinct]
         return [
@@ -503,7 +517,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _closed(self, selection: Selection) -> Closed | None:
         """Versions that cannot pass any more, or not at every time."""
         if selection.known_at is not None or (
-            selection.at is None and selection.standing != "live"
+            selection.at is None and selection.status_filter != "live"
         ):
             return None
         return self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
@@ -514,9 +528,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _asks_more(self) -> bool:
         """Whether the selection asks for anything that a segment does not tell, but for an end in time."""
         selection = self.selection
-        tests = [each for each in selection.questions() if not _is_by_user(each)]
+        tests = [each for each in selection.all_tests() if not _is_by_user(each)]
         filters = (selection.kinds, selection.form, selection.known_at)
-        is_now = selection.standing == "live" and (
+        is_now = selection.status_filter == "live" and (
             selection.statuses is None or set(_USUAL) <= set(selection.statuses)
         )
         return (
@@ -584,7 +598,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if self.selection.has_fields:
             taken.sort(key=lambda each: (-each.lexical, each.address))
         return Matches(
-            found=tuple(taken[:limit]),
+            hits=tuple(taken[:limit]),
             total=total,
             weights={
                 word.terms: weight
@@ -621,7 +635,7 @@ def _with_reasons(
     """The same with how near each is, and what its score is made of if that was asked for."""
     import numpy as np
 
-    found = [each.version_id for each in matches.found]
+    found = [each.version_id for each in matches.hits]
     nearness: dict[int, float] = {}
     for segment in segments:
         if segment.near is not None:
@@ -642,12 +656,12 @@ def _with_reasons(
 
 
 def _near(
-    segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: Meaning
+    segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: VectorQuery
 ) -> list[Searched]:
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
-    from memoranda.retrieval.legs import Near, line_of
+    from memoranda.retrieval.retrievers import Near, line_of
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
     standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]
@@ -697,7 +711,7 @@ def _in_context(segment: Searched, standing: Standing, matrix: Matrix | ClearMat
     return is_seen
 
 
-def _questions(meaning: Meaning) -> NDArray[np.float32]:
+def _questions(meaning: VectorQuery) -> NDArray[np.float32]:
     """A question and a typical one."""
     import numpy as np
 

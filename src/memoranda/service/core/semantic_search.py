@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError
-from memoranda.model.selection import Leg, Words
-from memoranda.model.selection import Meaning as MeaningLeg
+from memoranda.model.selection import KeywordQuery, RetrieverQuery
+from memoranda.model.selection import VectorQuery as MeaningLeg
 from memoranda.retrieval.weights import RERANK
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Meaning:
         if self.queue is not None and self.is_on and self._patience_seconds:
             self.queue.settle(self._patience_seconds)
 
-    def legs(self, asked: Words) -> tuple[Leg, ...]:
+    def legs(self, asked: KeywordQuery) -> tuple[RetrieverQuery, ...]:
         """How a question is asked of the store: by its words, and by what it means where something can tell."""
         if not self.is_on or not asked.text.strip():
             return (asked,)

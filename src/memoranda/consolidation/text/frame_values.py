@@ -1,8 +1,8 @@
-"""Sentences that are the same but for one value: a number, a time, a day, a date, a place, a person.
+"""Sentences that differ in one value only: a number, a time, a day, a date, a place, a person.
 
-A sentence without its value is its **frame**: the words that carry meaning, in no order, so that "the deadline for the
-grant" and "the grant's deadline" meet. Two notes that fill one frame differently do not both hold, where only one
-value can:
+The **frame** of a sentence is the set of its content words without the value. It has no order, so "the deadline for the
+grant" and "the grant's deadline" have one frame. Two notes that put different values into one frame are in dispute, if
+only one value can hold:
 
     number   "runs PostgreSQL 14", "costs 39 euros", "unloads at dock 2"; the same unit, and behind the verb
     time     "starts at 8:15"
@@ -11,7 +11,7 @@ value can:
     person   "is led by Marek", "Marek leads …", "our vet is Dr. Hoffmann", "Nurse: Beatrix"
     place    "is on level 2", "hangs in the office"; of any verb, when the later note says that it is so now
 
-What is asked, supposed, planned, past, denied or pointed at ("there", "it") fills no frame.
+Questions, suppositions, plans, past and denied statements, and references ("there", "it") give no value.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from typing import Final
 
 import msgspec
 
-from memoranda.consolidation.text.note import Note, one_line
-from memoranda.consolidation.text.reading import Reading, content_words, markers
+from memoranda.consolidation.text.corpus import Corpus, content_words, markers
+from memoranda.consolidation.text.note import MemoryNote, to_one_line
 from memoranda.consolidation.text.sentences import is_code
-from memoranda.consolidation.text.statement import is_of_its_day
-from memoranda.consolidation.time.dates import named_days
+from memoranda.consolidation.text.statement import is_past_event
+from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import utc_day
 
+# Characters of a sentence; a longer one has several clauses, whose words make no useful frame.
 _SENTENCE_CHARS_LIMIT: Final = 300
+# Words of a frame, and of the name of a place; longer ones never recur.
 _FRAME_WORDS_LIMIT: Final = 12
 _PLACE_WORDS_LIMIT: Final = 4
-# So many readings of one amount are a series, and no dispute.
-_READINGS: Final = 3
+# Different values of one amount from which on they are a series of measurements, and no dispute.
+_SERIES_VALUES: Final = 3
 
 _LEAD = re.compile(
     r"^(?:(?:note|update|updated|correction|reminder|fact|decision|remember|fyi|important|edit)\s*:\s*"
@@ -50,7 +52,7 @@ _NOT_NOW = re.compile(
     r"|usually|mostly|also|another|other|some|most|many|few|not|never|no|nobody|without|cannot|except|only)\b|n['’]t\b",
     re.IGNORECASE,
 )
-# "The prototype was ported, it uses Unity 2022 now": what was done, and what holds since.
+# "The prototype was ported, it uses Unity 2022 now": a past event, and the state since then.
 _SINCE = re.compile(
     r"^(?P<who>.{2,60}?) (?:was|were|got|has been|have been) \w+(?:ed|en)\b[^,;]{0,40}?(?:,| and)(?: (?:it|they))?"
     r" (?=now\b|.*\bnow$)(?P<what>.+)$",
@@ -84,13 +86,13 @@ NUMBER = re.compile(
     r"(?<![\w.:/#@-])(?P<sign>[$€£¥₹])?(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d+){0,3})"
     r"(?P<mark>\s?[%‰°$€£¥₹])?(?![\w/:-])(?:\s(?P<unit>[^\W\d_]+))?",
 )
-# Behind the number and its unit a sentence is over, or says for how long, or where.
+# After the number and its unit only a rate may follow: "39 euros a month".
 _AFTER_NUMBER = re.compile(r"(?:\s(?:a|an|per|each|every)(?:\s[^\W\d_]+)?)?\s*$")
 _HOLDS = re.compile(
     r"\b(?:is|are|am|has|have|costs?|takes?|lasts?|needs?|requires?|uses?|runs?|keeps?|pays?|holds?|weighs?|measures?)\b",
     re.IGNORECASE,
 )
-# Of these there may be several side by side.
+# Verbs and adjectives that allow several values at once.
 _SEVERAL = re.compile(
     r"(?<=\w )(?:supports?|contains?|includes?|accepts?|speaks?|knows?|returns?|opens?|closed|closes|free|available"
     r"|busy|off)\b",
@@ -122,68 +124,68 @@ _STAYS = re.compile(
     r"\b(?:is|are|am|lives?|hangs?|lies?|sits?|stands?|stays?|parked|stored|kept|located|based|hosted|installed)$",
     re.IGNORECASE,
 )
-# Words that say nothing of what is spoken of; what a frame is made of besides search words.
+# Words without meaning for the topic, which are left out of a frame; and prepositions, which are added to it.
 _PLAIN: Final = frozenset(
     content_words("new now currently has have takes place happens moved changed service")
 )
-_HARD: Final = frozenset(
+_RELATION_WORDS: Final = frozenset(
     "before after until from by within least most over under between above below".split()
 )
-# Stands where a time, a day or a date stood.
-_TAKEN: Final = " … "
+# Placeholder for a time, a day or a date.
+_GAP: Final = " … "
 _LABELS_OF_NOTHING: Final = frozenset(
     "todo bug issue example warning summary title question answer idea topic error caution tip hiring attendees present"
     " guests call meeting book film song reading http https".split()
 )
 
 
-class Filling(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sentence puts into a frame."""
+class FrameValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that one sentence puts into a frame."""
 
-    note: Note
-    place: int
+    note: MemoryNote
+    sentence_index: int
     sentence: str
-    # What is spoken of, as it is written.
+    # The subject as written.
     subject: str
     kind: str
     frame: frozenset[str]
     value: str
-    # Whether it says that it is so now.
+    # True if the sentence states that the value is new ("now").
     is_news: bool
-    # Of a place: whether only one can hold even if nothing says "now".
+    # For a place: True if only one can hold even without "now".
     is_single: bool = True
-    # Besides: the other things it says of when.
+    # The days and times that the sentence names.
     when: tuple[str, ...] = ()
     day: date | None = None
     unit: str = ""
 
 
-def read_fillings(reading: Reading) -> list[Filling]:
-    """What the sentences of all notes put into frames, in order."""
+def read_frame_values(corpus: Corpus) -> list[FrameValue]:
+    """Return the frame values of all notes, in order."""
     return [
         filling
-        for sentence in reading.sentences
-        for filling in fillings_of(sentence.note, sentence.place, sentence.text)
+        for sentence in corpus.sentences
+        for filling in parse_frame_values(sentence.note, sentence.index, sentence.text)
     ]
 
 
-def fillings_of(note: Note, place: int, text: str) -> Iterator[Filling]:
-    """What one sentence puts into frames: usually nothing, or one value."""
+def parse_frame_values(note: MemoryNote, index: int, text: str) -> Iterator[FrameValue]:
+    """Yield the frame values of one sentence: usually none or one."""
     if len(text) > _SENTENCE_CHARS_LIMIT or text.rstrip().endswith(("?", "？")) or is_code(text):
         return
-    for clause in one_line(text).split("; "):
+    for clause in to_one_line(text).split("; "):
         plain = _LEAD.sub("", clause).strip().rstrip(".!。！;")
         since = _SINCE.match(plain)
         if since is not None:
             plain = f"{since['who']} {since['what']}"
-        yield from _Clause(note, place, text, plain).fillings()
+        yield from _Clause(note, index, text, plain).frame_values()
 
 
 class _Clause:
     """One clause of a sentence, without its times, days and dates."""
 
-    def __init__(self, note: Note, place: int, sentence: str, plain: str) -> None:
-        self.note, self.place, self.sentence = note, place, sentence
+    def __init__(self, note: MemoryNote, sentence_index: int, sentence: str, plain: str) -> None:
+        self.note, self.sentence_index, self.sentence = note, sentence_index, sentence
         moved = _MOVED.match(plain)
         if moved is not None:
             plain = f"{moved['who']} is {moved['new']}"
@@ -193,41 +195,53 @@ class _Clause:
         plain = _TAIL.sub("", plain)
         self.is_news = moved is not None or _NEWS.search(plain) is not None
         self.is_moved = moved is not None
-        rest = _without_news(plain)
-        self.is_plain = not (_NOT_NOW.search(rest) or _ORDERS.match(rest) or is_of_its_day(rest))
-        if self.is_plain:
-            self._read(rest)
-
-    def _read(self, rest: str) -> None:
-        """Take out what says when."""
-        named = named_days(rest, self.note.at)
-        self.days = [each for each in named if each.grain == "day" and not each.is_relative]
-        for each in reversed(self.days):
-            rest = f"{rest[: each.start]}{_TAKEN}{rest[each.end :]}"
-        self.times = [_clock(match) for match in _TIME.finditer(rest)]
-        rest = _TIME.sub(_TAKEN, rest)
-        self.weekdays = [
-            f"{_which(match)}{match['day'].lower()}" for match in _WEEKDAY.finditer(rest)
-        ]
-        self.rest = " ".join(_WEEKDAY.sub(_TAKEN, rest).split())
-
-    def fillings(self) -> Iterator[Filling]:
-        if self.is_plain:
-            yield from self._when()
-            yield from self._numbers()
-            yield from self._names()
-
-    def _filling(self, kind: str, about: str, value: str, **more: object) -> Iterator[Filling]:
-        frame = frozenset(
-            (*_frame_words(about), *(_HARD & markers(about)), *(_HARD & set(about.lower().split())))
+        current_text = _without_news(plain)
+        self.is_plain = not (
+            _NOT_NOW.search(current_text)
+            or _ORDERS.match(current_text)
+            or is_past_event(current_text)
         )
-        words = [word for word in frame if word not in _HARD]
+        if self.is_plain:
+            self._extract_times(current_text)
+
+    def _extract_times(self, text: str) -> None:
+        """Replace days, dates and times by placeholders, and store them."""
+        days = find_days(text, self.note.at)
+        self.days = [day for day in days if day.grain == "day" and not day.is_relative]
+        for day in reversed(self.days):
+            text = f"{text[: day.start]}{_GAP}{text[day.end :]}"
+        self.times = [_clock_time(match) for match in _TIME.finditer(text)]
+        text = _TIME.sub(_GAP, text)
+        self.weekdays = [
+            f"{_ordinal(match)}{match['day'].lower()}" for match in _WEEKDAY.finditer(text)
+        ]
+        self.text = " ".join(_WEEKDAY.sub(_GAP, text).split())
+
+    def frame_values(self) -> Iterator[FrameValue]:
+        """Yield the values of the clause; none unless it states a present fact."""
+        if self.is_plain:
+            yield from self._times_and_days()
+            yield from self._numbers()
+            yield from self._names_and_places()
+
+    def _make_value(
+        self, kind: str, about: str, value: str, **more: object
+    ) -> Iterator[FrameValue]:
+        """Yield the value with the frame of the text `about`; nothing if the frame is empty or too long."""
+        frame = frozenset(
+            (
+                *_frame_words(about),
+                *(_RELATION_WORDS & markers(about)),
+                *(_RELATION_WORDS & set(about.lower().split())),
+            )
+        )
+        words = [word for word in frame if word not in _RELATION_WORDS]
         if value and words and len(frame) <= _FRAME_WORDS_LIMIT:
-            yield Filling(
+            yield FrameValue(
                 note=self.note,
-                place=self.place,
+                sentence_index=self.sentence_index,
                 sentence=self.sentence,
-                subject=" ".join(about.replace(_TAKEN.strip(), " ").split()),
+                subject=" ".join(about.replace(_GAP.strip(), " ").split()),
                 kind=kind,
                 frame=frame,
                 value=value,
@@ -236,23 +250,25 @@ class _Clause:
                 **more,  # type: ignore[arg-type]
             )
 
-    def _when(self) -> Iterator[Filling]:
-        if _SEVERAL.search(self.rest) or not (self.is_moved or _is_statement(self.rest)):
+    def _times_and_days(self) -> Iterator[FrameValue]:
+        """Yield the time, the weekdays and the date as values."""
+        if _SEVERAL.search(self.text) or not (self.is_moved or _is_statement(self.text)):
             return
         if self.times:
-            yield from self._filling("time", self.rest, " ".join(self.times))
+            yield from self._make_value("time", self.text, " ".join(self.times))
         if self.weekdays:
-            yield from self._filling("weekday", self.rest, " ".join(sorted(self.weekdays)))
+            yield from self._make_value("weekday", self.text, " ".join(sorted(self.weekdays)))
         if len(self.days) == 1:
-            yield from self._filling(
-                "date", self.rest, self.days[0].day.isoformat(), day=self.days[0].day
+            yield from self._make_value(
+                "date", self.text, self.days[0].day.isoformat(), day=self.days[0].day
             )
 
-    def _numbers(self) -> Iterator[Filling]:
-        if _SEVERAL.search(self.rest):
+    def _numbers(self) -> Iterator[FrameValue]:
+        """Yield the numbers after a verb or a colon as values."""
+        if _SEVERAL.search(self.text):
             return
-        for match in NUMBER.finditer(self.rest):
-            before, after = self.rest[: match.start()].rstrip(), self.rest[match.end() :]
+        for match in NUMBER.finditer(self.text):
+            before, after = self.text[: match.start()].rstrip(), self.text[match.end() :]
             is_last = _AFTER_NUMBER.match(after) is not None and len(before.split()) > 1
             if before.endswith(":") or is_last or _HOLDS.search(before):
                 unit = (
@@ -262,44 +278,48 @@ class _Clause:
                 )
                 about = f"{before.rstrip(':')} {match['unit'] or ''} {after}"
                 value = match["number"].replace(",", "").replace("−", "-")
-                yield from self._filling("number", about, value, unit=unit)
+                yield from self._make_value("number", about, value, unit=unit)
 
-    def _names(self) -> Iterator[Filling]:
+    def _names_and_places(self) -> Iterator[FrameValue]:
+        """Yield a person or a place as the value."""
         if self.times or self.days or self.weekdays:
             return
-        label = _LABEL.match(self.rest)
+        label = _LABEL.match(self.text)
         if label is not None:
             is_named = re.fullmatch(_NAME, label["value"]) is not None
             if is_named and label["who"].casefold() not in _LABELS_OF_NOTHING:
-                yield from self._filling("person", label["who"], label["value"].casefold())
+                yield from self._make_value("person", label["who"], label["value"].casefold())
             return
         for pattern in (_IDENTITY, _ACTIVE, _PASSIVE):
-            match = pattern.match(self.rest)
+            match = pattern.match(self.text)
             if match is not None:
-                verb = _verb(match.groupdict().get("verb") or "")
-                yield from self._filling(
+                verb = _verb_stem(match.groupdict().get("verb") or "")
+                yield from self._make_value(
                     "person", f"{match['who']} {verb}", match["value"].casefold()
                 )
                 return
-        place = _PLACE.match(self.rest)
+        location = _PLACE.match(self.text)
         if (
-            place is None
-            or _SEVERAL.search(self.rest)
-            or len(place["value"].split()) > _PLACE_WORDS_LIMIT
+            location is None
+            or _SEVERAL.search(self.text)
+            or len(location["value"].split()) > _PLACE_WORDS_LIMIT
         ):
             return
-        value, how = " ".join(content_words(place["value"])), place["how"].lower()
-        if value and " and " not in place["value"] and " or " not in place["value"]:
-            is_single = how in ("in", "on", "at") and _STAYS.search(place["head"]) is not None
-            yield from self._filling("place", f"{place['head']} {how}", value, is_single=is_single)
+        value, how = " ".join(content_words(location["value"])), location["how"].lower()
+        if value and " and " not in location["value"] and " or " not in location["value"]:
+            is_single = how in ("in", "on", "at") and _STAYS.search(location["head"]) is not None
+            yield from self._make_value(
+                "place", f"{location['head']} {how}", value, is_single=is_single
+            )
 
 
 def _is_statement(text: str) -> bool:
-    """Whether there is more than a noun before what is said of when: "Lunch 12:00" is an entry of a diary."""
-    return ":" in text or len(text.replace(_TAKEN.strip(), " ").split()) > 1
+    """Return True if more than a noun stands before the time: "Lunch 12:00" is only an entry of a diary."""
+    return ":" in text or len(text.replace(_GAP.strip(), " ").split()) > 1
 
 
 def _without_news(text: str) -> str:
+    """Return a text without words such as "now" and "new"."""
     return " ".join(_NEWS.sub(" ", text).split())
 
 
@@ -307,56 +327,61 @@ def _frame_words(text: str) -> list[str]:
     return [word for word in content_words(text) if word not in _PLAIN and word != "s"]
 
 
-def _which(match: re.Match[str]) -> str:
+def _ordinal(match: re.Match[str]) -> str:
     which = (match["which"] or "").lower()
     return f"{which} " if which else ""
 
 
-def _clock(match: re.Match[str]) -> str:
+def _clock_time(match: re.Match[str]) -> str:
     hour, half = int(match["hour"]), (match["half"] or match["noon"] or "").lower()
     if half == "pm" and hour < 12:
         hour += 12
     return f"{hour:02d}:{match['minute'] or '00'}"
 
 
-def _verb(form: str) -> str:
-    """The verb of "leads", "led" and "supervised", roughly: the same for the active and the passive."""
+def _verb_stem(form: str) -> str:
+    """Return an approximate stem of a verb, equal for "leads", "led" and "lead"."""
     plain = _IRREGULAR.get(form.lower(), form.lower())
     return re.sub(r"(?:ed|e)$", "", plain)
 
 
-def disputes(fillings: Iterable[Filling]) -> Iterator[tuple[Filling, Filling]]:
-    """Pairs of different notes that fill one frame differently, the earlier first: each against the latest."""
-    frames: dict[tuple[object, ...], list[Filling]] = defaultdict(list)
+def find_disputes(fillings: Iterable[FrameValue]) -> Iterator[tuple[FrameValue, FrameValue]]:
+    """Yield pairs of values of one frame from different notes, an earlier one and the latest."""
+    frames: dict[tuple[object, ...], list[FrameValue]] = defaultdict(list)
     for filling in fillings:
         frames[(filling.kind, filling.frame, filling.unit)].append(filling)
     for group in frames.values():
-        latest = max(group, key=lambda each: (each.note.at, each.note.name, each.place))
-        if latest.unit and len({each.value for each in group}) >= _READINGS:
+        latest = max(
+            group, key=lambda value: (value.note.at, value.note.name, value.sentence_index)
+        )
+        if latest.unit and len({value.value for value in group}) >= _SERIES_VALUES:
             continue
         for earlier in group:
             if (
                 earlier.note.name != latest.note.name
                 and earlier.value != latest.value
-                and _differ(earlier, latest)
+                and _is_dispute(earlier, latest)
             ):
                 yield earlier, latest
 
 
-def _differ(earlier: Filling, later: Filling) -> bool:
-    """Whether two values cannot both hold."""
+def _is_dispute(earlier: FrameValue, later: FrameValue) -> bool:
+    """Return True if two values cannot both hold."""
     if later.is_news:
         return True
     if later.kind == "place":
         return later.is_single
     if later.kind in ("weekday", "time", "number"):
-        # On another day and at another time it may well be a second appointment.
-        times = [{each for each in filling.when if ":" in each} for filling in (earlier, later)]
-        days = [set(filling.when) - at for filling, at in zip((earlier, later), times, strict=True)]
+        # Another day together with another time may be a second appointment.
+        times = [{text for text in filling.when if ":" in text} for filling in (earlier, later)]
+        days = [
+            set(filling.when) - clock
+            for filling, clock in zip((earlier, later), times, strict=True)
+        ]
         if later.kind == "weekday":
             return days[0].isdisjoint(days[1]) and (times[0] == times[1] or not all(times))
         return not all(days) or not days[0].isdisjoint(days[1])
     if later.kind == "date":
-        # What has passed when the later note was written was another occasion.
+        # A date that had passed when the later note was written was another occasion.
         return earlier.day is not None and earlier.day >= utc_day(later.note.at)
     return True

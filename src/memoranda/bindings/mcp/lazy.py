@@ -1,6 +1,6 @@
-"""`/mcp` in a server that loads it when it is first asked for.
+"""`/mcp` in a server that loads it at the first request.
 
-The SDK takes as long to load as everything else that a server needs, and many servers are never asked for it.
+The SDK takes as long to load as everything else that a server needs, and many servers get no request for it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 PATH: Final = "/mcp"
 
 
-class LateEndpoint:
+class LazyEndpoint:
     """The ASGI application at `/mcp`. Enter `running` in the lifespan of the application it is mounted in."""
 
     def __init__(self, make: Callable[[], McpEndpoint]) -> None:
         self._make = make
         self._endpoint: McpEndpoint | None = None
-        # Made in `running`, as they belong to its event loop.
+        # Created in `running`, because they belong to its event loop.
         self._starting: Lock
         self._ended: Event
         self._tasks: TaskGroup
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
+        """The one route of the endpoint."""
         return [Route(PATH, endpoint=self)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Once in the life of this object."""
+        """Keep the endpoint's tasks running. May be entered once in the life of this object."""
         self._starting, self._ended = Lock(), Event()
         async with create_task_group() as self._tasks:
             try:
@@ -46,7 +47,7 @@ class LateEndpoint:
                 self._ended.set()
 
     def stop_streams(self) -> None:
-        """End what would never end by itself. Call it, on the event loop, before waiting for running requests."""
+        """End streams that would never end. Call it on the event loop, before waiting for running requests."""
         if self._endpoint is not None:
             self._endpoint.stop_streams()
 
@@ -58,7 +59,7 @@ class LateEndpoint:
         await self._endpoint(scope, receive, send)
 
     async def _run(self, *, task_status: TaskStatus[McpEndpoint] = TASK_STATUS_IGNORED) -> None:
-        """From the first request to the end of the server. What serves sessions begins and ends in one task."""
+        """Load the endpoint and run it until the server ends. One task enters and leaves its task group."""
         endpoint = await to_thread.run_sync(self._make)
         async with endpoint.running():
             task_status.started(endpoint)

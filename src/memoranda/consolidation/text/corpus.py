@@ -1,0 +1,149 @@
+"""The notes of one consolidation run, split into sentences, with the words, numbers and markers of each.
+
+Two sentences can share all search words and still contradict each other. So equality is decided by `Sentence.key`
+(see `text.statement`), and numbers and markers such as "not", "will" or "was" are kept apart from the words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property, lru_cache, wraps
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from memoranda.consolidation.text.note import MemoryNote, order_notes
+from memoranda.consolidation.text.sentences import split_sentences
+from memoranda.consolidation.text.statement import statement_key
+from memoranda.model.calendar import utc_day
+from memoranda.retrieval.analysis import plain_words
+
+T = TypeVar("T")
+
+# Sentences before one that its key may include: enough to resolve a pronoun, and a bound for the keys of a long text.
+_CONTEXT_SENTENCES: Final = 3
+
+# Verbs and adverbs without meaning for the topic.
+_PLAIN_VERBS: Final = (
+    "uses prefers requires needs lives works runs has likes wants makes made gets got goes went happens keeps says "
+    "said told takes took gives sets put adds added changed moved new also still always every today yesterday tomorrow "
+    "please sure yes okay"
+)
+# Words that change the meaning of a statement. The search analyzer drops most of them.
+_MARKERS: Final = frozenset(
+    "not no never nor none neither cannot without will would should could can might may must shall was were had did "
+    "been if unless when until before after while only than less more most least former formerly previously "
+    "planned maybe perhaps probably almost except instead against above below under over off out up down "
+    "nicht kein keine keinen keiner nie niemals ohne war wird pas jamais sans aucun aucune nunca jamás sin non mai "
+    "senza não sem niet geen nooit zonder не нет без никогда ikke aldri aldrig inte nie bez değil yok لا ليس لم لن "
+    "नहीं".split()
+)
+_NAMES_TOO: Final = frozenset(("may", "will"))
+_CONTRACTED = re.compile(r"n['’]t\b")
+_MARKER_CHARACTERS = re.compile("[不没沒未非无無別别]|ない|ません|않|못|아니|없")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+# A sign counts only at the beginning of a number; a currency or per cent sign belongs to the number.
+NUMBER = re.compile(r"(?:(?<![\w.,])[-−+])?[$€£¥₹]?\d+(?:[.,:/-]\d+)*\s?[%‰°$€£¥₹]?")
+
+
+class Sentence(msgspec.Struct, frozen=True, eq=False):
+    """One sentence of a note, with the features by which it is compared."""
+
+    note: MemoryNote
+    # The position among the sentences of the note, from 0.
+    index: int
+    text: str
+    words: tuple[str, ...]
+    numbers: frozenset[str]
+    markers: frozenset[str]
+    word_set: frozenset[str]
+    # Equal in sentences that make the same statement.
+    key: Hashable
+
+
+class Corpus:
+    """Notes in order, with their sentences, and a cache of results computed from them."""
+
+    def __init__(self, notes: Iterable[MemoryNote]) -> None:
+        self.notes = order_notes(notes)
+        # Results by the function that computed them (see `cached_per_corpus`).
+        self.cache: dict[Callable[..., Any], Any] = {}
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """The sentences of all notes, in order."""
+        return [sentence for note in self.notes for sentence in _split_note(note)]
+
+
+def cached_per_corpus(find: Callable[[Corpus], T]) -> Callable[[Corpus], T]:
+    """Cache the result of a function of a corpus in the corpus (a decorator)."""
+
+    @wraps(find)
+    def cached(corpus: Corpus) -> T:
+        if find not in corpus.cache:
+            corpus.cache[find] = find(corpus)
+        result: T = corpus.cache[find]
+        return result
+
+    return cached
+
+
+def _split_note(note: MemoryNote) -> list[Sentence]:
+    """Return the sentences of a note with their features."""
+    texts = split_sentences(note.text)
+    return [
+        read_sentence(note, index, text, texts[max(0, index - _CONTEXT_SENTENCES) : index])
+        for index, text in enumerate(texts)
+    ]
+
+
+def read_sentence(note: MemoryNote, index: int, text: str, before: Sequence[str] = ()) -> Sentence:
+    """Return a sentence with the features by which it is compared. `before`: the sentences before it in its note."""
+    words = content_words(text)
+    key = statement_key(text, before, utc_day(note.at))
+    return Sentence(note, index, text, words, numbers(text), markers(text), frozenset(words), key)
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """Return the search words of a text."""
+    return tuple(plain_words(text))
+
+
+def topic_words(text: str) -> list[str]:
+    """Return the words that state the topic of a text, without numbers and common verbs."""
+    plain = _plain_verbs()
+    return [word for word in content_words(text) if word not in plain and not word.isdecimal()]
+
+
+@lru_cache(maxsize=1)
+def _plain_verbs() -> frozenset[str]:
+    return frozenset(plain_words(_PLAIN_VERBS))
+
+
+def numbers(text: str) -> frozenset[str]:
+    """Return the numbers in a text in ASCII digits, with sign, currency and per cent sign."""
+    if not any(map(str.isdecimal, text)):
+        return frozenset()
+    return frozenset(_plain_digits(match[0]) for match in NUMBER.finditer(text))
+
+
+def _plain_digits(text: str) -> str:
+    compact = "".join(text.split()).replace("−", "-")
+    if compact.isascii():
+        return compact
+    return "".join(str(unicodedata.decimal(character, character)) for character in compact)
+
+
+def markers(text: str) -> frozenset[str]:
+    """Return the words in a text that change its meaning: negation, time, mood, direction."""
+    folded = text.casefold()
+    words = {word for word in _WORD.findall(folded) if word in _MARKERS}
+    # "May" is a month and "Will" a name; in lower case they are markers.
+    words -= {word for word in _NAMES_TOO & words if word not in _WORD.findall(text)}
+    if _CONTRACTED.search(folded):
+        words.add("not")
+    if not folded.isascii():
+        words.update(_MARKER_CHARACTERS.findall(folded))
+    return frozenset(words)
