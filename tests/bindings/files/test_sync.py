@@ -12,8 +12,7 @@ from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.sync import FolderSync, SyncReport, watch
-from memoranda.bindings.files.sync_pass import SyncStep
-from memoranda.bindings.files.sync_pass import MARKER_FILE
+from memoranda.bindings.files.sync_pass import MARKER_FILE, SyncStep
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import markdown, signature
 
