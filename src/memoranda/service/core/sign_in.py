@@ -33,7 +33,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, SCOPES, TOKEN_VERBS, Access, Gate
-from memoranda.storage.engine.system_contract import ProgramGrant, System
+from memoranda.storage.engine.contract import ProgramGrant, System
 
 LINK_MS: Final = 10 * 60_000
 IDLE_MS: Final = 30 * 60_000
