@@ -19,8 +19,8 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
-from memoranda.service.core.screening import refuse_secrets, screened_fields
-from memoranda.service.core.succession import append_next, following
+from memoranda.service.core.lifecycle import append_next, following
+from memoranda.service.core.secret_screening import refuse_secrets, screened_fields
 from memoranda.service.core.views import redacted, scope_of, view
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
