@@ -165,7 +165,9 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
             # The same without those that are not in it, and not to be found out again. Either link may lead out: what
             # is written later may have been said before.
             is_in = np.arange(len(self)) < end
-            found.__dict__["session_links"] = tuple(links[:end] for links in self.visible_links(is_in))
+            found.__dict__["session_links"] = tuple(
+                links[:end] for links in self.visible_links(is_in)
+            )
         return found
 
     def warm(self) -> None:
