@@ -261,7 +261,7 @@ def read_blocks(text: str) -> list[Block]:
             lines.clear()
 
     for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
+        stripped = re.sub(r"^>\s?", "", line.strip())
         if stripped.startswith("```"):
             fenced = not fenced
             close()

@@ -19,8 +19,8 @@ from memoranda.model.instant import (
     from_datetime,
     parse_instant,
 )
+from memoranda.model.memory import Standard
 from memoranda.model.owner import check_owner
-from memoranda.model.standard import Standard
 from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from memoranda.service.exchange.report import Report
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.browse import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised

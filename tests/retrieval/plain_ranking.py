@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval import ranking
-from memoranda.retrieval.legs import Searched
 from memoranda.retrieval.ranking import Question
+from memoranda.retrieval.retrievers import Searched
 from memoranda.retrieval.weights import (
     GATE,
     K1,

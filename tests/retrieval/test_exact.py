@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.exact import Exact, exact_in, plain
+from memoranda.retrieval.analysis import Exact, exact_in, plain
 
 
 @pytest.mark.parametrize(

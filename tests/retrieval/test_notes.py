@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench.retrieval.notes import half_of, load
 
-from memoranda.retrieval.words import analyse, asked
+from memoranda.retrieval.analysis import analyse, asked
 
 NOTES = load()
 BY_ID = {note.id: note for note in NOTES.memories}

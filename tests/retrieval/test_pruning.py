@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memoranda.retrieval import legs, ranking
+from memoranda.retrieval import ranking, retrievers
 from memoranda.retrieval.entry import Entry, Indexed
-from memoranda.retrieval.legs import Near, Searched
 from memoranda.retrieval.ranking import Question, Ranking, Scope, rank
+from memoranda.retrieval.retrievers import Near, Searched
 from memoranda.retrieval.segment import build
 from memoranda.retrieval.time_words import Span
 from tests.retrieval.plain_ranking import plain_order
@@ -28,10 +28,10 @@ SCOPES = (Scope(), Scope(space=1), Scope(users=(21,)), Scope(marks=1, redacted=F
 def few_are_many() -> object:
     """As among many: more than five are left out, and more than ten are not folded."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(legs, "LEG_LIMIT", LEG_LIMIT)
-        patched.setattr(legs, "FEW", 0)
-        patched.setattr(legs, "VERY_FEW", 0)
-        patched.setattr(legs, "SOON_SORTED", 8)
+        patched.setattr(retrievers, "LEG_LIMIT", LEG_LIMIT)
+        patched.setattr(retrievers, "FEW", 0)
+        patched.setattr(retrievers, "VERY_FEW", 0)
+        patched.setattr(retrievers, "SOON_SORTED", 8)
         patched.setattr(ranking, "FOLD_LIMIT", FOLD_LIMIT)
         yield
 
@@ -118,5 +118,5 @@ def test_what_is_left_out_is_not_weighed() -> None:
     segment = build([*rare, *(each._replace(indexed=Indexed(Counter({7: 1}), 3)) for each in made[12:])])
     mask = Scope().mask(segment.facts)
     asked = Searched(facts=segment.facts, mask=mask, allowed=mask, postings=[segment.find(3), segment.find(7)])
-    words = legs.WordLegs(2, [asked], [asked.seen], is_whole=False)
+    words = retrievers.WordLegs(2, [asked], [asked.seen], is_whole=False)
     assert (words.size, len(words.text.places[0]), len(words.window.places[0])) == (400, 12, 12)

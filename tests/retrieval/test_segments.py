@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memoranda.retrieval.entry import COUNT_LIMIT, Entry, Indexed, encode
-from memoranda.retrieval.legs import Searched
 from memoranda.retrieval.ranking import Question, Ranking, Scope, rank
+from memoranda.retrieval.retrievers import Searched
 from memoranda.retrieval.segment import Facts, Segment, build, decode_run, joined, merge
 from memoranda.retrieval.time_words import Span, spans_in
 from memoranda.retrieval.weights import K1, B, Weights

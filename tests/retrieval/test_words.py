@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoranda.retrieval.analysis import Analysed, analyse, asked, sought, words
 from memoranda.retrieval.languages import CODES, stem
-from memoranda.retrieval.words import Analysed, analyse, asked, sought, words
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
-from memoranda.retrieval.legs import Indexes, Leg, Searched, WordLegs, among, distinct, meaning_legs
+from memoranda.retrieval.retrievers import (
+    Indexes,
+    Leg,
+    Searched,
+    WordLegs,
+    among,
+    distinct,
+    meaning_legs,
+)
 from memoranda.retrieval.segment import Facts, Flags, Floats, union
 from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (

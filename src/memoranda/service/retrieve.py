@@ -29,7 +29,7 @@ from memoranda.model.selection import (
     Selection,
     Test,
 )
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, visibilities
 from memoranda.service.core.context import Context

@@ -35,7 +35,7 @@ from memoranda.bindings.http.threads import Threads
 from memoranda.bindings.http.ump import refuse
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.sessions import IDLE_MS, Session
+from memoranda.service.core.sign_in import IDLE_MS, Session
 from memoranda.service.service import Service
 
 COOKIE: Final = "memoranda_session"

@@ -30,8 +30,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.noticing import noticing
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
+from memoranda.service.core.secret_screening import noticing
 from memoranda.service.service import Service
 
 # Requests with bodies over the ordinary limit that run at a time. A parsed body takes several times its bytes.

@@ -24,7 +24,7 @@ from memoranda.encoding.json_text import parse
 from memoranda.encoding.shapes import COUNT, NAME, closed_object, fields_of, one_of, ref, to_json
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import format_instant
-from memoranda.service.core.rules import OwnRules
+from memoranda.service.core.limits import OwnRules
 from memoranda.service.exchange.importing import Item, numbered
 from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.encoding.short_cache import short_cache
+from memoranda.retrieval.analysis import plain_words
 from memoranda.retrieval.languages import ENGLISH, LITTLE_WORDS
-from memoranda.retrieval.words import plain_words
 
 # Groups of words for the same event; a word may be in several groups.
 _EVENTS: Final = (

@@ -19,7 +19,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.selection import Reason
-from memoranda.retrieval.words import words
+from memoranda.retrieval.analysis import words
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.retrieval.exact import exact_in
+from memoranda.retrieval.analysis import asked as asked_words
+from memoranda.retrieval.analysis import exact_in, words
 from memoranda.retrieval.weights import K1, LEG_COUNT, WINDOW_B, WORDS_ONLY, B
-from memoranda.retrieval.words import asked as asked_words
-from memoranda.retrieval.words import words
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import Memory, to_response

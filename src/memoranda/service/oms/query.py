@@ -16,7 +16,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, KeywordQuery, Selection
-from memoranda.retrieval.words import sought
+from memoranda.retrieval.analysis import sought
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains

@@ -29,7 +29,7 @@ from memoranda.model.memory import (
     is_true_at,
 )
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
-from memoranda.retrieval.words import sought, words
+from memoranda.retrieval.analysis import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_unnamed

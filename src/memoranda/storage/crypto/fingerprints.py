@@ -11,10 +11,18 @@ from typing import Final
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
-from memoranda.retrieval.analysis import name_of, speaker_of
+from memoranda.retrieval.analysis import (
+    WORD_CHARS_LIMIT,
+    WORDS_LIMIT,
+    analyse,
+    name_of,
+    said,
+    speaker_of,
+    spelt,
+    tokens_of,
+)
 from memoranda.retrieval.entry import Indexed
 from memoranda.retrieval.languages import NUMBERS
-from memoranda.retrieval.words import WORD_CHARS_LIMIT, WORDS_LIMIT, analyse, said, spelt, tokens_of
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database
 

@@ -15,8 +15,8 @@ import msgspec
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection, Version
+from memoranda.retrieval.analysis import ANALYSIS
 from memoranda.retrieval.entry import NOTHING, Entry, marks_of
-from memoranda.retrieval.words import ANALYSIS
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Database
 from memoranda.storage.engine.snapshot import SqlSnapshot

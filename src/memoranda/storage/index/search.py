@@ -29,9 +29,17 @@ from memoranda.model.selection import (
     Selection,
     VectorQuery,
 )
-from memoranda.retrieval.exact import Exact, exact_in, has_beginning, has_phrase, plain
+from memoranda.retrieval.analysis import (
+    Exact,
+    Word,
+    asked,
+    beginning,
+    exact_in,
+    has_beginning,
+    has_phrase,
+    plain,
+)
 from memoranda.retrieval.languages import CODES
-from memoranda.retrieval.words import Word, asked, beginning
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Row
@@ -47,11 +55,11 @@ if TYPE_CHECKING:
     # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
     Closed: TypeAlias = NDArray[np.int64]
 
-    from memoranda.retrieval.legs import Searched
     from memoranda.retrieval.ranking import Question, Ranking, Scope
+    from memoranda.retrieval.retrievers import Searched
     from memoranda.retrieval.segment import Facts, Flags, Postings
     from memoranda.retrieval.vectors import Matrix, Standing
-    from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
+    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
 
 # What a word weighs that nobody knows, where there is nothing.
 _UNKNOWN: Final = 1.0
@@ -483,7 +491,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
-        from memoranda.retrieval.legs import Searched
+        from memoranda.retrieval.retrievers import Searched
 
         names = [word.terms for word in distinct]
         return [
@@ -653,7 +661,7 @@ def _near(
     """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
     import numpy as np
 
-    from memoranda.retrieval.legs import Near, line_of
+    from memoranda.retrieval.retrievers import Near, line_of
     from memoranda.retrieval.vectors import EXACT_LIMIT
 
     standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]

@@ -15,8 +15,8 @@ from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memoranda.errors import StoreCorrupt
+from memoranda.retrieval.analysis import ANALYSIS
 from memoranda.retrieval.entry import Entry, encode
-from memoranda.retrieval.words import ANALYSIS
 from memoranda.storage.engine.database import Connection
 
 if TYPE_CHECKING:
