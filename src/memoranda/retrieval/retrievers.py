@@ -32,13 +32,13 @@ from memoranda.retrieval.weights import (
 # Places as arrays are looked up by: twice as fast as by shorter numbers.
 RowIndexes: TypeAlias = NDArray[np.int64]
 
-# So many are all weighed.
+# Versions: with fewer matches every one is scored, because pruning would cost more than it saves.
 SCORE_ALL_LIMIT: Final = 16_384
-# And so many without finding out first which of their words matter.
+# Postings: below this, finding the essential words costs more than scoring all matches.
 SKIP_PRUNING_LIMIT: Final = 4_096
-# So many places are sorted sooner than marked.
+# Rows: up to this many are sorted, because that is faster than marking them in an array of flags.
 SORT_LIMIT: Final = 2_048
-# Of so many words it is kept how many windows hold them.
+# Words whose window frequencies are cached per view; about 1 MB.
 _KEPT_WORDS: Final = 16_384
 # What rounding may add to a sum of single-precision numbers.
 _ROUNDING: Final = 1.0 + 1e-4

@@ -15,13 +15,13 @@ K1: Final = 0.9
 B: Final = 0.4
 # Of a text with its neighbours: long ones hold many words by chance.
 WINDOW_B: Final = 0.75
-# A leg's best so many are compared, from the last of them (0) to the first (1).
+# Candidates per retriever: the best 100 get a score from 0 (the last one) to 1 (the best), all others 0.
 CANDIDATE_LIMIT: Final = 100
-# Of so many of the best those that say the same as a better one come last.
+# Results: duplicates are moved back only among the best 200, which is more than any page shows.
 DEDUPLICATION_LIMIT: Final = 200
 
 
-# More words than these tell nothing.
+# Words: a longer text is not more informative, so its length counts no further.
 LENGTH_LIMIT: Final = 40
 # A question of whose words the best memory covers less than this is answered by meaning, more and more.
 COVERAGE_GATE: Final = 0.30
