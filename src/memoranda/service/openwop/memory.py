@@ -265,7 +265,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     return context.engine.write(tenant, work)
 
 
-class New(msgspec.Struct, frozen=True, kw_only=True):
+class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that is to be written."""
 
     entry: Entry
@@ -280,7 +280,7 @@ def prepare(
     now: Instant,
     *,
     sources: Sequence[str] = (),
-) -> New:
+) -> NewEntry:
     """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
     made = build_entry(
         id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires
@@ -297,10 +297,10 @@ def prepare(
         read = replace(
             read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources)
         )
-    return New(entry=made, version=indexing.prepare(context, document, read))
+    return NewEntry(entry=made, version=indexing.prepare(context, document, read))
 
 
-def append(unit: Unit, new: New, now: Instant) -> Version:
+def append(unit: Unit, new: NewEntry, now: Instant) -> Version:
     """Write an entry in a unit of work."""
     version = new.version.append(unit, now=now)
     unit.announce("created", version, now=now)

@@ -24,7 +24,7 @@ from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.core.views import project
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import idempotency, memory, passes, webhooks, workspace
+from memoranda.service.openwop import idempotency, memory, ref_entries, webhooks, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -372,7 +372,7 @@ class Openwop(Verbs[Caller]):
     compact = Verb(digests.compact, "read", "write")
     distill = Verb(digests.distill, "read", "write")
     consolidate = Verb(digests.consolidate, "read", "write")
-    undo_consolidation = Verb(passes.undo, "write", whole=True)
+    undo_consolidation = Verb(ref_entries.undo, "write", whole=True)
     schedules = Verb(timetable.schedules, "read", whole=True)
     unschedule = Verb(timetable.unschedule, "write", whole=True)
 
