@@ -124,7 +124,7 @@ def infer_changed(context: Context, access: Access, ref: str, after: int) -> Non
     space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
         changed = [
-            each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)
+            each for each in _changed(snapshot, space, after) if memory.is_current(each, None, now)
         ]
         made = _armable(context, snapshot, ref, space, changed)
     if made:
@@ -451,7 +451,7 @@ def _statement(
 def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
     """Whether a memory is there, by itself or in what a pass has put in its place."""
     for _ in range(_PASSES_LIMIT):
-        if memory.is_open(version, None, now):
+        if memory.is_current(version, None, now):
             return True
         state = version.state
         is_over = (

@@ -327,7 +327,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     # The oldest first: forgetting a source also forgets the entry that was made from it, which then counts no more.
     heads = {version.memory_id: version.version_id for version in matches}.values()
     results = [
-        context.engine.write(tenant, partial(memory.forget_found, access, version_id, now))
+        context.engine.write(tenant, partial(memory.forget_version, access, version_id, now))
         for version_id in heads
     ]
     return sum(results)

@@ -86,7 +86,7 @@ def load_all_entries(
     for version in _current_versions(snapshot, space, now):
         if mapping.owns(version.document):
             entries.append((version, memory.load_entry(version)))
-        elif memory.is_stated(version, None, now) and not is_by_a_pass(version):
+        elif memory.is_shown(version, None, now) and not is_by_a_pass(version):
             foreign.append(version)
     for version in foreign:
         entry = unless_damaged(version, partial(_show_unrestricted, context, snapshot, version))
