@@ -23,10 +23,9 @@ from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import CalSettings, Switches
 from memoranda.service.core.access import ALL_VERBS, key_parts
 from memoranda.service.core.audit import sealer
-from memoranda.service.core.clock import SteadyClock
-from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.context import AuditReads, Context, SteadyClock
+from memoranda.service.core.limits import Quotas
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.openwop.secrets import (
     CommandResolver,
     EnvironmentResolver,

@@ -11,8 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.adapters import require_extra
-from memoranda.adapters.questions import limit_question
+from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.json_text import dump
@@ -20,7 +19,7 @@ from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.library.results import Hit
 from memoranda.model.instant import format_instant
-from memoranda.service.core.find import ID_PREFIX
+from memoranda.service.core.lookup import ID_PREFIX
 
 with require_extra("google-adk"):
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse

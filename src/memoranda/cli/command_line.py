@@ -60,7 +60,7 @@ def run_command(tokens: Sequence[str]) -> object:
 def _run(call: Callable[[], object]) -> object:
     """Run a command, and report likely secrets in what it wrote."""
     # Loads logging, which help does without.
-    from memoranda.service.core.noticing import noticing
+    from memoranda.service.core.secret_screening import noticing
 
     with noticing() as secrets:
         result = call()

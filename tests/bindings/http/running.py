@@ -21,8 +21,8 @@ from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.opening import open_service
 from memoranda.service.cal.session import CalSettings
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 

@@ -23,7 +23,7 @@ from memoranda.service.core.authorship import authored
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.indexing import NewVersion, whole
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable

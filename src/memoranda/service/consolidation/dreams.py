@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.text.note import MemoryNote
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import AuditEntry, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import (
@@ -51,8 +50,8 @@ from memoranda.service.consolidation.runs import (
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.erasure import Tombstones, erase_version
-from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.lifecycle import Tombstones, erase_version
+from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views

@@ -15,13 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, Version, has_ended
+from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
 from memoranda.model.selection import Selection
-from memoranda.model.standard import OMS, OPENWOP, UMP
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import ID_PREFIX, find_visible, sees, whole_name
+from memoranda.service.core.lookup import ID_PREFIX, find_visible, sees, whole_name
 from memoranda.service.core.views import holds, project, scope_of, show, unless_damaged, view
 from memoranda.service.retrieve import reach, sees_everything
 from memoranda.service.ump.recall import recall

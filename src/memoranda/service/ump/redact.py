@@ -16,8 +16,8 @@ from memoranda.errors import InvalidInput
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_own, whole_name
-from memoranda.service.core.screening import hidden, suspected, texts
+from memoranda.service.core.lookup import find_own, whole_name
+from memoranda.service.core.secret_screening import hidden, suspected, texts
 from memoranda.service.core.views import unless_damaged, view
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise

@@ -13,18 +13,21 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
-from memoranda.model.change import Change
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version, has_ended
+from memoranda.model.memory import Change, Version, has_ended
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version, tombstone_version
-from memoranda.service.core.find import find_own, short_ids, whole_name
 from memoranda.service.core.indexing import NewVersion
+from memoranda.service.core.lifecycle import (
+    append_next,
+    erase_version,
+    following,
+    tombstone_version,
+)
 from memoranda.service.core.lineage import Going, forget_derived, going
+from memoranda.service.core.lookup import find_own, short_ids, whole_name
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, outline, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.port import port_of

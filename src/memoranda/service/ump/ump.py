@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from memoranda import __version__
 from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
-from memoranda.service.core import feed, find
-from memoranda.service.core import rules as owner_rules
+from memoranda.service.core import feed, lookup
+from memoranda.service.core import limits as owner_rules
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
@@ -181,11 +181,11 @@ class Ump(Verbs[Caller]):
     recall_bare = Verb(recalling.recall_bare, "read")
     for_prompt = Verb(recalling.for_prompt, "read")
     framed = Verb(recalling.framed, "read")
-    get = Verb(find.get, "read")
-    history = Verb(find.history, "read")
-    history_page = Verb(find.history_page, "read")
-    list_records = Verb(find.list_records, "read")
-    short_ids = Verb(find.short_ids)
+    get = Verb(lookup.get, "read")
+    history = Verb(lookup.history, "read")
+    history_page = Verb(lookup.history_page, "read")
+    list_records = Verb(lookup.list_records, "read")
+    short_ids = Verb(lookup.short_ids)
     seen_as = Verb(browse.seen_as, "read")
     origins = Verb(browse.origins, "read")
     revise = Verb(revising.revise, "write")
