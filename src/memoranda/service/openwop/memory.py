@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import (
     DERIVED_FROM,
+    AuditEntry,
     Document,
     Relation,
     Version,
