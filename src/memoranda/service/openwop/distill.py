@@ -54,7 +54,7 @@ from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # The modules of `consolidation` are imported where they are used: writing and reading entries does without them.
 
@@ -286,17 +286,10 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
         seq = snapshot.change_seq()
-        if request.given is None and not request.of_archives:
-            entries = load_all_entries(context, snapshot, request.space, now)
-        else:
-            entries = load_entries(snapshot, request.space, now)
+        entries_by_id = _load_candidates(context, snapshot, request, now)
         run = None if request.run_id is None else runs.load(snapshot, request.run_id)
     if run is not None:
         context.secrets.require(run.key, run.secrets)
-    entries_by_id: dict[str, EntryVersion] = {}
-    for version, entry in entries:
-        # The first wins: an entry of openwop comes before a memory of another standard with the same id.
-        entries_by_id.setdefault(entry["id"], (version, entry))
     candidates = list(entries_by_id.values())
     notes, expires = _select_sources(candidates, request, now)
     key = None if run is None else run.key
@@ -334,6 +327,21 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
         source_count=len(chosen),
         tokens_used=tokens_used,
     )
+
+
+def _load_candidates(
+    context: Context, snapshot: Snapshot, request: DistillRequest, now: Instant
+) -> dict[str, EntryVersion]:
+    """Return the entries of the ref by id, archives included."""
+    if request.given is None and not request.of_archives:
+        entries = load_all_entries(context, snapshot, request.space, now)
+    else:
+        entries = load_entries(snapshot, request.space, now)
+    entries_by_id: dict[str, EntryVersion] = {}
+    for version, entry in entries:
+        # The first wins: an entry of openwop comes before a memory of another standard with the same id.
+        entries_by_id.setdefault(entry["id"], (version, entry))
+    return entries_by_id
 
 
 class Distillation(msgspec.Struct, frozen=True, kw_only=True):
