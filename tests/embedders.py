@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memoranda.embedding.embedder import of_callable
 from memoranda.service.core.access import Access
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.service import Service
 
 SIZE = 64

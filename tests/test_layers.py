@@ -116,4 +116,4 @@ def keywords_named(path: Path, name: str) -> Iterator[str]:
 def test_only_succession_says_what_a_version_follows() -> None:
     # What binds a memory binds every later version: so no other module may put one into a memory that is there.
     calls = {("/".join(parts), call) for parts, path in modules() for call in keywords_named(path, "follows")}
-    assert calls == {("service/core/indexing", "unit.append"), ("service/core/succession", "replace")}
+    assert calls == {("service/core/indexing", "unit.append"), ("service/core/lifecycle", "replace")}

@@ -24,7 +24,7 @@ from memoranda.library.remote_openwop import NOT_OVER_A_WIRE, RemoteOpenwop
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import SCOPES
-from memoranda.service.core.rules import OwnRules
+from memoranda.service.core.limits import OwnRules
 from memoranda.service.exchange.importing import numbered
 from memoranda.service.exchange.report import Report
 from memoranda.service.oams.oams import Oams

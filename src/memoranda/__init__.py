@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.browse import Stats
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Revised
     from memoranda.service.ump.ump import Ump
@@ -80,7 +80,7 @@ _HOMES = {
     "Hit": "library.results",
     "Memory": "library.results",
     "Version": "library.results",
-    "Stats": "service.ump.overview",
+    "Stats": "service.ump.browse",
     "Remembered": "service.ump.remember",
     "Revised": "service.ump.revise",
     "Ump": "service.ump.ump",

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from memoranda.service.exchange.report import Report
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
-    from memoranda.service.ump.overview import Stats
+    from memoranda.service.ump.browse import Stats
     from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.revise import Forgotten, Revised

@@ -20,13 +20,12 @@ from memoranda.keys import (
     replace_private,
 )
 from memoranda.model.instant import Instant, parse_duration_ms
-from memoranda.service.cal.session import Host, Switches
+from memoranda.service.cal.session import CalSettings, Switches
 from memoranda.service.core.access import ALL_VERBS, key_parts
 from memoranda.service.core.audit import sealer
-from memoranda.service.core.clock import SteadyClock
-from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.context import AuditReads, Context, SteadyClock
+from memoranda.service.core.limits import Quotas
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.openwop.secrets import (
     CommandResolver,
     EnvironmentResolver,
@@ -147,9 +146,9 @@ def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
     return Meaning(embedder_model(), load_embedder, patience_seconds=patience_seconds)
 
 
-def _cal_host(settings: Settings) -> Host:
+def _cal_host(settings: Settings) -> CalSettings:
     """Return the options of the query language."""
-    return Host(
+    return CalSettings(
         switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
         evolves_locally_only=settings.cal_evolve != "on",
         auto_toon=settings.cal_auto_toon == "on",

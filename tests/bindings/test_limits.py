@@ -17,7 +17,7 @@ from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.service.exchange.importing import numbered
-from memoranda.service.openwop.host import MAX_RUNS
+from memoranda.service.openwop.openwop import MAX_RUNS
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oams.requests import MAX_LIMIT as MAX_MEMORIES

@@ -14,21 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Command
 
-from memoranda.cli.catalogue import SECTIONS, Entry
+from memoranda.cli.catalogue import SECTIONS, CommandEntry
 from memoranda.cli.command_line import load_command
 from memoranda.cli.commands import Function, WrongUsage
 from memoranda.cli.completion_scripts import script_for
-from memoranda.cli.parser import Key, Slot, parse_call, read_slots
-from memoranda.cli.run import Run
+from memoranda.cli.parser import Key, ParameterSlot, parse_call, read_slots
+from memoranda.cli.run import GlobalOptions
 
-RUN = Run(owner="did:example:ada")
+RUN = GlobalOptions(owner="did:example:ada")
 # Texts that begin with a hyphen and are no option, and others that are often mistaken.
 TEXTS = st.sampled_from(["shop", "a b", "- milk", "-", "-3", "--- three", "é", "a=b", "", "'"]) | st.text(
     st.characters(codec="utf-8", exclude_characters="\0"), max_size=6
 ).filter(lambda text: not text.startswith("-"))
 
 
-def commands_of(entry: Entry) -> Iterator[tuple[str, Function]]:
+def commands_of(entry: CommandEntry) -> Iterator[tuple[str, Function]]:
     yield from ((f"{entry.name} {below.name}", load_command(below)) for below in entry.below.values())
     if entry.target:
         yield entry.name, load_command(entry)
@@ -39,7 +39,7 @@ COMMANDS = {
 }
 
 
-def values_of(slot: Slot) -> st.SearchStrategy[tuple[object, str]]:
+def values_of(slot: ParameterSlot) -> st.SearchStrategy[tuple[object, str]]:
     """Values of a slot, each with its spelling."""
     if slot.choices:
         return st.sampled_from(slot.choices).map(lambda choice: (choice, choice))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.processor import at_most
 
 from memoranda.encoding.detection import Finding, detect, hide, screen
-from memoranda.service.core.screening import PLAIN
+from memoranda.service.core.secret_screening import PLAIN
 from memoranda.standards.openwop.redaction import convert_markers
 
 ROOT = Path(__file__).parents[2]

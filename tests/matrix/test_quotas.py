@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QuotaExceeded
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop.entry import Draft
 from tests.bindings.http.running import openwop_error_of, running

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput
-from memoranda.service.core.noticing import noticing
+from memoranda.service.core.secret_screening import noticing
 from memoranda.service.openwop.secrets import Vault
 from memoranda.service.service import Service
 from tests.matrix.doors import EXPORTS, READS, REVISES, SPACE, WRITES, House, left, told

@@ -167,7 +167,7 @@ def _fired(store: Store, tenant: str) -> Counter[str]:
     fired: Counter[str] = Counter()
     enqueued: list[str] = []
     with store.engine.read(tenant) as snapshot:
-        runs = [openwop_runs.decoded(kept) for kept in snapshot.runs(before=None, limit=1_000)]
+        runs = [openwop_runs.decode_run(kept) for kept in snapshot.runs(before=None, limit=1_000)]
         for run in runs:
             for event in map(json_text.parse, snapshot.run_events(run.run_id, after=-1, limit=100)):
                 if event["type"] == COMMITMENT_FIRED:

@@ -17,7 +17,6 @@ from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import (
     Between,
     Coalesce,
-    Condition,
     Exists,
     GroupBy,
     Hash,
@@ -26,8 +25,8 @@ from memoranda.standards.cal.language.syntax import (
     Offset,
     OrderBy,
     Param,
+    ParsedQuery,
     Project,
-    Query,
     Recall,
     Reduce,
     Select,
@@ -35,6 +34,7 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
     Subquery,
     Thread,
+    WhereCondition,
 )
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.mapping import text_of
@@ -126,7 +126,7 @@ class Answer:
 Scores = Callable[["Model", Recall], Mapping[str, float]]
 
 
-def evaluate(query: Query, model: Model, scores: Scores, *, unpaged: bool = False) -> Answer:
+def evaluate(query: ParsedQuery, model: Model, scores: Scores, *, unpaged: bool = False) -> Answer:
     """The answer. `unpaged`: all pages of it."""
     model.scores, model.lets = scores, {}
     for each in query.lets:
@@ -309,7 +309,7 @@ class Model:
 
     # --- conditions --------------------------------------------------------------------------------------
 
-    def operand(self, condition: Condition) -> Any:
+    def operand(self, condition: WhereCondition) -> Any:
         """The value to compare with, whatever it is written as."""
         value = condition.value
         if isinstance(value, Subquery):
@@ -326,7 +326,7 @@ class Model:
     def spliced(self, value: Any) -> list[Any]:
         return self.lets[value.name] if isinstance(value, Param) else [value]
 
-    def test(self, condition: Condition) -> Callable[[Kept], bool]:
+    def test(self, condition: WhereCondition) -> Callable[[Kept], bool]:
         """The condition as a predicate; score and search are not among these."""
         name, operator, operand = condition.field, condition.operator, self.operand(condition)
         if name == "namespace":
@@ -426,22 +426,24 @@ class Model:
         begins, ends = kept.grain.fields.get("valid_from"), kept.grain.fields.get("valid_to")
         return (begins is None or begins <= self.now) and (ends is None or self.now <= ends)
 
-    def conditions(self, recall: Recall) -> list[Condition]:
+    def conditions(self, recall: Recall) -> list[WhereCondition]:
         """The shortcuts that are nothing but conditions, and what is written."""
         found = []
         if recall.my:
-            found.append(Condition(field="user_id", operator="=", value=self.current_user))
+            found.append(WhereCondition(field="user_id", operator="=", value=self.current_user))
         if recall.since is not None:
-            found.append(Condition(field="time", operator="=", value=recall.since))
+            found.append(WhereCondition(field="time", operator="=", value=recall.since))
         if isinstance(recall.between, Between):
-            found.append(Condition(field="time", operator="BETWEEN", value=(recall.between.low, recall.between.high)))
+            found.append(
+                WhereCondition(field="time", operator="BETWEEN", value=(recall.between.low, recall.between.high))
+            )
         if recall.thread is not None and recall.thread.session is not None:
-            found.append(Condition(field="session_id", operator="=", value=recall.thread.session))
+            found.append(WhereCondition(field="session_id", operator="=", value=recall.thread.session))
         if recall.contradictions:
-            found.append(Condition(field="contradicted", operator="=", value=True))
+            found.append(WhereCondition(field="contradicted", operator="=", value=True))
         return [*found, *recall.where]
 
-    def is_search(self, condition: Condition, visible: Sequence[Kept]) -> bool:
+    def is_search(self, condition: WhereCondition, visible: Sequence[Kept]) -> bool:
         """Whether a condition is a search; `conclusion =` becomes one when nothing has just that conclusion."""
         if (condition.field, condition.operator) == ("conclusion", "="):
             return not any(stored_value(each, "conclusion") == condition.value for each in visible)

@@ -15,7 +15,7 @@ from memoranda.service.core.access import Access
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Coalesce, Limit, Query, Recall
+from memoranda.standards.cal.language.syntax import Coalesce, Limit, ParsedQuery, Recall
 from tests.service.cal_model import Answer, Kept, Model, ModelError, contradictions, evaluate
 from tests.service.world import World
 
@@ -42,7 +42,7 @@ class Proof:
     def ask(self, text: str, cursor: str | None = None) -> dict[str, Any]:
         return self.world.service.cal.run(self.access, text, cursor=cursor, user=self.user)
 
-    def agrees(self, query: Query) -> Answer | None:
+    def agrees(self, query: ParsedQuery) -> Answer | None:
         """Assert that the store answers as the model does; None: both refuse, with the same code."""
         text = canonical(query)
         assert parse(text) == query, text
@@ -63,7 +63,7 @@ class Proof:
             self.check_pages(text, found, self.evaluate(bound, scores, unpaged=True))
         return expected
 
-    def evaluate(self, bound: Query, scores: Any, *, unpaged: bool = False) -> Answer:
+    def evaluate(self, bound: ParsedQuery, scores: Any, *, unpaged: bool = False) -> Answer:
         if self._model is None or self._model.now != self.world.now:
             self._model = Model(self.grains, now=self.world.now, current_user=self.user)
         return evaluate(bound, self._model, scores, unpaged=unpaged)
@@ -112,7 +112,7 @@ class Proof:
 class _Scores:
     """What the store scores the matches of a search with: all of them, whatever the query then does with them."""
 
-    def __init__(self, proof: Proof, bound: Query) -> None:
+    def __init__(self, proof: Proof, bound: ParsedQuery) -> None:
         self.proof = proof
         self.bound = bound
         self.known: dict[str, dict[str, float]] = {}
@@ -127,7 +127,7 @@ class _Scores:
         )
         is_double = recall.about is not None and recall.like is not None
         statement = Coalesce(branches=(base, base)) if is_double else base
-        text = canonical(Query(statement=statement, lets=self.bound.lets))
+        text = canonical(ParsedQuery(statement=statement, lets=self.bound.lets))
         if text in self.known:
             return self.known[text]
         found = self.every_page(text)

@@ -13,20 +13,19 @@ from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language.syntax import (
     Between,
     Coalesce,
-    Condition,
     Exists,
     GroupBy,
     Hash,
     History,
     Let,
     Limit,
-    Namespace,
+    NamespaceFilter,
     Offset,
     Option,
     OrderBy,
     Param,
+    ParsedQuery,
     Project,
-    Query,
     Recall,
     Reduce,
     Select,
@@ -34,6 +33,7 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
     Subquery,
     Thread,
+    WhereCondition,
 )
 from memoranda.standards.oms.grains import Grain, encode
 from tests.service.cal_model import SEARCHED_FIELDS, Kept, Model, share_a_word, stored_value
@@ -460,7 +460,7 @@ class Queries:
             return tuple(self.scalar(known) for _ in range(self.random.randint(1, 3)))
         return self.scalar(known)
 
-    def fitting(self, grain_type: str | None, without: set[str], depth: int) -> Condition:
+    def fitting(self, grain_type: str | None, without: set[str], depth: int) -> WhereCondition:
         """A condition that mostly holds for what is aimed at."""
         found = self.condition(grain_type, without, depth)
         tries = 10 if self.chance(0.8) else 0
@@ -469,7 +469,7 @@ class Queries:
             tries -= 1
         return found
 
-    def hits(self, condition: Condition) -> bool:
+    def hits(self, condition: WhereCondition) -> bool:
         """Whether the grain aimed at has it, as far as that can be said without running anything."""
         value = condition.value
         if self.aim is None or condition.field == "score" or isinstance(value, Subquery | Param):
@@ -480,15 +480,15 @@ class Queries:
             return share_a_word(self.model.text(self.aim, condition.field), str(value))
         return self.model.test(condition)(self.aim)
 
-    def condition(self, grain_type: str | None, without: set[str], depth: int) -> Condition:
+    def condition(self, grain_type: str | None, without: set[str], depth: int) -> WhereCondition:
         known = {name: each for name, each in fields.fields_of(grain_type).items() if name not in without}
         own = [name for name in known if name not in fields.COMMON_FIELDS]
         name = self.pick(own) if own and self.chance(0.5) else self.pick((*known, *DOMAIN))
         found = known.get(name, fields.DOMAIN_FIELD)
         operator = self.pick(sorted(found.operators))
         if name == "user_id" and operator == "=" and self.chance(0.2):
-            return Condition(field=name, operator=operator, value=Param(name="current_user_id"))
-        return Condition(field=name, operator=operator, value=self.value(found, operator, depth))
+            return WhereCondition(field=name, operator=operator, value=Param(name="current_user_id"))
+        return WhereCondition(field=name, operator=operator, value=self.value(found, operator, depth))
 
     # --- RECALL ------------------------------------------------------------------------------------------
 
@@ -508,9 +508,9 @@ class Queries:
             message = self.hash() if self.aim is None or self.chance(0.3) else Hash(text=f"sha256:{self.aim.address}")
             parts["thread"] = self.pick((Thread(session=self.pick(SESSIONS)), Thread(message=message)))
         if self.chance(0.05):
-            parts["namespace"] = Namespace(name="elsewhere", scoped=self.chance(0.5))
+            parts["namespace"] = NamespaceFilter(name="elsewhere", scoped=self.chance(0.5))
         parts["contradictions"] = self.chance(0.05)
-        where: list[Condition] = []
+        where: list[WhereCondition] = []
         for _ in range(self.pick((0, 0, 1, 1, 1, 2, 3))):
             where.append(self.fitting(grain_type, without, depth))
             without |= {"query"} & {where[-1].field}
@@ -555,7 +555,7 @@ class Queries:
         return tuple(found)
 
     def stages(
-        self, grain_type: str | None, where: list[Condition], room: int, ends: str, *, cut: bool
+        self, grain_type: str | None, where: list[WhereCondition], room: int, ends: str, *, cut: bool
     ) -> tuple[Stage, ...]:
         known = fields.fields_of(grain_type)
         asked = next((each.value for each in where if each.field == "type"), None)
@@ -613,7 +613,7 @@ class Queries:
 
     # --- statements --------------------------------------------------------------------------------------
 
-    def query(self) -> Query:
+    def query(self) -> ParsedQuery:
         self.lets = []
         for name in ("x", "y")[: self.pick((0, 0, 0, 1, 2))]:
             # A binding does not see the others.
@@ -623,16 +623,16 @@ class Queries:
         chance = self.random.random()
         if chance < 0.12:
             self.lets = []
-            return Query(statement=self.unlikely())
+            return ParsedQuery(statement=self.unlikely())
         if chance < 0.7:
-            return Query(statement=self.recall(), lets=tuple(self.lets))
+            return ParsedQuery(statement=self.recall(), lets=tuple(self.lets))
         if chance < 0.8:
-            return Query(statement=self.sets(), lets=tuple(self.lets))
+            return ParsedQuery(statement=self.sets(), lets=tuple(self.lets))
         if chance < 0.88:
             branches = tuple(self.recall(in_coalesce=True) for _ in range(self.random.randint(2, 3)))
-            return Query(statement=Coalesce(branches=branches), lets=tuple(self.lets))
+            return ParsedQuery(statement=Coalesce(branches=branches), lets=tuple(self.lets))
         self.lets = []
-        return Query(statement=Exists(hash=self.hash()) if chance < 0.92 else self.history())
+        return ParsedQuery(statement=Exists(hash=self.hash()) if chance < 0.92 else self.history())
 
     def unlikely(self) -> Recall | SetOp:
         """What chance would hardly bring together: threads, several searches, ABOUT that finds nothing, sets."""
@@ -645,7 +645,7 @@ class Queries:
             return Recall(grain_type="event", thread=Thread(message=Hash(text=f"sha256:{address}")), options=options)
         if kind == "texts":
             grain_type, name = self.pick((("event", "content"), ("workflow", "steps"), ("state", "plan")))
-            texts = [Condition(field=each, operator="=", value=self.pick(ASKED)) for each in ("query", name, name)]
+            texts = [WhereCondition(field=each, operator="=", value=self.pick(ASKED)) for each in ("query", name, name)]
             where = tuple(self.random.sample(texts, self.random.randint(2, 3)))
             return Recall(grain_type=grain_type, where=where, options=options)
         if kind == "about" or kept is None:

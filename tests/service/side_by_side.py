@@ -23,7 +23,7 @@ from memoranda import Memoranda
 from memoranda.errors import MemorandaError
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import History, Query, Revert, Supersede
+from memoranda.standards.cal.language.syntax import History, ParsedQuery, Revert, Supersede
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import ListOptions
 from memoranda.storage.engine.database import Database
@@ -132,7 +132,7 @@ def cal_text(world: World, example: dict[str, Any]) -> Any:
     query = parse(text)
     if not isinstance(query.statement, Supersede | Revert | History):
         return text
-    return canonical(Query(statement=pointed(world, query.statement), lets=query.lets))
+    return canonical(ParsedQuery(statement=pointed(world, query.statement), lets=query.lets))
 
 
 @pytest.mark.parametrize("part", range(4))

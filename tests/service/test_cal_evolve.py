@@ -16,12 +16,12 @@ from memoranda.errors import ConsentViolation, ForbiddenScope, QueryError
 from memoranda.model.instant import parse_instant
 from memoranda.service.cal import evolve, prepare
 from memoranda.service.cal.audit import actor_id, entry_for
-from memoranda.service.cal.session import Quotas, Session, Switches, check_op, narrowed, require_enabled
+from memoranda.service.cal.session import CalSession, Switches, WriteQuotas, check_op, narrowed, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.language.syntax import ParsedQuery
 from memoranda.standards.cal.token import READ_OPS, WRITE_OPS, CapabilityToken
 from tests.service.world import PEER, World
 
@@ -29,7 +29,7 @@ TWINS = (19671, 33919)
 ADD = 'ADD belief SET subject = "alice" SET relation = "prefers" SET object = "oat milk" REASON "she said so"'
 
 
-def session(world: World, **members: Any) -> Session:
+def session(world: World, **members: Any) -> CalSession:
     access = members.pop("access", world.owner)
     base: dict[str, Any] = {
         "access": access,
@@ -41,10 +41,10 @@ def session(world: World, **members: Any) -> Session:
         "now": world.now,
         "token_id": "t-1",
     }
-    return Session(**{**base, **members})
+    return CalSession(**{**base, **members})
 
 
-def bound(text: str, params: dict[str, object] | None = None) -> Query:
+def bound(text: str, params: dict[str, object] | None = None) -> ParsedQuery:
     return bind(parse(text), params or {}, text=text, current_user="alice")
 
 
@@ -520,7 +520,7 @@ def test_twenty_additions_a_minute_and_no_more(world: World) -> None:
 
 @pytest.mark.requirement("CAL-20-quotas")
 def test_the_window_slides(world: World) -> None:
-    few = Quotas(add=2)
+    few = WriteQuotas(add=2)
     add(world, quotas=few)
     world.advance(40_000)
     add(world, quotas=few)
@@ -552,7 +552,7 @@ def test_the_write_quota_of_a_token_covers_all_that_writes(world: World) -> None
 
 
 def test_a_refusal_uses_nothing_up(world: World) -> None:
-    few = Quotas(supersede=1)
+    few = WriteQuotas(supersede=1)
     locked = world.put(invalidation_policy={"mode": "locked"})
     for _ in range(3):
         assert code(world, f'SUPERSEDE sha256:{locked} SET object = "o" REASON "r"', quotas=few) == "CAL-E042"
@@ -688,7 +688,7 @@ def test_a_changed_token_is_refused(world: World) -> None:
 
 
 def test_a_refused_execution_does_not_spend_the_token(world: World) -> None:
-    few = Quotas(add=1)
+    few = WriteQuotas(add=1)
     token = prepared(world, ADD)["token"]
     add(world, quotas=few)
     assert rejection(world, token, quotas=few)[0] == "CAL-E052"

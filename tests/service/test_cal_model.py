@@ -20,7 +20,7 @@ from memoranda.standards.cal import fields
 from memoranda.standards.cal.fields import Field
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Condition, Limit, Query, Recall, Reduce
+from memoranda.standards.cal.language.syntax import Limit, ParsedQuery, Recall, Reduce, WhereCondition
 from memoranda.storage.engine.paging import Reading
 from tests.service.cal_proof import Proof
 from tests.service.cal_samples import DOMAIN, ME, Queries, Stores
@@ -175,7 +175,7 @@ def telling_apart(queries: Queries, grain_type: str | None, field: Field, operat
         queries.aim = queries.pick(aims)
         name = queries.pick(DOMAIN) if field is fields.DOMAIN_FIELD else field.name
         value = 0.5 if name == "score" else queries.value(field, operator, 0)
-        condition = Condition(field=name, operator=operator, value=value)
+        condition = WhereCondition(field=name, operator=operator, value=value)
         # Without a search every score is 1.
         recall = Recall(grain_type=grain_type, like="tea" if name == "score" else None, where=(condition,))
         if queries.hits(condition) and 0 < len(queries.model.matches(recall)[0]) < len(seen):
@@ -197,8 +197,8 @@ def test_every_operator_of_every_field_tells_grains_apart() -> None:
         for field, operator in triples(grain_type):
             recall = telling_apart(queries, grain_type, field, operator)
             if recall is not None:
-                proof.agrees(Query(statement=replace(recall, stages=(Limit(count=1000),))))
-                proof.agrees(Query(statement=replace(recall, stages=(Reduce(to="count"),))))
+                proof.agrees(ParsedQuery(statement=replace(recall, stages=(Limit(count=1000),))))
+                proof.agrees(ParsedQuery(statement=replace(recall, stages=(Reduce(to="count"),))))
     assert proof.seen["found"] == proof.seen["all"], proof.seen
     world.service.close()
 

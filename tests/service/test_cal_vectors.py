@@ -11,11 +11,20 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.errors import QueryError
-from memoranda.service.cal.session import Host, Switches
+from memoranda.service.cal.session import CalSettings, Switches
 from memoranda.service.service import Service
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Add, Assemble, Hash, History, Query, Revert, Statement, Supersede
+from memoranda.standards.cal.language.syntax import (
+    Add,
+    Assemble,
+    Hash,
+    History,
+    ParsedQuery,
+    Revert,
+    Statement,
+    Supersede,
+)
 from memoranda.storage.index.word_index import OpenSegment, WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
@@ -37,7 +46,7 @@ def run(world: World, text: str, **more: Any) -> dict[str, Any]:
     return world.service.cal.run(world.owner, text, approve=True, **more)
 
 
-def on_host(world: World, host: Host) -> Service:
+def on_host(world: World, host: CalSettings) -> Service:
     """The same store, of a host that has decided otherwise."""
     return Service(structs.replace(world.context, cal=host))
 
@@ -73,7 +82,7 @@ def pointed(world: World, statement: Statement) -> Statement:
 @pytest.mark.parametrize("example", VALID, ids=lambda example: example["query"][:40])
 def test_every_valid_example_runs(filled: World, example: dict[str, Any]) -> None:
     query = parse(text_of(example))
-    text = canonical(Query(statement=pointed(filled, query.statement), lets=query.lets))
+    text = canonical(ParsedQuery(statement=pointed(filled, query.statement), lets=query.lets))
     is_add = isinstance(query.statement, Add)
     if is_add:
         filled.advance(60_000)
@@ -100,7 +109,7 @@ def test_every_invalid_example_is_refused_before_anything_is_read(world: World, 
 def about(text: str, address: str) -> str:
     """The example with the hash of a grain that is here."""
     statement: Any = parse(text).statement
-    return canonical(Query(statement=replace(statement, hash=Hash(text=f"sha256:{address}"))))
+    return canonical(ParsedQuery(statement=replace(statement, hash=Hash(text=f"sha256:{address}"))))
 
 
 def an_event(world: World, text: str) -> dict[str, Any]:
@@ -134,13 +143,13 @@ def twenty_first_add(world: World, text: str) -> dict[str, Any]:
 
 
 def tier_off(world: World, text: str) -> dict[str, Any]:
-    service = on_host(world, Host(switches=Switches(tier1=False)))
+    service = on_host(world, CalSettings(switches=Switches(tier1=False)))
     return service.cal.run(world.owner, text, approve=True)
 
 
 def no_time(world: World, text: str) -> dict[str, Any]:
     world.put()
-    service = on_host(world, Host(query_seconds=-1.0, assemble_seconds=-1.0))
+    service = on_host(world, CalSettings(query_seconds=-1.0, assemble_seconds=-1.0))
     return service.cal.run(world.owner, text)
 
 
@@ -178,7 +187,7 @@ class Choosy:
 def one_grain_unprintable(world: World, text: str) -> list[dict[str, Any]]:
     world.put(object="uncountable")
     world.put(object="tea")
-    events = list(on_host(world, Host(counter=Choosy())).cal.stream(world.owner, text))
+    events = list(on_host(world, CalSettings(counter=Choosy())).cal.stream(world.owner, text))
     assert events[-1]["type"] == "assembly_completed"
     return [dict(event) for event in events]
 

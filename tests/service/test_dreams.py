@@ -22,7 +22,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExceeded
 from memoranda.model.instant import format_instant, parse_instant
 from memoranda.service.consolidation.results import CITED_LIMIT, MARK, Input, Maker
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.oams.views import Place
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy

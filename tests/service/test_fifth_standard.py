@@ -17,7 +17,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Scope, Version
 from memoranda.model.native import unwrap
 from memoranda.service.core.indexing import prepare
-from memoranda.service.core.succession import append_next
+from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.views import project_document
 from memoranda.service.exchange.importing import Item, numbered
 from memoranda.service.exchange.report import Report

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.grants import (
+from memoranda.service.core.sign_in import (
     ACCESS_MS,
     CODE_MS,
     GRANTS_LIMIT,

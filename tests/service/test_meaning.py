@@ -25,9 +25,9 @@ from memoranda.embedding.endpoint import Endpoint
 from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
-from memoranda.service.core import embedding
-from memoranda.service.core.embedding import BATCH_LIMIT, EmbeddingQueue
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core import embedding_queue
+from memoranda.service.core.embedding_queue import BATCH_LIMIT, EmbeddingQueue
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.storage.index import vectors, word_index
 from memoranda.storage.index.word_index import FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
@@ -350,7 +350,7 @@ def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is written in a second is as if there were hundreds."""
-    monkeypatch.setattr("memoranda.service.core.embedding._BUSY_PER_SECOND", 0.1)
+    monkeypatch.setattr("memoranda.service.core.embedding_queue._BUSY_PER_SECOND", 0.1)
 
 
 def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, turns: int) -> list[int]:
@@ -567,7 +567,7 @@ def test_more_versions_aside_than_can_be_their_own_fault_are_a_failure(
     moody: tuple[World, Moody], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, embedder = moody
-    monkeypatch.setattr(embedding, "_ASIDE_LIMIT", 3)
+    monkeypatch.setattr(embedding_queue, "_ASIDE_LIMIT", 3)
     for number in range(6):
         world.remember(f"kettle {number}")
         embedder.refused.add(f"kettle {number}")

@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.embedding.embedder import of_callable
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from tests.embedders import by_letters
 from tests.service.wop import REF, Wop
 from tests.service.world import START

@@ -23,7 +23,7 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.model.instant import format_instant, parse_instant
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.requests import RecallRequest
 from tests.service.oams_verbs import Memory, Oams, namespace

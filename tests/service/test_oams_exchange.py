@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace

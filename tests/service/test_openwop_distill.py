@@ -16,8 +16,8 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, W
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.service.exchange.importing import numbered
 from memoranda.service.openwop import schedule
-from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET
+from memoranda.service.openwop.workspace import INDEX_PATH
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.openwop.entry import Draft
 from tests.service.wop import REF, Wop

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from memoranda.errors import Conflict, InvalidInput, NotFound, WorkflowError
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop.runs import EVENTS_LIMIT, TERMINAL, Run
-from memoranda.service.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
 from memoranda.standards.openwop.events import CONTENT_KEYS, MEMORY_TYPES, Event, check_payload
 from memoranda.standards.openwop.runs import check_snapshot
-from memoranda.standards.openwop.workspace import check_file
+from memoranda.standards.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS, check_file
 from tests.service.wop import REF, Wop
 from tests.standards.openwop.logs import RECORDED_FACTS
 

@@ -16,8 +16,8 @@ from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound
 from memoranda.keys import MasterKeyFile
 from memoranda.service.cal import evolve
 from memoranda.service.openwop import memory
-from memoranda.service.openwop.archive_index import INDEX_PATH
 from memoranda.service.openwop.secrets import CommandResolver, EnvironmentResolver, FileResolver, Resolved, Vault
+from memoranda.service.openwop.workspace import INDEX_PATH
 from memoranda.standards.cal.language.canonical import query_hash
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from memoranda.storage.crypto.cipher import Coverage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoranda.errors import ConsentViolation, ForbiddenScope, InvalidInput, QuotaExceeded
-from memoranda.service.core.rules import NO_RULES, OwnRules
+from memoranda.service.core.limits import NO_RULES, OwnRules
 from tests.service.oams_verbs import Oams
 from tests.service.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoranda.errors import Unauthorized
-from memoranda.service.core.sessions import IDLE_MS, LINK_MS, LONGEST_MS
+from memoranda.service.core.sign_in import IDLE_MS, LINK_MS, LONGEST_MS
 from tests.service.world import World
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoranda.errors import GrainError, InvalidInput, NotFound
-from memoranda.service.core.find import SHORT_CHARS
+from memoranda.service.core.lookup import SHORT_CHARS
 from tests.service.world import OPERATOR, PEER, World
 
 OTHER = "did:example:other"

@@ -14,9 +14,9 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.audit import sealer
 from memoranda.service.core.context import AuditReads, Context
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.oms.views import StoredGrain, shown
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record

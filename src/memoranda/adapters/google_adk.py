@@ -20,7 +20,7 @@ from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.library.results import Hit
 from memoranda.model.instant import format_instant
-from memoranda.service.core.find import ID_PREFIX
+from memoranda.service.core.lookup import ID_PREFIX
 
 with require_extra("google-adk"):
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse

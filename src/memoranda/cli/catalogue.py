@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CommandEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A command, and the commands below it, such as `add` below `key`."""
 
     name: str
@@ -22,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...] = ()
 
     @property
-    def below(self) -> dict[str, Entry]:
+    def below(self) -> dict[str, CommandEntry]:
         """The commands below it, by name."""
         return {entry.name: entry for section in self.sections for entry in section.entries}
 
@@ -31,20 +31,22 @@ class Section(msgspec.Struct, frozen=True):
     """A heading, and the commands listed under it."""
 
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[CommandEntry, ...]
 
 
-def _command(name: str, target: str, summary: str) -> Entry:
-    return Entry(name=name, target=f"memoranda.cli.{target}", summary=summary)
+def _command(name: str, target: str, summary: str) -> CommandEntry:
+    return CommandEntry(name=name, target=f"memoranda.cli.{target}", summary=summary)
 
 
 def _below(title: str, module: str, functions: str) -> Section:
     """List commands below another: names of functions in one module, or NAME=FUNCTION where the two differ."""
-    entries: list[Entry] = []
+    entries: list[CommandEntry] = []
     for word in functions.split():
         name, _, function = word.partition("=")
         entries.append(
-            Entry(name=name, target=f"memoranda.cli.{module}:{function or name.replace('-', '_')}")
+            CommandEntry(
+                name=name, target=f"memoranda.cli.{module}:{function or name.replace('-', '_')}"
+            )
         )
     return Section(title, tuple(entries))
 
@@ -74,7 +76,7 @@ _MEMORIES = Section(
         _command(
             "cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."
         ),
-        Entry(
+        CommandEntry(
             name="consolidate",
             target="memoranda.cli.consolidate:dream",
             summary="Combine related memories: preview the results, then write them.",
@@ -93,7 +95,7 @@ _AGENTS = Section(
         ),
         _command("disconnect", "connect:disconnect", "Remove Memoranda from them again."),
         _command("hook", "hook:hook", "Handle a session event; run by agents, not by people."),
-        Entry(
+        CommandEntry(
             name="openwop",
             target="",
             summary="Agent memory of openwop: entries, distillation, commitments.",
@@ -106,13 +108,13 @@ _AGENTS = Section(
         _command(
             "distill", "openwop:distill", "Summarise entries of openwop within a token budget."
         ),
-        Entry(
+        CommandEntry(
             name="commitments",
             target="memoranda.cli.openwop:list_commitments",
             summary="List, postpone or cancel commitments found in memories.",
             sections=(_below("Commands", "openwop", "cancel snooze"),),
         ),
-        Entry(
+        CommandEntry(
             name="proposals",
             target="",
             summary="Review what agents propose to learn: apply or reject it.",
@@ -140,7 +142,7 @@ _FILES = Section(
         _command(
             "convert", "convert:convert", "Convert a file to another format, without a store."
         ),
-        Entry(
+        CommandEntry(
             name="oams",
             target="",
             summary="Memories of OAMS, in the store and in files.",
@@ -154,7 +156,7 @@ _FILES = Section(
                 _below("In files, without a store", "oams.files", "validate"),
             ),
         ),
-        Entry(
+        CommandEntry(
             name="oms",
             target="",
             summary="Memory grains (OMS), in the store and in .mg files.",
@@ -213,25 +215,25 @@ _SERVERS = Section(
 _ADMINISTRATION = Section(
     "Access and administration",
     (
-        Entry(
+        CommandEntry(
             name="key",
             target="",
             summary="API keys, and the operator's own key.",
             sections=(_below("Commands", "access", "show add list=list_keys revoke program"),),
         ),
-        Entry(
+        CommandEntry(
             name="token",
             target="",
             summary="Capability tokens.",
             sections=(_below("Commands", "access", "mint inspect revoke=revoke_token"),),
         ),
-        Entry(
+        CommandEntry(
             name="config",
             target="memoranda.cli.config:show",
             summary="Show the settings in force and their origin, or change one.",
             sections=(_below("Commands", "config", "set=set_one unset"),),
         ),
-        Entry(
+        CommandEntry(
             name="audit",
             target="memoranda.cli.audit:show",
             summary="Show who did what, and check that the record is complete.",
@@ -240,7 +242,7 @@ _ADMINISTRATION = Section(
         _command("doctor", "doctor:doctor", "Look for problems and say how to fix them."),
         _command("purge", "maintenance:purge", "Erase memories past their retention period now."),
         _command("reindex", "maintenance:reindex", "Rebuild the search index from the documents."),
-        Entry(
+        CommandEntry(
             name="models",
             target="memoranda.cli.models:show",
             summary="Embedding models for semantic search.",

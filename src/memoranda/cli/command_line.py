@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from memoranda import __version__
-from memoranda.cli.catalogue import SECTIONS, Entry, overview
+from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
 from memoranda.cli.commands import Function, WrongUsage
 from memoranda.cli.parser import is_option, parse_call, unknown
-from memoranda.cli.run import Run
+from memoranda.cli.run import GlobalOptions
 from memoranda.cli.show import note
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))
@@ -60,7 +60,7 @@ def run_command(tokens: Sequence[str]) -> object:
 def _run(call: Callable[[], object]) -> object:
     """Run a command, and report likely secrets in what it wrote."""
     # Loads logging, which help does without.
-    from memoranda.service.core.noticing import noticing
+    from memoranda.service.core.secret_screening import noticing
 
     with noticing() as secrets:
         result = call()
@@ -69,7 +69,7 @@ def _run(call: Callable[[], object]) -> object:
     return result
 
 
-def _find_command(words: Sequence[str]) -> tuple[Entry, list[str], Sequence[str]]:
+def _find_command(words: Sequence[str]) -> tuple[CommandEntry, list[str], Sequence[str]]:
     """Return the entry of a command, the words that name it, and the words behind those. Raises WrongUsage."""
     entries = {entry.name: entry for section in SECTIONS for entry in section.entries}
     entry = entries.get(words[0])
@@ -84,7 +84,7 @@ def _find_command(words: Sequence[str]) -> tuple[Entry, list[str], Sequence[str]
     return entry, [entry.name], words[1:]
 
 
-def load_command(entry: Entry) -> Function:
+def load_command(entry: CommandEntry) -> Function:
     """Import the function that runs a command."""
     module, _, name = entry.target.partition(":")
     function: Function = getattr(import_module(module), name)
@@ -93,7 +93,7 @@ def load_command(entry: Entry) -> Function:
 
 def _read_shared_options(
     tokens: Sequence[str], *, is_lenient: bool = False
-) -> tuple[Run, list[str]]:
+) -> tuple[GlobalOptions, list[str]]:
     """Return the options of every command, and the tokens that are none of them. Raises WrongUsage.
 
     `is_lenient`: a value may be missing.
@@ -116,6 +116,6 @@ def _read_shared_options(
             words.append(word)
     data = values.get("--data")
     home = None if data is None else Path(data)
-    return Run(
+    return GlobalOptions(
         data=home, store=values.get("--store"), owner=values.get("--owner"), json=is_json
     ), words

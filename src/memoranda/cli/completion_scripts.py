@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from memoranda.cli.catalogue import OPTIONS
-from memoranda.cli.help import Page, first_line, pages
+from memoranda.cli.help import HelpPage, first_line, pages
 
 _SHARED: Final = tuple(flag.split()[0].rstrip(",") for flag, _ in OPTIONS)
 
@@ -76,12 +76,12 @@ def script_for(shell: str) -> str:
     return script if shell == "bash" else _ZSH + script
 
 
-def _paths(all_pages: list[Page], *, depth: int) -> list[str]:
+def _paths(all_pages: list[HelpPage], *, depth: int) -> list[str]:
     """Return the names of commands of one depth: 1 for `key`, 2 for `key add`."""
     return [" ".join(page.path) for page in all_pages if len(page.path) == depth]
 
 
-def _words(all_pages: list[Page]) -> Iterator[tuple[str, list[str]]]:
+def _words(all_pages: list[HelpPage]) -> Iterator[tuple[str, list[str]]]:
     """Yield each command, first the empty one, with the words that may follow it."""
     yield "", [*_paths(all_pages, depth=1), *_SHARED]
     for page in all_pages:
@@ -91,7 +91,7 @@ def _words(all_pages: list[Page]) -> Iterator[tuple[str, list[str]]]:
         yield " ".join(page.path), [*commands, *choices, *options, *_SHARED]
 
 
-def _bash_values(all_pages: list[Page]) -> Iterator[str]:
+def _bash_values(all_pages: list[HelpPage]) -> Iterator[str]:
     """Yield a case of the script for each option with listed values."""
     for page in all_pages:
         for slot in page.options:
@@ -100,7 +100,7 @@ def _bash_values(all_pages: list[Page]) -> Iterator[str]:
                 yield f'    "{" ".join(page.path)} {name}") {reply}; return ;;'
 
 
-def _fish_lines(all_pages: list[Page]) -> Iterator[str]:
+def _fish_lines(all_pages: list[HelpPage]) -> Iterator[str]:
     """Yield a `complete` line for each command and each option."""
     for page in all_pages:
         *parents, name = page.path
@@ -121,7 +121,7 @@ def _fish_lines(all_pages: list[Page]) -> Iterator[str]:
                 yield f"complete -c memoranda -n {_quoted(condition)} {flag}{values} -d {_quoted(slot.help)}"
 
 
-def _summary(page: Page) -> str:
+def _summary(page: HelpPage) -> str:
     return page.summary or (first_line(page.function) if page.function is not None else "")
 
 

@@ -17,7 +17,7 @@ from memoranda.keys import OPERATOR_KEY_FILE
 from memoranda.model.instant import format_instant
 from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem, open_service
 from memoranda.settings import Settings
-from memoranda.storage.engine.heads import losses_path
+from memoranda.storage.sqlite.heads import losses_path
 
 if TYPE_CHECKING:
     from memoranda.service.service import Service
@@ -32,7 +32,7 @@ _RESTORE = "restore the data directory from a backup, or export what is still re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """The result of one check; `mend` says how to fix a problem."""
 
     subject: str
@@ -71,14 +71,14 @@ def doctor(*, run: GivenRun) -> int:
     return 0 if is_ok else 1
 
 
-def _findings(settings: Settings) -> Iterator[Finding]:
-    yield Finding(
+def _findings(settings: Settings) -> Iterator[CheckResult]:
+    yield CheckResult(
         subject="version",
         ok=True,
         seen=f"Memoranda {__version__}, Python {platform.python_version()}",
     )
     if not settings.home.is_dir():
-        yield Finding(
+        yield CheckResult(
             subject="data directory",
             ok=True,
             seen=f"{settings.home} does not exist yet; first use creates it",
@@ -99,16 +99,16 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield from _check_store(settings)
 
 
-def _check_embeddings(service: Service) -> Finding:
+def _check_embeddings(service: Service) -> CheckResult:
     """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
     if not service.context.meaning.is_on:
         seen = "keyword search only; to add a model: memoranda models add"
-        return Finding(subject="semantic search", ok=True, seen=seen)
+        return CheckResult(subject="semantic search", ok=True, seen=seen)
     queue, model = service.embedding, service.context.meaning.model
     count, aside, failure = queue.waiting(), queue.aside(), queue.failure()
     if failure is not None:
         since, last = format_instant(failure.since), format_instant(failure.tried)
-        return Finding(
+        return CheckResult(
             subject="semantic search",
             ok=False,
             seen=f"embedding has failed since {since} (last {last}), {counted(count, 'version')} without vectors: "
@@ -116,7 +116,7 @@ def _check_embeddings(service: Service) -> Finding:
             mend="correct what the message names, then run 'memoranda models embed'",
         )
     if aside:
-        return Finding(
+        return CheckResult(
             subject="semantic search",
             ok=False,
             seen=f"{counted(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
@@ -124,10 +124,10 @@ def _check_embeddings(service: Service) -> Finding:
         )
     waiting = f"{counted(count, 'version')} without vectors; a server or 'memoranda models embed' makes them"
     seen = waiting if count else "every version has its vectors"
-    return Finding(subject="semantic search", ok=True, seen=f"{seen} ({model})")
+    return CheckResult(subject="semantic search", ok=True, seen=f"{seen} ({model})")
 
 
-def _check_clear_vectors(service: Service) -> Iterator[Finding]:
+def _check_clear_vectors(service: Service) -> Iterator[CheckResult]:
     """Report unencrypted vectors on PostgreSQL, which only pgvector needs."""
     vectors = service.context.engine.vectors.in_clear()
     if vectors is None or not (vectors.is_wanted or vectors.copies):
@@ -136,51 +136,53 @@ def _check_clear_vectors(service: Service) -> Iterator[Finding]:
     seen = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
     if not vectors.is_wanted:
         mend = "start a server, which removes them, or set vector_search to pgvector"
-        yield Finding(
+        yield CheckResult(
             subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend
         )
     elif vectors.orphans:
         mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
-        yield Finding(
+        yield CheckResult(
             subject=subject,
             ok=False,
             seen=f"{vectors.orphans} belong to deleted memories",
             mend=mend,
         )
     else:
-        yield Finding(subject=subject, ok=True, seen=seen)
+        yield CheckResult(subject=subject, ok=True, seen=seen)
 
 
-def _check_private(path: Path, subject: str, mode: int) -> Finding:
+def _check_private(path: Path, subject: str, mode: int) -> CheckResult:
     """Check that only its owner can open a file; `mode` is the mode that fixes it."""
     current = path.stat().st_mode & 0o777
     if current & 0o077:
         mend = f"chmod {mode:o} {path}"
-        return Finding(
+        return CheckResult(
             subject=subject,
             ok=False,
             seen=f"other users can open {path} (mode {current:o})",
             mend=mend,
         )
-    return Finding(subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})")
+    return CheckResult(
+        subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})"
+    )
 
 
-def _check_disk(home: Path) -> Finding:
+def _check_disk(home: Path) -> CheckResult:
     free = shutil.disk_usage(home).free
     seen = f"{free // 1_048_576} MiB free"
     if free < _FREE_BYTES_NEEDED:
-        return Finding(
+        return CheckResult(
             subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more"
         )
-    return Finding(subject="disk", ok=True, seen=seen)
+    return CheckResult(subject="disk", ok=True, seen=seen)
 
 
-def _check_credential(service: Service, settings: Settings) -> Finding:
+def _check_credential(service: Service, settings: Settings) -> CheckResult:
     """Check the API key with which the owner signs in."""
     path = settings.home / OWNER_CREDENTIAL_FILE
     if problem := credential_problem(service, path):
         mend = "run 'memoranda console' or 'memoranda serve', which make a new key"
-        return Finding(
+        return CheckResult(
             subject="owner's key",
             ok=False,
             seen=f"the key in {path} is not valid: {problem}",
@@ -191,7 +193,7 @@ def _check_credential(service: Service, settings: Settings) -> Finding:
         if path.exists()
         else "none yet; the first 'memoranda serve' makes it"
     )
-    return Finding(subject="owner's key", ok=True, seen=seen)
+    return CheckResult(subject="owner's key", ok=True, seen=seen)
 
 
 def _losses_remedy(settings: Settings) -> str:
@@ -202,12 +204,12 @@ def _losses_remedy(settings: Settings) -> str:
     )
 
 
-def _check_store(settings: Settings) -> Iterator[Finding]:
+def _check_store(settings: Settings) -> Iterator[CheckResult]:
     """Open the store and check everything in it."""
     try:
         service = open_service(settings, checks_queries=True)
     except MemorandaError as error:
-        yield Finding(
+        yield CheckResult(
             subject="store",
             ok=False,
             seen=str(error),
@@ -220,38 +222,38 @@ def _check_store(settings: Settings) -> Iterator[Finding]:
         due = service.due()
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
-        yield Finding(subject="store", ok=False, seen=str(error), mend=_RESTORE)
+        yield CheckResult(subject="store", ok=False, seen=str(error), mend=_RESTORE)
         return
     finally:
         service.close()
-    yield Finding(subject="operator", ok=True, seen=service.operator_did)
+    yield CheckResult(subject="operator", ok=True, seen=service.operator_did)
     yield credential
     damage = "; ".join(report.database[:_PROBLEMS_SHOWN])
-    yield Finding(
+    yield CheckResult(
         subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""
     )
     losses = "; ".join(loss.words for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
-    yield Finding(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
+    yield CheckResult(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
     outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])
     remedy = "run 'memoranda reindex'" if outdated else ""
-    yield Finding(
+    yield CheckResult(
         subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy
     )
     yield _signatures_finding(report)
     overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
-    yield Finding(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
+    yield CheckResult(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
     yield from vectors
     yield _audit_finding(report.audit)
 
 
-def _signatures_finding(report: VerifyReport) -> Finding:
+def _signatures_finding(report: VerifyReport) -> CheckResult:
     """Return how many signed records verify."""
     invalid = len(report.unverified)
     valid = report.records - invalid
     owners = counted(report.owners, "owner")
     remedy = "run 'memoranda verify' to list the others, and restore them from an export"
-    return Finding(
+    return CheckResult(
         subject="signatures",
         ok=not invalid,
         seen=f"{valid} of {report.records} records of {owners} verify",
@@ -259,11 +261,11 @@ def _signatures_finding(report: VerifyReport) -> Finding:
     )
 
 
-def _audit_finding(audit: ChainReport) -> Finding:
+def _audit_finding(audit: ChainReport) -> CheckResult:
     """Return whether the chain of the audit log is unbroken."""
     if audit.ok:
-        return Finding(subject="audit log", ok=True, seen=audit_entries(audit), mend="")
-    return Finding(
+        return CheckResult(subject="audit log", ok=True, seen=audit_entries(audit), mend="")
+    return CheckResult(
         subject="audit log",
         ok=False,
         seen=f"broken at entry {audit.broken_at}: {audit.reason}",

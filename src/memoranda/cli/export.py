@@ -40,7 +40,7 @@ NO_BUNDLE_OPTIONS = BundleOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class ExportSelection:
     """The records to export."""
 
     project: str | None
@@ -92,7 +92,7 @@ def export(
     """
     to_folder = is_folder(target)
     shape = format_name or cast("FormatName | TargetName", exchange.form_of(target))
-    selection = Selection(project=project, history=history, names=name, is_strict=strict)
+    selection = ExportSelection(project=project, history=history, names=name, is_strict=strict)
     if compress and shape != "mg":
         raise InvalidInput("--compress is for .mg files")
     if book and (to_folder or shape != "markdown"):
@@ -121,7 +121,7 @@ def export(
 
 
 def _export_records(
-    target: str, shape: RecordFormat, selection: Selection, run: GivenRun, *, is_single: bool
+    target: str, shape: RecordFormat, selection: ExportSelection, run: GivenRun, *, is_single: bool
 ) -> int:
     to_folder = is_folder(target)
     has_history = (
@@ -194,7 +194,9 @@ def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
     return summary.give(count, report)
 
 
-def _export_grains(target: str, selection: Selection, run: GivenRun, *, is_compressed: bool) -> int:
+def _export_grains(
+    target: str, selection: ExportSelection, run: GivenRun, *, is_compressed: bool
+) -> int:
     if selection.names:
         raise InvalidInput(
             "--id is for records; get one grain with: memoranda oms get ADDRESS --raw"

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.cli.catalogue import OPTIONS, SECTIONS, Entry, Section
+from memoranda.cli.catalogue import OPTIONS, SECTIONS, CommandEntry, Section
 from memoranda.cli.command_line import load_command
 from memoranda.cli.commands import Function
-from memoranda.cli.parser import Slot, read_slots
+from memoranda.cli.parser import ParameterSlot, read_slots
 
 # Columns of a line of help; longer lines are hard to read on a wide terminal.
 _WIDTH_LIMIT: Final = 100
@@ -26,7 +26,7 @@ _NAMES_WIDTH: Final = 26
 _TYPE_NAMES: Final[dict[Any, str]] = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class HelpPage(msgspec.Struct, frozen=True, kw_only=True):
     """The help of one command."""
 
     path: tuple[str, ...]
@@ -43,17 +43,17 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return text or self.summary
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[ParameterSlot]:
         """The values that the command takes."""
         return [] if self.function is None else read_slots(self.function)
 
     @property
-    def arguments(self) -> list[Slot]:
+    def arguments(self) -> list[ParameterSlot]:
         """The values without an option name."""
         return [slot for slot in self.slots if slot.is_positional and not slot.options]
 
     @property
-    def options(self) -> list[Slot]:
+    def options(self) -> list[ParameterSlot]:
         """The values with an option name."""
         return [slot for slot in self.slots if slot.options]
 
@@ -71,21 +71,21 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(parts)
 
 
-def pages() -> Iterator[Page]:
+def pages() -> Iterator[HelpPage]:
     """Yield the help of every command, in the order of the overview."""
     for section in SECTIONS:
         for entry in section.entries:
             yield from _pages_of(entry)
 
 
-def _pages_of(entry: Entry) -> Iterator[Page]:
+def _pages_of(entry: CommandEntry) -> Iterator[HelpPage]:
     """Yield the help of a command, then that of each command below it."""
     function = load_command(entry) if entry.target else None
-    yield Page(
+    yield HelpPage(
         path=(entry.name,), summary=entry.summary, function=function, sections=entry.sections
     )
     for below in entry.below.values():
-        yield Page(path=(entry.name, below.name), summary="", function=load_command(below))
+        yield HelpPage(path=(entry.name, below.name), summary="", function=load_command(below))
 
 
 def help_of(path: list[str]) -> str:
@@ -127,12 +127,12 @@ def first_line(function: Function) -> str:
     return (getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def argument_text(slot: Slot) -> str:
+def argument_text(slot: ParameterSlot) -> str:
     """Return an argument as help shows it, such as `FILE...`."""
     return f"{slot.placeholder}..." if slot.is_repeatable else slot.placeholder
 
 
-def option_text(slot: Slot) -> str:
+def option_text(slot: ParameterSlot) -> str:
     """Return the names of an option and the kind of its value, such as `--limit NUMBER`."""
     names = ", ".join(filter(None, (*slot.options, slot.negative)))
     if slot.is_flag:
@@ -141,7 +141,7 @@ def option_text(slot: Slot) -> str:
     return f"{names} {kind}{'...' if slot.is_repeatable else ''}"
 
 
-def help_text(slot: Slot) -> str:
+def help_text(slot: ParameterSlot) -> str:
     """Return the help of a value, with its choices."""
     notes = [f"One of {', '.join(slot.choices)}."] if slot.choices else []
     if slot.is_required and slot.options:

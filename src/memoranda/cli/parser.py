@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import msgspec
 
 from memoranda.cli.commands import Function, Parameter, WrongUsage, type_and_parameter
-from memoranda.cli.run import Run
+from memoranda.cli.run import GlobalOptions
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
 # At most 18 digits: a longer number is a mistake, and takes long to parse.
@@ -42,7 +42,7 @@ _DECIMAL: Final = re.compile(
 Key = tuple[str, str | None]
 
 
-class Slot(msgspec.Struct, frozen=True, kw_only=True):
+class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     """One value that a command takes, or a list of values of one option or argument."""
 
     key: Key
@@ -80,23 +80,25 @@ def is_option(token: str) -> bool:
     return token.startswith("-") and _OPTION.fullmatch(token) is not None
 
 
-def parse_call(function: Function, tokens: Sequence[str], run: Run) -> Callable[[], object]:
+def parse_call(
+    function: Function, tokens: Sequence[str], run: GlobalOptions
+) -> Callable[[], object]:
     """Return the call of a command with the arguments and options in the tokens behind its name. Raises WrongUsage."""
     declared = signature(function, eval_str=True).parameters
     values = _fill(_slots_of(declared), tokens)
     return _bind(function, declared, values, run)
 
 
-def read_slots(function: Function) -> list[Slot]:
+def read_slots(function: Function) -> list[ParameterSlot]:
     """Return what a command takes, in the order of its signature."""
     return _slots_of(signature(function, eval_str=True).parameters)
 
 
-def _slots_of(declared: Mapping[str, Declared]) -> list[Slot]:
+def _slots_of(declared: Mapping[str, Declared]) -> list[ParameterSlot]:
     return [slot for parameter in declared.values() for slot in _slots_of_parameter(parameter)]
 
 
-def _slots_of_parameter(declared: Declared) -> list[Slot]:
+def _slots_of_parameter(declared: Declared) -> list[ParameterSlot]:
     """Return the slots of a parameter: one, or one for each field of a class of options."""
     kind, parameter = type_and_parameter(declared.annotation)
     if not parameter.is_typed:
@@ -130,7 +132,7 @@ def _slot(
     has_option: bool,
     is_positional: bool = False,
     is_required: bool = False,
-) -> Slot:
+) -> ParameterSlot:
     if get_origin(kind) in (Union, UnionType):
         (kind,) = [member for member in get_args(kind) if member is not NoneType]
     is_repeatable = get_origin(kind) is tuple
@@ -139,7 +141,7 @@ def _slot(
     names = (parameter.name,) if isinstance(parameter.name, str) else parameter.name
     bare = (key[1] or key[0]).strip("_").replace("_", "-")
     options = (names or (f"--{bare}",)) if has_option else ()
-    return Slot(
+    return ParameterSlot(
         key=key,
         options=options,
         negative=parameter.negative,
@@ -152,7 +154,7 @@ def _slot(
     )
 
 
-def _fill(slots: Sequence[Slot], tokens: Sequence[str]) -> dict[Key, object]:
+def _fill(slots: Sequence[ParameterSlot], tokens: Sequence[str]) -> dict[Key, object]:
     """Return one value for each slot that the tokens mention."""
     options = {name: slot for slot in slots for name in (*slot.options, slot.negative) if name}
     values: dict[Key, list[object]] = {}
@@ -192,7 +194,7 @@ def _fill(slots: Sequence[Slot], tokens: Sequence[str]) -> dict[Key, object]:
 
 
 def _fill_arguments(
-    slots: Sequence[Slot], arguments: Sequence[str], values: dict[Key, list[object]]
+    slots: Sequence[ParameterSlot], arguments: Sequence[str], values: dict[Key, list[object]]
 ) -> None:
     """Give arguments to their slots in order; the last may take all that remain."""
     remaining = list(arguments)
@@ -210,14 +212,14 @@ def _fill_arguments(
         )
 
 
-def _read_value(slot: Slot, name: str, text: str | None, *, is_attached: bool) -> object:
+def _read_value(slot: ParameterSlot, name: str, text: str | None, *, is_attached: bool) -> object:
     """Return the value of an option; `is_attached` if it stood behind `=`. Raises WrongUsage."""
     if text is None or (is_option(text) and not is_attached):
         raise WrongUsage(f"{name} needs a value.")
     return _convert(slot, name, text)
 
 
-def _convert(slot: Slot, name: str, text: str) -> object:
+def _convert(slot: ParameterSlot, name: str, text: str) -> object:
     """Return the value of a text. Raises WrongUsage."""
     kind = slot.kind
     if kind is str:
@@ -250,7 +252,10 @@ def unknown(kind: str, name: str, names: Collection[str]) -> str:
 
 
 def _bind(
-    function: Function, declared: Mapping[str, Declared], values: Mapping[Key, Any], run: Run
+    function: Function,
+    declared: Mapping[str, Declared],
+    values: Mapping[Key, Any],
+    run: GlobalOptions,
 ) -> Callable[[], object]:
     """Return the call of a function with the values by its parameters, and with the run."""
     arguments: list[Any] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.cli.commands import Parameter
 from memoranda.cli.options import ANY_SCOPE, Kind, MemoryScope
-from memoranda.cli.run import GivenRun, Run
+from memoranda.cli.run import GivenRun, GlobalOptions
 from memoranda.cli.show import line, no_matches, note, record_block
 from memoranda.cli.values import end_of_date, without_none
 from memoranda.errors import InvalidInput
@@ -111,7 +111,7 @@ def recall(
         run.answer({"results": documents}, lambda: _show_results(memoranda, request, documents))
 
 
-def _answer_block(run: Run, block: RehydratedBlock) -> None:
+def _answer_block(run: GlobalOptions, block: RehydratedBlock) -> None:
     dropped = [{"id": name, "reason": reason} for name, reason in block.dropped]
     document = {"text": block.text, "injected": list(block.injected), "dropped": dropped}
     run.answer(document, lambda: print(block.text) if block.text else None)

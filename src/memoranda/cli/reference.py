@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from memoranda.cli.catalogue import OPTIONS
 from memoranda.cli.command_line import load_command
-from memoranda.cli.help import Page, argument_text, first_line, help_text, option_text, pages
+from memoranda.cli.help import HelpPage, argument_text, first_line, help_text, option_text, pages
 
 _HEAD = """\
 # The command line
@@ -39,7 +39,7 @@ def reference() -> str:
     return "\n".join([_HEAD.format(options=options), *map(_part, pages())])
 
 
-def _part(page: Page) -> str:
+def _part(page: HelpPage) -> str:
     """Return the part about one command, in Markdown."""
     lines = [f"{'##' if len(page.path) == 1 else '###'} memoranda {' '.join(page.path)}", ""]
     lines += ["```console", page.usage, "```", "", page.about, ""]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of every command, as typed before or after its name."""
 
     data: Path | None = None
@@ -55,4 +55,4 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 # Each standard has its own word for where a memory belongs; these options work for all of them.
 PLACE_NAMES = ("--namespace", "--project")
 # The parameter of a command that receives its run; the parser passes it, nobody types it.
-GivenRun = Annotated[Run, Parameter(is_typed=False)]
+GivenRun = Annotated[GlobalOptions, Parameter(is_typed=False)]

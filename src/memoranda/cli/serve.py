@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memoranda.bindings.http.metrics import Readers
     from memoranda.bindings.mcp.http import McpEndpoint
     from memoranda.bindings.mcp.offer import Offer
-    from memoranda.service.core.grants import Registration
+    from memoranda.service.core.sign_in import Registration
     from memoranda.service.service import Service
     from memoranda.settings import Settings
 

@@ -18,7 +18,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.openwop import commitments, memory, runs
 from memoranda.service.openwop import distill as distillation
-from memoranda.service.openwop import host as openwop_host
+from memoranda.service.openwop.openwop import MEMORY_KEY
 from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import redaction, refs
 from memoranda.standards.openwop.entry import Draft, ListOptions
@@ -76,11 +76,11 @@ class ProbeHost:
 
     def entry_variable(self, name: str, **more: str) -> dict[str, Any]:
         """Return a variable that refers to an entry."""
-        return {openwop_host.NAMED: {"memoryRef": self.ref, "id": name, **more}}
+        return {MEMORY_KEY: {"memoryRef": self.ref, "id": name, **more}}
 
     def list_variable(self, ref: str | None = None, **options: Any) -> dict[str, Any]:
         """Return a variable that refers to the result of `list`."""
-        return {openwop_host.NAMED: {"memoryRef": ref or self.ref, "options": options}}
+        return {MEMORY_KEY: {"memoryRef": ref or self.ref, "options": options}}
 
 
 Variables = Mapping[str, Any]

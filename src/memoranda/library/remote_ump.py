@@ -15,7 +15,7 @@ from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.core.ranking import Ranked
 from memoranda.service.exchange.report import Report
-from memoranda.service.ump.overview import Stats
+from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport

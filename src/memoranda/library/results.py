@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from memoranda.model.instant import parse_instant, to_datetime
-from memoranda.service.core.find import ID_PREFIX, SHORT_CHARS
+from memoranda.service.core.lookup import ID_PREFIX, SHORT_CHARS
 from memoranda.service.core.ranking import Ranked
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.shapes import Kind, Record

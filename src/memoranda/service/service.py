@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 from memoranda.service.core.access import Gate
 from memoranda.service.core.context import Context
-from memoranda.service.core.embedding import EmbeddingQueue
+from memoranda.service.core.embedding_queue import EmbeddingQueue
 from memoranda.service.core.feed import ChangeNotifier
-from memoranda.service.core.retention import purge
-from memoranda.service.core.upkeep import Upkeep
+from memoranda.service.core.upkeep import Upkeep, purge
 from memoranda.service.ump.ump import Ump
 from memoranda.service.verify import VerifyReport, reindex, verify_store
 
 if TYPE_CHECKING:
     from memoranda.service.cal.cal import Cal
-    from memoranda.service.core.grants import Grants
-    from memoranda.service.core.sessions import Sessions
+    from memoranda.service.core.sign_in import Grants, Sessions
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
@@ -50,7 +48,7 @@ class Service(Ump[None]):
     @cached_property
     def grants(self) -> Grants:
         """Programs that a person lets in."""
-        from memoranda.service.core.grants import Grants
+        from memoranda.service.core.sign_in import Grants
 
         return Grants(
             self.gate, self._context.engine.system, self._context.operator, self._context.clock
@@ -59,7 +57,7 @@ class Service(Ump[None]):
     @cached_property
     def sessions(self) -> Sessions:
         """People who look at their memory in a browser."""
-        from memoranda.service.core.sessions import Sessions
+        from memoranda.service.core.sign_in import Sessions
 
         return Sessions(
             self.gate, self._context.engine.system, self._context.operator, self._context.clock

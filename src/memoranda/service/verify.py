@@ -19,7 +19,7 @@ from memoranda.service.core.indexing import said_of
 from memoranda.service.core.views import project, unless_damaged, verifies
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
-from memoranda.storage.engine.heads import Loss
+from memoranda.storage.engine.database import Loss
 
 PAGE_LIMIT: Final = 500
 

@@ -65,6 +65,8 @@ class Port(ABC):
     replaces_others: ClassVar[bool] = False
     # True if documents travel in files of their own standard; False if only inside those of others.
     has_file_form: ClassVar[bool] = True
+    # True if a document in a file names the ones that it supersedes.
+    names_superseded: ClassVar[bool] = False
     # True if the fields below are trusted when the document stands inside another one.
     rules_travel: ClassVar[bool] = False
 
@@ -137,6 +139,10 @@ class Port(ABC):
     def source_names(self, native: bytes) -> list[str]:
         """Return the names of the memories that a document says it was made from. Raises InvalidInput."""
         return []
+
+    def names_successor(self, document: Document, standard: str, name: str) -> bool:
+        """Return True if a document says that it was superseded by the document of this standard and name."""
+        return False
 
     def written_tags(self, document: Document) -> tuple[str, ...] | None:
         """Return the tags as they were written, if the projection has them in another spelling."""

@@ -20,9 +20,9 @@ from tests.waiting import HANG_SECONDS
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import create_server
 from memoranda.opening import open_service
-from memoranda.service.cal.session import Host
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.cal.session import CalSettings
+from memoranda.service.core.limits import Quotas
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -57,7 +57,7 @@ def running(
     home: Path,
     *,
     extra: Callable[[Service], dict[str, Any]] | None = None,
-    cal: Host | None = None,
+    cal: CalSettings | None = None,
     quotas: Quotas | None = None,
     meaning: Meaning | None = None,
     settings: Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.bindings.http.running import OWNER, Running, error_of, running
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.service.cal.session import Host, Switches
+from memoranda.service.cal.session import CalSettings, Switches
 from memoranda.standards.cal.grammar import prompt_card
 
 NAMESPACE = {"namespace": "kitchen"}
@@ -57,7 +57,7 @@ def seeded(client: httpx.Client) -> httpx.Client:
 @pytest.fixture(scope="module")
 def evolving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server whose host lets others than the person at the machine change memories through the language."""
-    with running(tmp_path_factory.mktemp("evolving") / "home", cal=Host(evolves_locally_only=False)) as started:
+    with running(tmp_path_factory.mktemp("evolving") / "home", cal=CalSettings(evolves_locally_only=False)) as started:
         yield started
 
 
@@ -276,7 +276,10 @@ def test_a_capability_token_is_used_up_by_a_stream_too(server: Running, seeded: 
 
 @pytest.mark.requirement("CAL-20-master-switch")
 def test_the_master_switch_turns_every_query_away(tmp_path: Path) -> None:
-    with running(tmp_path / "home", cal=Host(switches=Switches(master=False))) as off, off.client(off.key()) as client:
+    with (
+        running(tmp_path / "home", cal=CalSettings(switches=Switches(master=False))) as off,
+        off.client(off.key()) as client,
+    ):
         for path in ("/cal", "/cal/prepare", "/cal/stream"):
             assert refusal(ask(client, "RECALL beliefs", path)) == (503, "CAL-E000")
         assert refusal(client.post("/cal/execute", json={"token": "x"})) == (503, "CAL-E000")

@@ -19,7 +19,7 @@ from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
 from memoranda.model.instant import parse_instant
 from memoranda.opening import open_service
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')

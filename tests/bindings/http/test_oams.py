@@ -16,7 +16,7 @@ from tests.bindings.http.running import OWNER, Running, memory_path, oams_error_
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.model.instant import format_instant
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.standards.oams.namespace import owner_hash
 from memoranda.standards.ump.token import Claims, mint
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.bindings.http.running import OWNER, Running, error_of, path_of, running
 
-from memoranda.service.core.quotas import Quotas
+from memoranda.service.core.limits import Quotas
 from memoranda.standards.oams.namespace import namespace_of
 
 GRAIN = {

@@ -33,7 +33,7 @@ from memoranda.bindings.mcp.server import create_agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
-from memoranda.service.core.meaning import Meaning
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 

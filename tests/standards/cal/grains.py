@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from memoranda.standards.cal.fields import SINGULARS
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Assemble, DefineTemplate
 
@@ -16,17 +16,17 @@ from memoranda.standards.cal.language.syntax import Assemble, DefineTemplate
 NOW: Final = 1_772_539_200_000
 
 
-def item(grain_type: str, number: int = 0, **fields: Any) -> Item:
+def item(grain_type: str, number: int = 0, **fields: Any) -> ResultItem:
     address = hashlib.sha256(f"{grain_type} {number} {fields}".encode("utf-8", "replace")).hexdigest()
-    return Item(address=address, grain_type=grain_type, fields={"created_at": NOW - 60_000} | fields)
+    return ResultItem(address=address, grain_type=grain_type, fields={"created_at": NOW - 60_000} | fields)
 
 
-def belief(said: str, **fields: Any) -> Item:
+def belief(said: str, **fields: Any) -> ResultItem:
     """`alice prefers …`."""
     return item("belief", **({"subject": "alice", "relation": "mg:prefers", "object": said} | fields))
 
 
-def goal(said: str, **fields: Any) -> Item:
+def goal(said: str, **fields: Any) -> ResultItem:
     """One of alice's."""
     return item("goal", **({"subject": "alice", "object": said, "goal_state": "active"} | fields))
 
@@ -43,7 +43,7 @@ def definition(text: str) -> DefineTemplate:
     return found
 
 
-def saying(grain_type: str, number: int, said: str) -> Item:
+def saying(grain_type: str, number: int, said: str) -> ResultItem:
     """A grain of any type that says this."""
     texts: dict[str, dict[str, Any]] = {
         "event": {"content": said, "role": "user"},
@@ -95,12 +95,12 @@ _NAMES: Final = st.sampled_from(
 
 
 @st.composite
-def hostile_items(draw: st.DrawFn) -> Item:
+def hostile_items(draw: st.DrawFn) -> ResultItem:
     """A grain whose fields hold anything at all."""
     fields = draw(st.dictionaries(_NAMES, _VALUES, max_size=6))
     if draw(st.booleans()):
         fields["created_at"] = NOW
-    return Item(
+    return ResultItem(
         address=f"{draw(st.integers(0, 30)):064x}",
         grain_type=draw(TYPES),
         fields=fields,
@@ -109,7 +109,7 @@ def hostile_items(draw: st.DrawFn) -> Item:
 
 
 @st.composite
-def plain_items(draw: st.DrawFn, most: int = 60) -> Item:
+def plain_items(draw: st.DrawFn, most: int = 60) -> ResultItem:
     """A grain with a text of moderate length."""
     said = draw(st.text(alphabet=st.sampled_from("abc xyz äß語\n<>\"',:"), max_size=most))
     return saying(draw(TYPES), draw(st.integers(0, 10**6)), said)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.language.syntax import ParsedQuery
 from memoranda.standards.cal.wire.writer import CAL_VERSION, statement_json
 
 
-def to_json(query: Query) -> dict[str, Any]:
+def to_json(query: ParsedQuery) -> dict[str, Any]:
     """The JSON form; of a query with bound parameters, the form as it was written."""
     query = query.original or query
     lets = [{"name": each.name, "query": statement_json(each.query)} for each in query.lets]

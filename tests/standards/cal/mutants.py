@@ -14,7 +14,7 @@ from memoranda.standards.cal import codes, limits
 from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse_text
-from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.language.syntax import ParsedQuery
 from memoranda.standards.cal.wire.reader import from_json
 
 JUNK: Final = [
@@ -57,7 +57,7 @@ def mutated(rng: random.Random, text: str, other: str) -> str:
     return text
 
 
-def check_accepted(query: Query) -> None:
+def check_accepted(query: ParsedQuery) -> None:
     """What is accepted has one spelling, which reads back as itself, and one JSON form."""
     text = canonical(query)
     try:

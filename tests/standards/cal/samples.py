@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from memoranda.standards.cal.fields import SINGULARS
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing.formats import Element
 
@@ -20,9 +20,9 @@ MARCH_15: Final = NOW + 12 * DAY
 ADDRESS: Final = "0123456789abcdef" * 4
 
 
-def item(grain_type: str, /, *, verification: str = "unverified", **fields: Any) -> Item:
+def item(grain_type: str, /, *, verification: str = "unverified", **fields: Any) -> ResultItem:
     """A grain made just now, unless it says otherwise."""
-    return Item(
+    return ResultItem(
         address=ADDRESS,
         grain_type=grain_type,
         fields={"type": grain_type, "created_at": NOW, "namespace": "secret-ns", **fields},
@@ -30,12 +30,12 @@ def item(grain_type: str, /, *, verification: str = "unverified", **fields: Any)
     )
 
 
-def belief(relation: str, said: Any, confidence: float = 0.9, subject: str = "alice", **fields: Any) -> Item:
+def belief(relation: str, said: Any, confidence: float = 0.9, subject: str = "alice", **fields: Any) -> ResultItem:
     """A belief about alice."""
     return item("belief", subject=subject, relation=relation, object=said, confidence=confidence, **fields)
 
 
-def event(role: str, minutes: int, content: str) -> Item:
+def event(role: str, minutes: int, content: str) -> ResultItem:
     """Something said some minutes ago."""
     return item("event", role=role, content=content, timestamp_ms=NOW - minutes * MINUTE)
 
@@ -207,7 +207,7 @@ _NAMES: Final = """subject relation object content confidence role goal_state de
     agreed_content threshold agreement_count purpose scope is_withdrawal subject_did grantee_did source_type importance
     structural_tags timestamp_ms created_at content_blocks author_did assigned_agent hc:code x_note""".split()
 ITEMS: Final = st.builds(
-    lambda grain_type, fields, verification: Item(
+    lambda grain_type, fields, verification: ResultItem(
         address=ADDRESS, grain_type=grain_type, fields=fields, verification=verification
     ),
     st.sampled_from(SINGULARS),

@@ -12,15 +12,15 @@ from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
+    AssembleSource,
     Assignment,
-    Batch,
+    BatchEntry,
+    BatchQuery,
     Between,
     Budget,
     Coalesce,
-    Condition,
     DefineTemplate,
     Describe,
-    Entry,
     Exists,
     Explain,
     GroupBy,
@@ -28,28 +28,28 @@ from memoranda.standards.cal.language.syntax import (
     History,
     Let,
     Limit,
-    Namespace,
+    NamespaceFilter,
     Offset,
     Option,
     OrderBy,
     Param,
+    ParsedQuery,
     Project,
-    Query,
     Recall,
     Reduce,
     Revert,
     Sections,
     Select,
     SetOp,
-    Source,
     Stage,
     Statement,
-    Stream,
+    StreamOptions,
     Subquery,
     Supersede,
-    Template,
+    TemplateFormat,
     Thread,
     Value,
+    WhereCondition,
 )
 
 # Characters that mean something in a query, some that look as if, and letters that NFC leaves alone.
@@ -95,7 +95,7 @@ def scalars(field: Field) -> st.SearchStrategy[Value]:
 
 
 @st.composite
-def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: frozenset[str]) -> Condition:
+def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: frozenset[str]) -> WhereCondition:
     known = {name: field for name, field in fields.fields_of(grain_type).items() if name not in without}
     name = draw(st.sampled_from([*known, "hc:patient_id", "xx:foo"]))
     field = known.get(name, fields.DOMAIN_FIELD)
@@ -113,7 +113,7 @@ def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: 
         value = draw(st.lists(scalars(field), min_size=1, max_size=4).map(tuple))
     else:
         value = draw(scalars(field))
-    return Condition(field=name, operator=operator, value=value)
+    return WhereCondition(field=name, operator=operator, value=value)
 
 
 @st.composite
@@ -189,7 +189,7 @@ def recalls(draw: st.DrawFn, *, depth: int = 0, yields: str = "any") -> Recall:
     return Recall(
         my=my,
         grain_type=grain_type,
-        namespace=draw(st.one_of(st.none(), st.builds(Namespace, name=TEXTS, scoped=st.booleans()))),
+        namespace=draw(st.one_of(st.none(), st.builds(NamespaceFilter, name=TEXTS, scoped=st.booleans()))),
         about=draw(TEXTS_OR_PARAMS) if about else None,
         like=draw(TEXTS_OR_PARAMS) if like else None,
         since=draw(TIMES) if since else None,
@@ -222,17 +222,17 @@ SECTIONS: Final = st.builds(
 @st.composite
 def assemblies(draw: st.DrawFn) -> Assemble:
     labels = draw(st.lists(st.one_of(LABELS), min_size=1, max_size=3, unique=True))
-    sources = tuple(Source(label=label, query=draw(recalls(yields="grains"))) for label in labels)
+    sources = tuple(AssembleSource(label=label, query=draw(recalls(yields="grains"))) for label in labels)
     if draw(st.booleans()):
-        sources = (*sources, Source(query=draw(recalls(yields="grains"))))
+        sources = (*sources, AssembleSource(query=draw(recalls(yields="grains"))))
     formats = st.one_of(
         st.none(),
         st.sampled_from(sorted(words.FORMAT_NAMES)),
-        st.builds(Template, name=NAMES),
-        st.builds(Template, sections=SECTIONS),
+        st.builds(TemplateFormat, name=NAMES),
+        st.builds(TemplateFormat, sections=SECTIONS),
     )
     streams = st.builds(
-        Stream,
+        StreamOptions,
         options=st.lists(st.sampled_from(words.STREAM_OPTIONS), min_size=1, unique=True).map(tuple),
         chunk_size=st.one_of(st.none(), st.integers(20, 1000)),
     )
@@ -267,8 +267,8 @@ DESCRIPTIONS: Final = st.one_of(
 )
 ENTRIES: Final = st.one_of(recalls(), COALESCES, st.builds(Exists, hash=HASHES_OR_PARAMS), HISTORIES, DESCRIPTIONS)
 BATCHES: Final = st.lists(
-    st.builds(Entry, label=LABELS, query=ENTRIES), min_size=1, max_size=3, unique_by=lambda entry: entry.label
-).map(lambda entries: Batch(entries=tuple(entries)))
+    st.builds(BatchEntry, label=LABELS, query=ENTRIES), min_size=1, max_size=3, unique_by=lambda entry: entry.label
+).map(lambda entries: BatchQuery(entries=tuple(entries)))
 REASONS: Final = TEXTS.map(lambda text: f"because {text}")
 
 
@@ -309,4 +309,4 @@ STATEMENTS: Final[st.SearchStrategy[Statement]] = st.one_of(EXPLAINABLE, st.buil
 LETS: Final = st.lists(
     st.builds(Let, name=st.sampled_from(["team", "l2"]), query=recalls()), max_size=2, unique_by=lambda let: let.name
 ).map(tuple)
-QUERIES: Final = st.builds(Query, statement=STATEMENTS, lets=LETS)
+QUERIES: Final = st.builds(ParsedQuery, statement=STATEMENTS, lets=LETS)

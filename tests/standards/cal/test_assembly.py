@@ -14,7 +14,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
 from memoranda.standards.cal.fields import SINGULARS
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing.projection import Level
 
@@ -36,7 +36,7 @@ class Marks:
         return text.count("#")
 
 
-def gathered(*by_source: Sequence[Item]) -> list[SourceResult]:
+def gathered(*by_source: Sequence[ResultItem]) -> list[SourceResult]:
     return [
         SourceResult(label=f"s{place}", items=tuple(items), total=len(items)) for place, items in enumerate(by_source)
     ]
@@ -300,7 +300,7 @@ def test_a_level_that_is_asked_for_is_the_level_of_every_grain(option: str, leve
     assert ("source" in assembly.text) == (level == "full")
 
 
-def many(count: int) -> list[Item]:
+def many(count: int) -> list[ResultItem]:
     return [belief(f"tea {number}", confidence=0.5, source_type="explicit") for number in range(count)]
 
 
@@ -376,7 +376,7 @@ OPTIONS = st.sampled_from(
 @pytest.mark.requirement("CAL-8.2-budget-kept")
 @given(by_source=SOURCES, amount=st.integers(1, 1500), format_name=ANY_FORMAT, options=OPTIONS)
 def test_the_text_never_has_more_tokens_than_the_budget(
-    by_source: list[list[Item]], amount: int, format_name: str, options: str
+    by_source: list[list[ResultItem]], amount: int, format_name: str, options: str
 ) -> None:
     sources = gathered(*by_source)
     assembly = run(sources, f"BUDGET {amount} tokens FORMAT {format_name} {options}", 'ctx FOR "tea"')
@@ -416,7 +416,7 @@ class Moody:
     counter=st.sampled_from([Words(), Moody()]),
 )
 def test_the_budget_is_kept_by_any_count(
-    by_source: list[list[Item]], amount: int, format_name: str, options: str, counter: Words | Moody
+    by_source: list[list[ResultItem]], amount: int, format_name: str, options: str, counter: Words | Moody
 ) -> None:
     asked = statement(query(len(by_source), f"BUDGET {amount} tokens FORMAT {format_name} {options}"))
     assembly = assemble(asked, gathered(*by_source), now=NOW, counter=counter)
@@ -424,7 +424,7 @@ def test_the_budget_is_kept_by_any_count(
 
 
 @given(by_source=SOURCES, amount=st.integers(1, 60), format_name=ANY_FORMAT)
-def test_a_budget_in_grains_is_used_up(by_source: list[list[Item]], amount: int, format_name: str) -> None:
+def test_a_budget_in_grains_is_used_up(by_source: list[list[ResultItem]], amount: int, format_name: str) -> None:
     assembly = run(gathered(*by_source), f"BUDGET {amount} grains FORMAT {format_name}")
     assert len(assembly.items) == min(amount, sum(map(len, by_source)))
 
@@ -462,7 +462,7 @@ def test_when_there_is_more_to_say_the_budget_is_used(
 )
 @pytest.mark.requirement("CAL-16-hostile-grains")
 def test_grains_that_hold_anything_are_printed_or_skipped(
-    by_source: list[list[Item]], budget: str, format_name: str, options: str
+    by_source: list[list[ResultItem]], budget: str, format_name: str, options: str
 ) -> None:
     assembly = run(gathered(*by_source), f"{budget} FORMAT {format_name} {options}")
     # Both can be sent: neither has half a surrogate pair, nor a number that JSON has not.

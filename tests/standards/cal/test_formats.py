@@ -27,13 +27,13 @@ from tests.standards.cal.samples import (
 )
 
 from memoranda.errors import QueryError
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.formats import (
+    ContextFrame,
     Element,
-    Frame,
     assembled_text,
     canonical_format,
     line_of,
@@ -45,7 +45,7 @@ from memoranda.standards.cal.printing.toon import format_cell
 from memoranda.standards.sml.render import TAGS
 
 REVIEW = "helping alice prepare her Q1 engineering review"
-PROJECT = Frame(None, "helping alice with project", 100, 4000, "tokens")
+PROJECT = ContextFrame(None, "helping alice with project", 100, 4000, "tokens")
 SMALL = [
     Element(belief("mg:prefers", "dark mode", 0.92)),
     Element(belief("requires", "keyboard shortcuts", 0.88)),
@@ -63,7 +63,7 @@ VIM = [
 ]
 
 
-def patient(content: str, **fields: Any) -> Item:
+def patient(content: str, **fields: Any) -> ResultItem:
     return item("observation", observer_id="dr-smith", object=content, **fields)
 
 
@@ -73,7 +73,7 @@ PATIENTS = [
 ]
 
 
-def elements(items: list[Item], shape: Project | None = None, source: str = "") -> list[Element]:
+def elements(items: list[ResultItem], shape: Project | None = None, source: str = "") -> list[Element]:
     return [Element(each, "standard", source, shape) for each in items]
 
 
@@ -82,7 +82,7 @@ def elements(items: list[Item], shape: Project | None = None, source: str = "") 
 
 @pytest.mark.requirement("CAL-10.4-sml", "SML-3-all-types")
 def test_the_example_of_all_ten_types_is_printed_exactly() -> None:
-    assert assembled_text("sml", elements(TEN), Frame("c", REVIEW, 1, 2, "tokens"), NOW) == TEN_SML
+    assert assembled_text("sml", elements(TEN), ContextFrame("c", REVIEW, 1, 2, "tokens"), NOW) == TEN_SML
 
 
 @pytest.mark.requirement("CAL-10.4-sml", "CAL-14.2-markdown", "CAL-14.2-text")
@@ -139,7 +139,7 @@ def test_the_toon_example_of_assemble_is_printed_exactly() -> None:
         item("goal", subject="alice", object="complete Q1 engineering review", goal_state="active", deadline=MARCH_15),
         item("goal", subject="alice", object="reduce P0 incident rate by 20% in Q2", goal_state="active"),
     ]
-    frame = Frame("agent_context", REVIEW, 1847, 2000, "tokens")
+    frame = ContextFrame("agent_context", REVIEW, 1847, 2000, "tokens")
     sources = [*elements(VIM, source="a"), *elements(goals, source="b"), *elements(METRICS, source="c")]
     assert assembled_text("toon", sources, frame, NOW) == (
         """context: agent_context
@@ -199,7 +199,7 @@ def test_a_new_group_starts_with_another_source_or_type() -> None:
     found = recall_text("sml", [Element(same, source="x"), Element(same, source="x"), Element(other, source="y")], NOW)
     assert [len(group.splitlines()) for group in found.split("\n\n")] == [2, 1]
     assert recall_text("sml", [], NOW) == ""
-    assert assembled_text("sml", [], Frame("name", None, 0, 10, "grains"), NOW) == "<context>\n\n</context>"
+    assert assembled_text("sml", [], ContextFrame("name", None, 0, 10, "grains"), NOW) == "<context>\n\n</context>"
 
 
 # --- markdown and text --------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_every_type_has_its_line_in_markdown() -> None:
 @pytest.mark.requirement("CAL-14.2-markdown")
 def test_the_heading_is_the_intent_or_else_the_name() -> None:
     heads = [
-        assembled_text("markdown", SMALL[:1], Frame(name, intent, 1, 2, "tokens"), NOW).splitlines()[0]
+        assembled_text("markdown", SMALL[:1], ContextFrame(name, intent, 1, 2, "tokens"), NOW).splitlines()[0]
         for name, intent in (("name", "the\nintent"), ("name", None), (None, None))
     ]
     assert heads == ["## Context: the intent", "## Context: name", "**Beliefs**"]
@@ -315,7 +315,7 @@ def test_json_has_the_projection_as_members_in_its_order() -> None:
 @pytest.mark.requirement("CAL-10.1-json", "CAL-10.1-yaml")
 @pytest.mark.parametrize("unit", ["tokens", "grains"])
 def test_an_assembled_context_has_its_name_intent_and_budget(unit: Any) -> None:
-    frame = Frame("ctx", None, 3, 10, unit)
+    frame = ContextFrame("ctx", None, 3, 10, unit)
     budget: dict[str, Any] = {"tokens": {"used": 3, "total": 10}}
     if unit == "grains":
         budget = {"budget": {"used": 3, "total": 10, "unit": "grains"}}
@@ -328,7 +328,7 @@ def test_an_assembled_context_has_its_name_intent_and_budget(unit: Any) -> None:
 
 @pytest.mark.requirement("CAL-10.1-yaml")
 def test_yaml_is_the_same_in_block_style() -> None:
-    assert assembled_text("yaml", SMALL[:1], Frame("c", "a: b", 1, 2, "tokens"), NOW) == (
+    assert assembled_text("yaml", SMALL[:1], ContextFrame("c", "a: b", 1, 2, "tokens"), NOW) == (
         """context: c
 intent: "a: b"
 tokens:
@@ -459,7 +459,7 @@ def test_sources_and_levels_of_one_type_share_a_table() -> None:
         Element(belief("is", "b", 0.6), "full", "three"),
         Element(belief("is", "c", 0.7), "summary", "four", Project(attributes=("hc:code", "subject"))),
     ]
-    assert assembled_text("toon", mixed, Frame(None, None, 4, 10, "grains"), NOW) == (
+    assert assembled_text("toon", mixed, ContextFrame(None, None, 4, 10, "grains"), NOW) == (
         """grains: 4/10
 beliefs[3]{subject,content,confidence,source,observed,hc:code}:
   alice,is a,-,-,-,-
@@ -475,7 +475,7 @@ events[1]{role,time,content}:
 
 @pytest.mark.requirement("CAL-10.9-toon")
 def test_name_and_intent_follow_the_quoting_rules() -> None:
-    frame = Frame("ctx", "a: b\nbeliefs[1]{x}:", 0, 10, "tokens")
+    frame = ContextFrame("ctx", "a: b\nbeliefs[1]{x}:", 0, 10, "tokens")
     assert assembled_text("toon", [], frame, NOW) == ('context: ctx\nintent: "a: b\\nbeliefs[1]{x}:"\ntokens: 0/10')
 
 
@@ -539,14 +539,14 @@ def test_any_values_are_printed(name: str, value: Any) -> None:
 
 # --- hostile text -------------------------------------------------------------------------------------------
 
-FRAMES = st.builds(Frame, st.none() | TEXTS, st.none() | TEXTS, st.just(1), st.just(2), st.just("tokens"))
+FRAMES = st.builds(ContextFrame, st.none() | TEXTS, st.none() | TEXTS, st.just(1), st.just(2), st.just("tokens"))
 ANY_TAG = re.compile(rf"</?(?:{'|'.join((*TAGS, 'context'))})", re.IGNORECASE)
 CELL = re.compile(r'"(?:[^"\\]|\\[\\"nrt])*"|[^",]+')
 
 
 @pytest.mark.requirement("CAL-10.4-forging")
 @given(ELEMENTS, FRAMES, st.booleans())
-def test_no_stored_text_forges_a_tag_or_a_line_of_sml(found: list[Element], frame: Frame, iso: bool) -> None:
+def test_no_stored_text_forges_a_tag_or_a_line_of_sml(found: list[Element], frame: ContextFrame, iso: bool) -> None:
     lines = assembled_text("sml", found, frame, NOW, iso_times=iso).splitlines()
     assert ANY_TAG.findall(lines[0]) == ["<context"]
     assert lines[-1] == "</context>"
@@ -563,7 +563,7 @@ def test_no_stored_text_forges_a_tag_or_a_line_of_sml(found: list[Element], fram
 
 @pytest.mark.requirement("CAL-10.4-forging")
 @given(ELEMENTS, FRAMES)
-def test_one_grain_is_one_line_in_every_format_of_lines(found: list[Element], frame: Frame) -> None:
+def test_one_grain_is_one_line_in_every_format_of_lines(found: list[Element], frame: ContextFrame) -> None:
     for name, start in (("text", "["), ("triples", "(")):
         lines = assembled_text(name, found, frame, NOW).splitlines()
         assert len(lines) == len(found)
@@ -577,7 +577,7 @@ def test_one_grain_is_one_line_in_every_format_of_lines(found: list[Element], fr
 
 @pytest.mark.requirement("CAL-10.4-forging", "CAL-10.9-toon")
 @given(ELEMENTS, FRAMES)
-def test_every_toon_row_has_as_many_cells_as_its_table_has_columns(found: list[Element], frame: Frame) -> None:
+def test_every_toon_row_has_as_many_cells_as_its_table_has_columns(found: list[Element], frame: ContextFrame) -> None:
     lines = assembled_text("toon", found, frame, NOW).splitlines()
     metadata = 1 + (frame.name is not None) + (frame.intent is not None)
     rows, columns, expected = 0, 0, 0
@@ -597,7 +597,7 @@ def test_every_toon_row_has_as_many_cells_as_its_table_has_columns(found: list[E
 
 
 @given(ELEMENTS, FRAMES)
-def test_json_and_yaml_of_any_grains_are_read_back_the_same(found: list[Element], frame: Frame) -> None:
+def test_json_and_yaml_of_any_grains_are_read_back_the_same(found: list[Element], frame: ContextFrame) -> None:
     for as_json, as_yaml in (
         (recall_text("json", found, NOW), recall_text("yaml", found, NOW)),
         (assembled_text("json", found, frame, NOW), assembled_text("yaml", found, frame, NOW)),
@@ -611,7 +611,7 @@ def test_json_and_yaml_of_any_grains_are_read_back_the_same(found: list[Element]
 @pytest.mark.requirement("CAL-8.2-cost")
 @given(ELEMENTS, st.booleans())
 def test_the_lines_of_the_elements_are_what_is_printed_of_them(found: list[Element], iso: bool) -> None:
-    frame = Frame(None, None, 0, 10, "tokens")
+    frame = ContextFrame(None, None, 0, 10, "tokens")
     for name in words.FORMATS:
         printed = assembled_text(name, found, frame, NOW, iso_times=iso)
         lines = [line_of(name, each, NOW, iso_times=iso) for each in found]

@@ -12,7 +12,7 @@ from tests.standards.cal import published, strategies
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.desugar import desugar
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Explain, Explainable, Query
+from memoranda.standards.cal.language.syntax import Explain, Explainable, ParsedQuery
 from memoranda.standards.cal.plan import explain, side_effects
 
 # 2026-03-03T12:00:00Z, a Tuesday.
@@ -292,16 +292,18 @@ def test_every_valid_query_has_a_plan(text: str) -> None:
     assert list(plan) == MEMBERS
     assert json.loads(json.dumps(plan)) == plan
     assert parse(plan["canonical"]) == (
-        query if not isinstance(query.statement, Explain) else Query(statement=query.statement.query, lets=query.lets)
+        query
+        if not isinstance(query.statement, Explain)
+        else ParsedQuery(statement=query.statement.query, lets=query.lets)
     )
 
 
 @given(statement=strategies.EXPLAINABLE)
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_explaining_a_query_and_its_explain_is_the_same_plan(statement: Explainable) -> None:
-    query = Query(statement=statement)
+    query = ParsedQuery(statement=statement)
     plan = explain(query, now=NOW)
-    assert explain(Query(statement=Explain(query=statement)), now=NOW) == plan
+    assert explain(ParsedQuery(statement=Explain(query=statement)), now=NOW) == plan
     assert plan["canonical"] == canonical(query)
     assert plan["desugared"] == canonical(desugar(query))
     assert plan["store_ops"]["min"] <= plan["store_ops"]["max"]

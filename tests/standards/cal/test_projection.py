@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.standards.cal.samples import ADDRESS, DAY, HOUR, ITEMS, MARCH_15, MINUTE, NOW, SHAPES, belief, item
 
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing.projection import Level, humanize, iso_time, project, relative_time
 
@@ -117,7 +117,7 @@ def test_every_type_has_its_text_and_attributes_at_every_level(
         (belief("", "x"), "x"),
     ],
 )
-def test_the_text_falls_back_to_what_there_is(grain: Item, text: str) -> None:
+def test_the_text_falls_back_to_what_there_is(grain: ResultItem, text: str) -> None:
     assert project(grain, "standard", NOW).text == text
 
 
@@ -243,10 +243,10 @@ def test_any_number_is_a_time(then: int, now: int) -> None:
             {"time": "yesterday", "contradicted": False},
         ),
     ],
-    ids=lambda each: each.grain_type if isinstance(each, Item) else None,
+    ids=lambda each: each.grain_type if isinstance(each, ResultItem) else None,
 )
 def test_project_chooses_text_and_attributes(
-    grain: Item,
+    grain: ResultItem,
     content: tuple[str, ...] | None,
     attributes: tuple[str, ...] | None,
     text: str,
@@ -293,7 +293,7 @@ def test_the_original_of_a_foreign_memory_is_never_projected() -> None:
 
 @given(ITEMS, st.sampled_from(LEVELS), st.none() | SHAPES, st.booleans())
 def test_any_grain_is_projected_whatever_its_fields_hold(
-    grain: Item, level: Level, shape: Project | None, iso: bool
+    grain: ResultItem, level: Level, shape: Project | None, iso: bool
 ) -> None:
     projected = project(grain, level, NOW, iso_times=iso, shape=shape)
     assert isinstance(projected.text, str)
@@ -309,6 +309,6 @@ def test_a_memory_of_another_standard_is_shown_as_the_text_it_is(original: dict[
     text = {"subject": "did:key:z6Mk", "created_at": 0, **original}
     belief = {**text, "relation": "semantic", "object": "tea helps"}
     recipe = {**text, "relation": "procedural", "trigger": "procedural", "steps": ["use pnpm"]}
-    shown = project(Item(address="a", grain_type="belief", fields=belief), "standard", 0)
+    shown = project(ResultItem(address="a", grain_type="belief", fields=belief), "standard", 0)
     assert (shown.text, dict(shown.attributes)["subject"]) == ("tea helps", "user")
-    assert project(Item(address="b", grain_type="workflow", fields=recipe), "standard", 0).text == "use pnpm"
+    assert project(ResultItem(address="b", grain_type="workflow", fields=recipe), "standard", 0).text == "use pnpm"

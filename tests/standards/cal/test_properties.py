@@ -18,7 +18,7 @@ from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.desugar import desugar
 from memoranda.standards.cal.language.parser import parse, parse_text
-from memoranda.standards.cal.language.syntax import Query
+from memoranda.standards.cal.language.syntax import ParsedQuery
 from memoranda.standards.cal.wire.reader import from_json
 
 MANY = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -29,7 +29,7 @@ LONG = limits.QUERY_BYTES * limits.CANONICAL_GROWTH
 @pytest.mark.requirement("CAL-15.2-one-json-form")
 @given(query=strategies.QUERIES, seed=st.integers(0, 2**32))
 @MANY
-def test_any_query_is_the_same_in_every_form_that_it_is_written_in(query: Query, seed: int) -> None:
+def test_any_query_is_the_same_in_every_form_that_it_is_written_in(query: ParsedQuery, seed: int) -> None:
     # In one: to make up a query takes longer than to write and read it in all of them.
     text = canonical(query)
     read = parse_text(text, max_bytes=LONG)
@@ -63,7 +63,7 @@ def _is_label(text: str, token: lexer.Token) -> bool:
     return text[token.span.end : token.span.end + 1] == ":" or before.endswith((">", "PRIORITY"))
 
 
-def verdict_on(read: Callable[[], Query]) -> Query | QueryError:
+def verdict_on(read: Callable[[], ParsedQuery]) -> ParsedQuery | QueryError:
     try:
         return read()
     except QueryError as error:
@@ -76,7 +76,7 @@ def test_mutated_queries_are_read_or_refused_with_a_code_a_place_and_a_suggestio
     for _ in range(4000):
         text = mutants.mutated(rng, rng.choice(published.QUERIES), rng.choice(published.QUERIES))
         verdict = verdict_on(partial(parse, text))
-        if isinstance(verdict, Query):
+        if isinstance(verdict, ParsedQuery):
             mutants.check_accepted(verdict)
         else:
             mutants.check_refused(verdict, text)
@@ -115,4 +115,4 @@ ANY_JSON = st.recursive(
 @MANY
 def test_any_json_is_read_or_refused(value: object) -> None:
     verdict = verdict_on(partial(from_json, value))
-    assert isinstance(verdict, Query) or verdict.cal_code in codes.ERRORS
+    assert isinstance(verdict, ParsedQuery) or verdict.cal_code in codes.ERRORS

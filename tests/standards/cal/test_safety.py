@@ -131,7 +131,7 @@ def test_the_other_eighteen_are_ordinary_names(word: str) -> None:
 def test_a_statement_is_one_of_exactly_twelve() -> None:
     names = sorted(each.__name__ for each in typing.get_args(syntax.CalStatement))
     assert names == sorted(
-        "Recall Assemble SetOp Exists History Explain Describe Batch Add Supersede Revert Coalesce".split()
+        "Recall Assemble SetOp Exists History Explain Describe BatchQuery Add Supersede Revert Coalesce".split()
     )
     assert set(typing.get_args(syntax.Statement)) - set(typing.get_args(syntax.CalStatement)) == {syntax.DefineTemplate}
     assert set(canonical_module._STATEMENT_WRITERS) == set(typing.get_args(syntax.Statement))

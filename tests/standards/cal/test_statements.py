@@ -7,7 +7,7 @@ from tests.standards.cal.verdicts import code_of, place_of
 
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
-from memoranda.standards.cal.language.syntax import Assemble, SetOp, Source, Stream
+from memoranda.standards.cal.language.syntax import Assemble, AssembleSource, SetOp, StreamOptions
 
 H = "sha256:aaaaaaaa"
 TRIPLE = 'SET subject = "s" SET relation = "r" SET object = "o"'
@@ -97,17 +97,17 @@ def test_a_source_may_be_a_let_with_or_without_parentheses() -> None:
     one, other = (parse(f"LET $l = RECALL; ASSEMBLE FROM a: {ref}") for ref in ("$l", "($l)"))
     assert one == other
     assert isinstance(one.statement, Assemble)
-    assert isinstance(one.statement.sources[0], Source)
+    assert isinstance(one.statement.sources[0], AssembleSource)
 
 
 def test_bare_stream_means_everything() -> None:
     for spec in ("STREAM", "STREAM { all }", "STREAM { all, all }"):
         statement = parse(f"ASSEMBLE FROM (RECALL) {spec}").statement
         assert isinstance(statement, Assemble)
-        assert statement.stream == Stream(options=("all",))
+        assert statement.stream == StreamOptions(options=("all",))
     statement = parse("ASSEMBLE FROM (RECALL) STREAM { chunk_size = 50 }").statement
     assert isinstance(statement, Assemble)
-    assert statement.stream == Stream(options=("all",), chunk_size=50)
+    assert statement.stream == StreamOptions(options=("all",), chunk_size=50)
 
 
 @pytest.mark.requirement("CAL-8.11-sets")

@@ -14,7 +14,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly import stream
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.words import FORMATS
 
 ID = "asm_a1b2c3d4"
@@ -23,7 +23,7 @@ GOALS = tuple(goal(f"walk {number}", **({"deadline": NOW} if number % 2 else {})
 
 
 def made(
-    rest: str = "", *, failed: bool = False, by_source: tuple[tuple[Item, ...], ...] = (BELIEFS, GOALS)
+    rest: str = "", *, failed: bool = False, by_source: tuple[tuple[ResultItem, ...], ...] = (BELIEFS, GOALS)
 ) -> Assembly:
     named = ", ".join(f"s{place}: (RECALL)" for place in range(len(by_source)))
     asked = statement(f'ASSEMBLE ctx FOR "tea" FROM {named} {rest}')
@@ -264,7 +264,7 @@ TEMPLATE = "TEMPLATE { ELEMENT {\n- {{grain.content}}\n  {{grain.type}}\n} ELEME
     chunk_size=st.sampled_from([20, 100, 1000]),
 )
 def test_chunks_of_anything_put_together_are_exactly_the_text(
-    by_source: tuple[tuple[Item, ...], ...], budget: str, format_name: str, chunk_size: int
+    by_source: tuple[tuple[ResultItem, ...], ...], budget: str, format_name: str, chunk_size: int
 ) -> None:
     assembly = made(f"{budget} FORMAT {format_name} STREAM {{ chunk_size = {chunk_size} }}", by_source=by_source)
     events = sent(assembly)

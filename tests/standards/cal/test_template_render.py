@@ -12,7 +12,7 @@ from tests.standards.cal.grains import definition as define
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import template
 from memoranda.standards.cal.language.syntax import DefineTemplate, Sections
 
@@ -40,7 +40,7 @@ TWO_SOURCES = (
 )
 
 
-def run(text: str, *by_source: tuple[Item, ...], rest: str = "", head: str = 'ctx FOR "tea"') -> Assembly:
+def run(text: str, *by_source: tuple[ResultItem, ...], rest: str = "", head: str = 'ctx FOR "tea"') -> Assembly:
     """Through DEFINE TEMPLATE if it is one, else through an inline template."""
     templates: dict[str, DefineTemplate] = {}
     wanted = f"{{ {text} }}"
@@ -53,7 +53,7 @@ def run(text: str, *by_source: tuple[Item, ...], rest: str = "", head: str = 'ct
     return assemble(asked, sources, now=NOW, templates=templates)
 
 
-def element(text: str, given_item: Item, extends: str = "compact", rest: str = "") -> str:
+def element(text: str, given_item: ResultItem, extends: str = "compact", rest: str = "") -> str:
     """What ELEMENT makes of one grain."""
     defined = f"DEFINE TEMPLATE t EXTENDS {extends} HEADER {{}} ELEMENT {{{text}}} FOOTER {{}}"
     return run(defined, (given_item,), rest=rest).text[1:-2]
@@ -189,12 +189,12 @@ def test_every_variable_has_its_value(text: str, shown: str) -> None:
         structural_tags=["a", "b"],
         created_at=NOW - 23 * 60_000,
     )
-    scored = Item(address=full.address, grain_type="belief", fields=full.fields, score=0.25)
+    scored = ResultItem(address=full.address, grain_type="belief", fields=full.fields, score=0.25)
     assert element(text, scored) == shown.replace("&lt;", "<")
 
 
 def test_what_is_not_there_is_empty_and_false() -> None:
-    bare = Item(address="0" * 64, grain_type="event", fields={})
+    bare = ResultItem(address="0" * 64, grain_type="event", fields={})
     names = sorted(name for name in template.VARIABLES if name.startswith("grain."))
     shown = element("|".join(f"{{{{{name}}}}}" for name in names), bare)
     assert shown.split("|") == [
@@ -296,7 +296,7 @@ PIECES = st.sampled_from(
     items=st.lists(hostile_items(), max_size=4),
     extends=st.sampled_from(["structured", "readable", "compact"]),
 )
-def test_any_template_over_any_grains_prints_or_skips(pieces: list[str], items: list[Item], extends: str) -> None:
+def test_any_template_over_any_grains_prints_or_skips(pieces: list[str], items: list[ResultItem], extends: str) -> None:
     text = "".join(pieces)
     sections = Sections(header="{{#each}}" + text + "{{/each}}", element=text, element_summary=text, footer=text)
     made: dict[str, Any] = {"t": DefineTemplate(name="t", sections=sections, extends=extends)}

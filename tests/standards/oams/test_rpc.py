@@ -13,7 +13,7 @@ from tests.standards.oams.strategies import JSON
 from memoranda import errors
 from memoranda.encoding import json_text
 from memoranda.standards.oams import codes, rpc
-from memoranda.standards.oams.rpc import Call, Envelope
+from memoranda.standards.oams.rpc import Envelope, RpcCall
 
 
 def read(value: Any) -> Envelope:
@@ -27,7 +27,7 @@ def call(**members: Any) -> dict[str, Any]:
 @pytest.mark.requirement("OAMS-3-rpc")
 def test_a_call_is_read_and_answered() -> None:
     envelope = read(call(params={"namespace": "a:b"}))
-    assert envelope == Envelope(calls=(Call(method="oams.list", params={"namespace": "a:b"}, id=1),))
+    assert envelope == Envelope(calls=(RpcCall(method="oams.list", params={"namespace": "a:b"}, id=1),))
     answered = rpc.build_response(envelope, [rpc.build_result(envelope.calls[0], [])])
     assert answered == {"jsonrpc": "2.0", "result": [], "id": 1}
 

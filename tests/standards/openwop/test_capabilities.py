@@ -13,8 +13,8 @@ from tests.standards.openwop.strategies import json_values
 from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.capabilities import (
     DIMENSIONS,
-    Distillation,
-    Offer,
+    CapabilityOffer,
+    DistillationCapability,
     Proposals,
     Workspace,
     build_discovery,
@@ -22,7 +22,7 @@ from memoranda.standards.openwop.capabilities import (
     token_counter_name,
 )
 
-EVERYTHING = Offer(
+EVERYTHING = CapabilityOffer(
     memory=True,
     max_entry_size_bytes=1_048_576,
     ttl=True,
@@ -30,7 +30,7 @@ EVERYTHING = Offer(
     search_modes=("filter",),
     compaction=True,
     max_input_entries=10_000,
-    distillation=Distillation(
+    distillation=DistillationCapability(
         max_token_budget=100_000, tokenizer="chars/4", archive_retention="P365D", scheduled=True, index_emitted=True
     ),
     attribution=True,
@@ -104,7 +104,7 @@ def test_every_flag_stands_at_the_root() -> None:
 
 @pytest.mark.requirement("WOP-4-claim")
 def test_what_is_off_is_not_claimed() -> None:
-    document = build_discovery(Offer())
+    document = build_discovery(CapabilityOffer())
     assert set(document) == {"protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"}
     assert find_dimensions(document) == frozenset()
     # A switch takes its own claim away and no other.
@@ -167,9 +167,9 @@ def test_whoever_offers_everything_has_what_the_memory_profile_needs() -> None:
         {"memory": False},
         {"workspace": None},
         {"extra": {"memory": {}}},
-        {"distillation": Distillation(max_token_budget=0, tokenizer="x", archive_retention="P1D")},
-        {"distillation": Distillation(max_token_budget=1, tokenizer="x", archive_retention="a year")},
-        {"distillation": Distillation(max_token_budget=1, tokenizer="x", archive_retention="P")},
+        {"distillation": DistillationCapability(max_token_budget=0, tokenizer="x", archive_retention="P1D")},
+        {"distillation": DistillationCapability(max_token_budget=1, tokenizer="x", archive_retention="a year")},
+        {"distillation": DistillationCapability(max_token_budget=1, tokenizer="x", archive_retention="P")},
     ],
 )
 def test_an_offer_that_contradicts_itself_is_refused(changes: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ from memoranda.bindings.http.turns import ROOM, Turn
 from memoranda.bindings.http.ump import refuse
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.sessions import IDLE_MS, Session
+from memoranda.service.core.sign_in import IDLE_MS, Session
 from memoranda.service.service import Service
 
 COOKIE: Final = "memoranda_session"

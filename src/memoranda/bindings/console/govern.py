@@ -11,8 +11,7 @@ from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
-from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.rules import PRESETS, OwnRules, tightened
+from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tightened
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 

@@ -11,7 +11,7 @@ import msgspec
 from memoranda.bindings.console.texts import Texts
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
-from memoranda.service.core.sessions import Session
+from memoranda.service.core.sign_in import Session
 from memoranda.service.service import Service
 
 ROOT: Final = "/console"

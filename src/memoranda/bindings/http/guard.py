@@ -29,8 +29,8 @@ from memoranda.bindings.http.passage import Passage
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
-from memoranda.service.core.grants import USUAL_VERBS
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
+from memoranda.service.core.sign_in import USUAL_VERBS
 from memoranda.tracing import request_span
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -84,7 +84,7 @@ def no_route(status: int, path: str) -> Refusal:
 def _error(path: str, code: int, message: str, data: object = None) -> object:
     if path == RPC_PATH:
         # JSON-RPC 2.0, section 5: null where the id is not known.
-        return rpc.build_failure(rpc.Call(), code, message, data)
+        return rpc.build_failure(rpc.RpcCall(), code, message, data)
     return {"error": rpc.build_error(code, message, data)}
 
 
@@ -323,7 +323,7 @@ def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer
 
 
 def _call(
-    service: Service, call: Call, each: rpc.Call
+    service: Service, call: Call, each: rpc.RpcCall
 ) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
     if each.problem is not None:
         return rpc.build_refusal(each), ()

@@ -4,7 +4,7 @@ As MCP's authorization has it (2025-06-18 and later): the endpoint is a protecte
 is its authorization server (RFC 8414). A code with PKCE (S256), a resource that must be ours (RFC 8707), refresh tokens
 that are good once, `iss` in every answer (RFC 9207), dynamic registration (RFC 7591) of those whom the setting admits.
 The person approves by pasting an API key into a page that has no script. The handlers are those of MCP's own SDK; what
-they ask is answered by `service/core/grants.py`, where the rules are.
+they ask is answered by `service/core/sign_in.py`, where the rules are.
 
 All names are those under which the server was reached, which the guard has checked.
 """
@@ -48,9 +48,9 @@ from memoranda.bindings.http.page import page, page_headers
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthorized
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
-from memoranda.service.core.grants import (
+from memoranda.service.core.sign_in import (
     ACCESS_MS,
-    ALL_VERBS,
+    GRANTABLE_VERBS,
     LOOPBACK,
     USUAL_VERBS,
     Asked,
@@ -111,7 +111,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             client_id=client_id,
             redirect_uris=[AnyUrl(each) for each in known.redirect_uris],
             token_endpoint_auth_method=PUBLIC,
-            scope=" ".join(ALL_VERBS),
+            scope=" ".join(GRANTABLE_VERBS),
         )
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
@@ -129,7 +129,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             ) from None
         client_info.token_endpoint_auth_method = PUBLIC
         client_info.client_secret = client_info.client_secret_expires_at = None
-        client_info.scope = " ".join(ALL_VERBS)
+        client_info.scope = " ".join(GRANTABLE_VERBS)
 
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
@@ -295,7 +295,7 @@ class OAuth:
             "authorization_endpoint": base + AUTHORIZE,
             "token_endpoint": base + EXCHANGE,
             "revocation_endpoint": base + REVOKE,
-            "scopes_supported": list(ALL_VERBS),
+            "scopes_supported": list(GRANTABLE_VERBS),
             "response_types_supported": ["code"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "token_endpoint_auth_methods_supported": [PUBLIC],

@@ -18,7 +18,7 @@ from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
-from memoranda.service.openwop.host import MAX_RUNS
+from memoranda.service.openwop.openwop import MAX_RUNS
 from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop.requests import (

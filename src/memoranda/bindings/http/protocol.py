@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
 
 # URL and headers of one request: a capability token has at most 8 KiB, and as much again for what a proxy adds.
 HEAD_BYTES_LIMIT: Final = 32_768

@@ -24,8 +24,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.noticing import noticing
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
+from memoranda.service.core.secret_screening import noticing
 from memoranda.service.service import Service
 
 # Parsed, each is several times as large as it was on the way.

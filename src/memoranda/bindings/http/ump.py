@@ -17,7 +17,7 @@ from memoranda.bindings.operations.ump import EXAMPLE_ID, EXAMPLE_OWNER
 from memoranda.encoding.shapes import COUNT, NAME, closed_object, fields_of, one_of, ref
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import format_instant
-from memoranda.service.core.rules import OwnRules
+from memoranda.service.core.limits import OwnRules
 from memoranda.service.service import Service
 from memoranda.standards.oms.registry import ERROR_CODES
 from memoranda.standards.ump.answers import ANSWERS, DOCUMENTS

@@ -29,7 +29,7 @@ from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
 from memoranda.service.service import Service
 
 # Sessions of all owners; each holds a task and reads the feed when something changes.

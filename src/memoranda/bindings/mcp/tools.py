@@ -29,7 +29,7 @@ from memoranda.encoding.shapes import described, one_of
 from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
-from memoranda.service.core.noticing import noticing
+from memoranda.service.core.secret_screening import noticing
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.oams.answers import ANSWERS as OAMS_ANSWERS

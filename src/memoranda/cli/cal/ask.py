@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.cal.show import show, show_effects, show_error
 from memoranda.cli.commands import Parameter
-from memoranda.cli.run import PLACE_NAMES, Run
+from memoranda.cli.run import PLACE_NAMES, GlobalOptions
 from memoranda.cli.show import is_confirmed, note, one_line
 from memoranda.encoding.json_text import parse as parse_json
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
@@ -84,7 +84,7 @@ def parse_parameter(text: str, option: str) -> tuple[str, object]:
 
 def ask(
     memoranda: Memoranda,
-    run: Run,
+    run: GlobalOptions,
     query: Query,
     options: QueryOptions,
     params: Mapping[str, object],
@@ -163,7 +163,7 @@ def _changes_memories(query: Query, *, strict: bool) -> bool:
         return False
 
 
-def refuse(run: Run, query: Query, error: QueryError) -> None:
+def refuse(run: GlobalOptions, query: Query, error: QueryError) -> None:
     """Print an error on standard error, and with --json as an envelope on standard output too."""
     envelope = error_envelope(error)
     if run.json:

@@ -9,7 +9,7 @@ from typing import Annotated
 from memoranda.cli.cal.ask import Query, QueryOptions, ask, refuse, text_of
 from memoranda.cli.cal.show import show_error, write_text
 from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun, Run
+from memoranda.cli.run import GivenRun, GlobalOptions
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge
 from memoranda.service.cal.cal import Cal
@@ -111,7 +111,9 @@ def _check_size(data: bytes, source: str) -> bytes:
     return data.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _check(run: Run, query: Query, params: dict[str, object] | None, *, strict: bool) -> int:
+def _check(
+    run: GlobalOptions, query: Query, params: dict[str, object] | None, *, strict: bool
+) -> int:
     result = Cal.check(query, params=params, strict=strict)
     error = result["error"]
     if error is None:
@@ -123,12 +125,12 @@ def _check(run: Run, query: Query, params: dict[str, object] | None, *, strict: 
     return 1
 
 
-def _card(run: Run) -> int:
+def _card(run: GlobalOptions) -> int:
     run.answer({"card": prompt_card()}, lambda: write_text(prompt_card()))
     return 0
 
 
-def _remove_template(run: Run, options: QueryOptions, name: str) -> int:
+def _remove_template(run: GlobalOptions, options: QueryOptions, name: str) -> int:
     with run.open() as memoranda:
         if not memoranda.cal.remove_template(name, namespace=options.namespace):
             raise NotFound(f"there is no template {name!r} in this namespace")
@@ -136,7 +138,7 @@ def _remove_template(run: Run, options: QueryOptions, name: str) -> int:
     return 0
 
 
-def _prompt(run: Run, options: QueryOptions, *, keeps_history: bool) -> int:
+def _prompt(run: GlobalOptions, options: QueryOptions, *, keeps_history: bool) -> int:
     if run.json or not sys.stdout.isatty():
         raise InvalidInput(NO_QUERY)
     # Loads prompt_toolkit.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memoranda.cli.cal.ask import QueryOptions, ask, parse_parameter
 from memoranda.cli.cal.reader import make_reader
 from memoranda.cli.cal.show import write_text
-from memoranda.cli.run import Run
+from memoranda.cli.run import GlobalOptions
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.standards.cal.grammar import prompt_card
@@ -39,7 +39,7 @@ Tab completes. Alt+Enter begins a new line. Ctrl+C discards the query, Ctrl+D qu
 """
 
 
-def prompt(run: Run, options: QueryOptions, *, keeps_history: bool) -> None:
+def prompt(run: GlobalOptions, options: QueryOptions, *, keeps_history: bool) -> None:
     """Read queries and answer them until the person leaves."""
     with run.open() as memoranda:
         first_page = replace(options, cursor=None)
@@ -54,7 +54,7 @@ class Prompt:
     """A session at the prompt: its options, parameters and format, and the page that follows the last answer."""
 
     memoranda: Memoranda
-    run: Run
+    run: GlobalOptions
     options: QueryOptions
     params: dict[str, object]
     format: str | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.cli.show import line, note, one_line, safe, table
 from memoranda.model.instant import format_instant
 from memoranda.opening import system_clock
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.printing.formats import Element, recall_text
 from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.yaml_text import yaml_text
@@ -99,7 +99,7 @@ def _show_grain(result: Document) -> None:
 
 def _summary(grain: Document, address: str) -> str:
     """Return a grain in one line, as `AS text` writes it."""
-    item = Item(address=address, grain_type=str(grain["type"]), fields=grain)
+    item = ResultItem(address=address, grain_type=str(grain["type"]), fields=grain)
     return one_line(recall_text("text", [Element(item=item)], system_clock()))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memoranda.bindings.files.folder import standard_output
 from memoranda.cli.cal.ask import Query, QueryOptions
 from memoranda.cli.cal.show import show_warnings, write_text
-from memoranda.cli.run import Run
+from memoranda.cli.run import GlobalOptions
 from memoranda.cli.show import note
 from memoranda.standards.cal.assembly.stream import encode_ndjson
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def stream(
     memoranda: Memoranda,
-    run: Run,
+    run: GlobalOptions,
     query: Query,
     options: QueryOptions,
     params: Mapping[str, object],

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from memoranda.service.cal.window import Found
 from memoranda.service.oms.views import jsonable
-from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Rows, Total
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, RowList, Total
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Limit, Option, Recall
 from memoranda.standards.cal.printing import formats
 from memoranda.standards.cal.printing.elements import Element
@@ -23,7 +23,7 @@ _LEVELS: Final[dict[str | None, Level]] = {
 }
 
 
-def result_of(item: Item, options: Sequence[Option] = ()) -> dict[str, Any]:
+def result_of(item: ResultItem, options: Sequence[Option] = ()) -> dict[str, Any]:
     """A grain among the results (OMS §28.1)."""
     found: dict[str, Any] = {
         "grain": jsonable(item.fields),
@@ -47,7 +47,7 @@ def result_of(item: Item, options: Sequence[Option] = ()) -> dict[str, Any]:
     return found
 
 
-def _explanation(item: Item) -> str:
+def _explanation(item: ResultItem) -> str:
     matched = item.matched()
     if not matched:
         return f"Every {item.grain_type} that is asked for matches; score {item.score:g}."
@@ -58,9 +58,9 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
     """The members that a RECALL answers with."""
     outcome, options = found.outcome, recall.options
     body: dict[str, Any] = {}
-    if isinstance(outcome, Grains):
+    if isinstance(outcome, GrainList):
         body["results"] = [result_of(item, options) for item in outcome.items]
-    elif isinstance(outcome, Rows):
+    elif isinstance(outcome, RowList):
         body["results"] = [
             {
                 "fields": jsonable(row.fields),
@@ -71,7 +71,7 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
         ]
     elif isinstance(outcome, Total):
         body["count"] = outcome.count
-    elif isinstance(outcome, Groups):
+    elif isinstance(outcome, GroupList):
         body["groups"] = [
             {
                 "key": jsonable(group.key),
@@ -97,18 +97,18 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
     """The result in the format that AS names."""
     assert recall.format is not None
     outcome = found.outcome
-    if isinstance(outcome, Grains):
+    if isinstance(outcome, GrainList):
         level, iso = (
             level_of(recall),
             any(option.name == "iso_timestamps" for option in recall.options),
         )
         elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
         return formats.recall_text(recall.format, elements, now, iso_times=iso)
-    if isinstance(outcome, Rows):
+    if isinstance(outcome, RowList):
         return formats.values_text(recall.format, [jsonable(row.fields) for row in outcome.items])
     if isinstance(outcome, Total):
         return formats.values_text(recall.format, {"count": outcome.count})
-    if isinstance(outcome, Groups):
+    if isinstance(outcome, GroupList):
         groups = [{"key": jsonable(group.key), "count": group.count} for group in outcome.items]
         return formats.values_text(recall.format, {"groups": groups})
     return formats.values_text(recall.format, {"values": list(outcome.items)})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from memoranda.model.change import AuditEntry
-from memoranda.service.cal.session import Session
+from memoranda.service.cal.session import CalSession
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.oms.grains import space_of
 from memoranda.standards.cal.item import bare_address
@@ -29,7 +29,7 @@ _KEY_USE: Final = b"cal audit"
 
 def entry_for(
     context: Context,
-    session: Session,
+    session: CalSession,
     *,
     statement_type: str,
     query_hash: str,

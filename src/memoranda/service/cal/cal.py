@@ -27,7 +27,7 @@ from memoranda.service.cal.run import (
     kept_template,
     template_kind,
 )
-from memoranda.service.cal.session import Session, check_op, narrowed, refuse, require_enabled
+from memoranda.service.cal.session import CalSession, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.verbs import Awaited, Caller, FreeVerb, Verb, Verbs
@@ -44,14 +44,14 @@ from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
-    Batch,
+    BatchQuery,
     Coalesce,
     DefineTemplate,
     Describe,
     Exists,
     Explain,
     History,
-    Query,
+    ParsedQuery,
     Recall,
     Revert,
     SetOp,
@@ -76,7 +76,7 @@ STATEMENT_TYPES: Final[Mapping[type, str]] = {
     History: "history",
     Explain: "explain",
     Describe: "describe",
-    Batch: "batch",
+    BatchQuery: "batch",
     Coalesce: "coalesce",
     Add: "add",
     Supersede: "supersede",
@@ -272,7 +272,7 @@ def _session(
     agent: str | None = None,
     token: str | None = None,
     approve: bool = False,
-) -> Session:
+) -> CalSession:
     host = context.cal
     require_enabled(host.switches)
     now, tenant = context.clock(), tenant_of(access, owner)
@@ -281,7 +281,7 @@ def _session(
     )
     _check_namespace(chosen)
     is_local = access.credential == "local"
-    session = Session(
+    session = CalSession(
         access=access,
         tenant=tenant,
         namespace=chosen,
@@ -315,7 +315,7 @@ def _key(context: Context, tenant: str) -> bytes:
 
 @contextmanager
 def _on_record(
-    context: Context, session: Session, given: Given, name: str | None = None
+    context: Context, session: CalSession, given: Given, name: str | None = None
 ) -> Iterator[_Record]:
     """Whatever comes of it, there is an entry in the audit log."""
     record = _Record(context, session, given, name)
@@ -328,14 +328,14 @@ def _on_record(
 
 @contextmanager
 def _reading(
-    context: Context, session: Session, seconds: float, code: str
+    context: Context, session: CalSession, seconds: float, code: str
 ) -> Iterator[GrainReader]:
     with context.engine.read(session.tenant) as snapshot:
         yield _reader(context, session, snapshot, seconds, code)
 
 
 def _reader(
-    context: Context, session: Session, snapshot: Snapshot, seconds: float, code: str
+    context: Context, session: CalSession, snapshot: Snapshot, seconds: float, code: str
 ) -> GrainReader:
     is_minimal = "hipaa" in context.presets_in(snapshot)
     return GrainReader(
@@ -350,7 +350,7 @@ def _reader(
 
 
 def _run(
-    context: Context, session: Session, query: Query, record: _Record, cursor: str | None
+    context: Context, session: CalSession, query: ParsedQuery, record: _Record, cursor: str | None
 ) -> dict[str, Any]:
     statement = query.statement
     if tier_of(statement):
@@ -387,7 +387,7 @@ def _run(
 
 
 def _define(
-    context: Context, session: Session, statement: DefineTemplate, record: _Record
+    context: Context, session: CalSession, statement: DefineTemplate, record: _Record
 ) -> dict[str, Any]:
     """Keep a template for this namespace, until its owner removes it."""
     if not context.cal.templates:
@@ -442,7 +442,7 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
     return context.engine.write(session.tenant, work)
 
 
-def _require_own(session: Session) -> None:
+def _require_own(session: CalSession) -> None:
     """Raise ForbiddenScope for whoever is not the owner: a template decides how everybody's contexts read."""
     session.access.require("write")
     if session.access.is_peer:
@@ -452,7 +452,9 @@ def _require_own(session: Session) -> None:
 class _Record:
     """What is put on record of one execution."""
 
-    def __init__(self, context: Context, session: Session, given: Given, name: str | None) -> None:
+    def __init__(
+        self, context: Context, session: CalSession, given: Given, name: str | None
+    ) -> None:
         self._context = context
         self.session = session
         self._name = name
@@ -464,7 +466,9 @@ class _Record:
             "sha256:" + hashlib.sha256(_text(given).encode("utf-8", "surrogatepass")).hexdigest()
         )
 
-    def read(self, given: Given, params: Mapping[str, object] | None, *, strict: bool) -> Query:
+    def read(
+        self, given: Given, params: Mapping[str, object] | None, *, strict: bool
+    ) -> ParsedQuery:
         """The query, bound."""
         written = _read(given, strict=strict)
         self._type, self._tier = (
@@ -506,7 +510,7 @@ class _Record:
         """Put it on record."""
         self._context.audit_read(self.session.tenant, self.made(count, **more))
 
-    def entry(self, query: Query, count: int, error_code: str | None) -> None:
+    def entry(self, query: ParsedQuery, count: int, error_code: str | None) -> None:
         """Put one entry of a BATCH on record."""
         entry = entry_for(
             self._context,
@@ -524,7 +528,7 @@ class _Record:
         return round((time.monotonic() - self._begun) * 1000)
 
 
-def check_ops(session: Session, query: Query) -> None:
+def check_ops(session: CalSession, query: ParsedQuery) -> None:
     """Raise CAL-E044 unless the session's token allows every operation of the query, on every type it names."""
     if session.allowed_ops is None:
         return
@@ -539,7 +543,7 @@ def check_ops(session: Session, query: Query) -> None:
         check_op(session, operation, [name for name in types if name is not None])
 
 
-def _read(given: Given, *, strict: bool) -> Query:
+def _read(given: Given, *, strict: bool) -> ParsedQuery:
     if isinstance(given, str | bytes):
         return parse(given, strict=strict)
     return from_json(given, strict=strict)
@@ -551,7 +555,7 @@ def _text(given: Given) -> str:
     return given if isinstance(given, str) else repr(given)
 
 
-def _assemble(query: Query) -> Assemble:
+def _assemble(query: ParsedQuery) -> Assemble:
     if not isinstance(query.statement, Assemble):
         raise QueryError(
             "Only ASSEMBLE can be streamed.",
@@ -561,7 +565,7 @@ def _assemble(query: Query) -> Assemble:
     return query.statement
 
 
-def _refuse_heavy(query: Query) -> None:
+def _refuse_heavy(query: ParsedQuery) -> None:
     weight = measure_complexity(query)
     if weight > checks.MAX_COMPLEXITY:
         raise QueryError(

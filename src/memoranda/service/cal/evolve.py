@@ -18,12 +18,12 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
-from memoranda.service.cal.session import Session, check_op, refuse
+from memoranda.service.cal.session import CalSession, check_op, refuse
 from memoranda.service.core.authorship import authored
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.indexing import NewVersion, whole
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable
@@ -34,7 +34,7 @@ from memoranda.standards.cal.language.syntax import (
     Add,
     Assignment,
     Hash,
-    Query,
+    ParsedQuery,
     Revert,
     Statement,
     Supersede,
@@ -91,14 +91,16 @@ class _Ready(msgspec.Struct, frozen=True, kw_only=True):
     new: NewVersion | Successor
 
 
-def run(context: Context, session: Session, query: Query, query_hash: str) -> dict[str, Any]:
+def run(
+    context: Context, session: CalSession, query: ParsedQuery, query_hash: str
+) -> dict[str, Any]:
     """Execute one bound statement that appends; its audit entry is written with it, if it succeeds."""
     statement = require_allowed(session, query.statement)
     return try_again(lambda: _run(context, session, statement, query_hash))
 
 
 def _run(
-    context: Context, session: Session, statement: Evolving, query_hash: str
+    context: Context, session: CalSession, statement: Evolving, query_hash: str
 ) -> dict[str, Any]:
     ready = _ready_or_why_not(context, session, statement)
 
@@ -130,7 +132,7 @@ def _run(
     return context.engine.write(session.tenant, work)
 
 
-def side_effects(context: Context, session: Session, query: Query) -> list[dict[str, Any]]:
+def side_effects(context: Context, session: CalSession, query: ParsedQuery) -> list[dict[str, Any]]:
     """What executing a bound query would write; it raises what executing would, quotas apart. Nothing is written."""
     statement = query.statement
     if not isinstance(statement, Evolving):
@@ -151,7 +153,7 @@ def side_effects(context: Context, session: Session, query: Query) -> list[dict[
 
 
 def require_allowed(
-    session: Session, statement: Statement, *, is_approved: bool = False
+    session: CalSession, statement: Statement, *, is_approved: bool = False
 ) -> Evolving:
     """Raise CAL-E044 unless this session may run the statement; what is not approved was not prepared."""
     if not isinstance(statement, Evolving):
@@ -179,7 +181,7 @@ def require_allowed(
     return statement
 
 
-def spend_token(unit: Unit, session: Session) -> None:
+def spend_token(unit: Unit, session: CalSession) -> None:
     """Use up the prepared query and one use of the capability token, if there are such."""
     now = session.now
     if session.prepared_id is not None and not unit.once(
@@ -194,7 +196,7 @@ def spend_token(unit: Unit, session: Session) -> None:
             capability.refuse(capability.REPLAYED)
 
 
-def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
+def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
     operation, quotas, now = _OPERATIONS[type(statement)], session.quotas, session.now
     limit = {"add": quotas.add, "supersede": quotas.supersede, "revert": quotas.revert}[operation]
     # Both are free text; the lengths keep two pairs from spelling one name.
@@ -223,7 +225,7 @@ def _spend_quota(unit: Unit, session: Session, statement: Evolving) -> None:
 
 
 def _ready_or_why_not(
-    context: Context, session: Session, statement: Evolving
+    context: Context, session: CalSession, statement: Evolving
 ) -> _Ready | MemorandaError:
     try:
         return _ready(context, session, statement)
@@ -231,7 +233,7 @@ def _ready_or_why_not(
         return error
 
 
-def _ready(context: Context, session: Session, statement: Evolving) -> _Ready:
+def _ready(context: Context, session: CalSession, statement: Evolving) -> _Ready:
     seen, now = _seen(context, session, statement), session.now
     with context.engine.read(session.tenant) as snapshot:
         change = _change(context, session, snapshot, statement, seen)
@@ -241,7 +243,7 @@ def _ready(context: Context, session: Session, statement: Evolving) -> _Ready:
 
 
 def _admitted(
-    context: Context, session: Session, change: _Change, grain: Grain
+    context: Context, session: CalSession, change: _Change, grain: Grain
 ) -> NewVersion | Successor:
     opened = Opened(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
@@ -251,7 +253,7 @@ def _admitted(
 
 def _change(
     context: Context,
-    session: Session,
+    session: CalSession,
     snapshot: Snapshot,
     statement: Evolving,
     seen: frozenset[int],
@@ -264,7 +266,7 @@ def _change(
 
 def _meant(
     context: Context,
-    session: Session,
+    session: CalSession,
     snapshot: Snapshot,
     statement: Evolving,
     seen: frozenset[int],
@@ -290,7 +292,7 @@ def _meant(
     return _reverted(context, session, snapshot, statement, seen, (address, version))
 
 
-def _added(session: Session, statement: Add) -> dict[str, Any]:
+def _added(session: CalSession, statement: Add) -> dict[str, Any]:
     given = {each.field: _plain(each) for each in statement.assignments}
     fields: dict[str, Any] = {
         "type": statement.grain_type,
@@ -419,7 +421,7 @@ def _beyond_grains(version: Version, record: Record) -> str:
 
 def _reverted(
     context: Context,
-    session: Session,
+    session: CalSession,
     snapshot: Snapshot,
     statement: Revert,
     seen: frozenset[int],
@@ -462,7 +464,7 @@ def _reverted(
 # --- the target ------------------------------------------------------------------------------------------
 
 
-def _seen(context: Context, session: Session, statement: Evolving) -> frozenset[int]:
+def _seen(context: Context, session: CalSession, statement: Evolving) -> frozenset[int]:
     """The versions of the target's memory that the caller may see whole.
 
     Asked before the unit of work, because the answer may depend on consent that lies in the store itself.
@@ -494,7 +496,7 @@ def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple
 
 def _target(
     context: Context,
-    session: Session,
+    session: CalSession,
     snapshot: Snapshot,
     statement: Supersede | Revert,
     seen: frozenset[int],
@@ -542,7 +544,7 @@ def _belief(context: Context, version: Version) -> Grain:
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def _write(context: Context, session: Session, unit: Unit, ready: _Ready) -> str:
+def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> str:
     """Append the grain; its address."""
     change, grain, new, now = ready.change, ready.grain, ready.new, session.now
     if unit.named(oms.STANDARD, grain.address) is not None:

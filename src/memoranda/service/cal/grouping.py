@@ -16,9 +16,9 @@ from memoranda.model.instant import Instant
 from memoranda.model.selection import InGroup, Order, Selection, VersionGroup
 from memoranda.service.cal.window import Found
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE_GRAINS, Groups
+from memoranda.standards.cal.assembly.pipeline import GROUP_SAMPLE_GRAINS, GroupList
 from memoranda.standards.cal.field_index import INDEX_NAMES
-from memoranda.standards.cal.item import Item, value_of
+from memoranda.standards.cal.item import ResultItem, value_of
 from memoranda.storage.engine.contract import Snapshot
 
 # Fields with a column of their own that says what the grain itself says.
@@ -33,7 +33,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     field: str
     now: Instant
-    items_of: Callable[[Sequence[int]], list[Item]]
+    items_of: Callable[[Sequence[int]], list[ResultItem]]
     refuse_wide: Callable[[int], None]
 
     def page(self, start: int, limit: int, following: int) -> Found | None:
@@ -51,7 +51,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         if named is None:
             return None
         shown = [self._shown(key, group) for key, group in named[start:end]]
-        return Found(Groups(shown), total, following if is_more else None)
+        return Found(GroupList(shown), total, following if is_more else None)
 
     def _named(self, counted: list[VersionGroup]) -> list[tuple[Any, VersionGroup]] | None:
         """Each with its value, in their order."""
@@ -64,8 +64,10 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return sorted(named, key=lambda each: (-each[1].count, pipeline.group_rank(each[0])))
 
-    def _shown(self, key: Any, group: VersionGroup) -> pipeline.Group:
+    def _shown(self, key: Any, group: VersionGroup) -> pipeline.GrainGroup:
         member = InGroup(name=INDEX_NAMES.get(self.field, self.field), key=group.key)
         within = replace(self.selection, tests=(*self.selection.tests, member))
         found = self.snapshot.page(within, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now)
-        return pipeline.Group(key, group.count, self.items_of([each.version_id for each in found]))
+        return pipeline.GrainGroup(
+            key, group.count, self.items_of([each.version_id for each in found])
+        )

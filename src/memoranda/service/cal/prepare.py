@@ -21,11 +21,11 @@ from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64url_decode, base64url_encode
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.service.cal import evolve
-from memoranda.service.cal.session import Session
+from memoranda.service.cal.session import CalSession
 from memoranda.service.core.context import Context
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.language import lexer
-from memoranda.standards.cal.language.syntax import Hash, Query, tier_of
+from memoranda.standards.cal.language.syntax import Hash, ParsedQuery, tier_of
 from memoranda.storage.engine.contract import Unit
 
 PREFIX: Final = "calprep."
@@ -42,13 +42,13 @@ class Prepared(NamedTuple):
     text: str
     params: dict[str, Any]
     query_hash: str
-    session: Session
+    session: CalSession
 
 
 def prepare(
     context: Context,
-    session: Session,
-    query: Query,
+    session: CalSession,
+    query: ParsedQuery,
     query_hash: str,
     text: str,
     params: Mapping[str, object],
@@ -79,7 +79,7 @@ def prepare(
     return {"token": _seal(context, session, content), "tier": level, "side_effects": effects}
 
 
-def open_prepared(context: Context, session: Session, token: str) -> Prepared:
+def open_prepared(context: Context, session: CalSession, token: str) -> Prepared:
     """The query behind a token, in the namespace and for the user it was prepared for. Raises CAL-E044.
 
     A token is good for one execution. That of a query that reads is spent here; that of a change is spent by the
@@ -110,7 +110,7 @@ def open_prepared(context: Context, session: Session, token: str) -> Prepared:
     return Prepared(content["query"], params, content["query_hash"], opened)
 
 
-def spend_token(context: Context, session: Session) -> None:
+def spend_token(context: Context, session: CalSession) -> None:
     """Spend what a reading query runs on, if it runs on a token. Raises CAL-E044 when that was used already."""
 
     def work(unit: Unit) -> None:
@@ -145,7 +145,7 @@ def _value(plain: Any) -> Any:
     return [_value(each) for each in plain] if isinstance(plain, list) else plain
 
 
-def _seal(context: Context, session: Session, content: Mapping[str, Any]) -> str:
+def _seal(context: Context, session: CalSession, content: Mapping[str, Any]) -> str:
     nonce = os.urandom(_NONCE_BYTES)
     data = json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     text = PREFIX + base64url_encode(nonce + _cipher(context).encrypt(nonce, data, _bound(session)))
@@ -158,7 +158,7 @@ def _seal(context: Context, session: Session, content: Mapping[str, Any]) -> str
     return text
 
 
-def _open(context: Context, session: Session, token: str) -> dict[str, Any]:
+def _open(context: Context, session: CalSession, token: str) -> dict[str, Any]:
     from cryptography.exceptions import InvalidTag
 
     if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
@@ -179,6 +179,6 @@ def _cipher(context: Context) -> Any:
     return AESGCM(context.operator.derive(_KEY_USE))
 
 
-def _bound(session: Session) -> bytes:
+def _bound(session: CalSession) -> bytes:
     """Whose token it is: another credential cannot open it."""
     return json.dumps([session.access.credential, session.access.actor]).encode("ascii")

@@ -31,7 +31,7 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval.analysis import sought, words
 from memoranda.service.cal.grouping import COUNTED, Grouping
-from memoranda.service.cal.session import Session
+from memoranda.service.cal.session import CalSession
 from memoranda.service.cal.window import (
     DIVERSE_LIMIT,
     Found,
@@ -54,12 +54,11 @@ from memoranda.service.oms.views import is_listed, said, telling
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Grains, Total, Values
+from memoranda.standards.cal.assembly.pipeline import GrainList, Total, Values
 from memoranda.standards.cal.conditions import SEARCH, build_index_query, matches
 from memoranda.standards.cal.field_index import SEMANTIC
-from memoranda.standards.cal.item import Item, contradicted_addresses, field_of, value_of
+from memoranda.standards.cal.item import ResultItem, contradicted_addresses, field_of, value_of
 from memoranda.standards.cal.language.syntax import (
-    Condition,
     Hash,
     Option,
     Param,
@@ -69,6 +68,7 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
     Subquery,
     Thread,
+    WhereCondition,
 )
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
@@ -102,7 +102,7 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     # Words that must stand in one field: (field, words).
     within: tuple[tuple[str, frozenset[str]], ...] = ()
-    left_over: tuple[Condition, ...] = ()
+    left_over: tuple[WhereCondition, ...] = ()
     asked: tuple[str, ...] = ()
 
 
@@ -110,7 +110,7 @@ class GrainReader(msgspec.Struct):
     """Reads for one request, all from one snapshot."""
 
     context: Context
-    session: Session
+    session: CalSession
     snapshot: Snapshot
     deadline: float
     timeout_code: str = "CAL-E031"
@@ -158,12 +158,12 @@ class GrainReader(msgspec.Struct):
             found.contradictions = pipeline.find_contradictions(found.items)
         return found
 
-    def items_of(self, version_ids: Sequence[int], *, ranked: bool = False) -> list[Item]:
+    def items_of(self, version_ids: Sequence[int], *, ranked: bool = False) -> list[ResultItem]:
         """Versions as grains, those left out that the caller may not see or that are damaged.
 
         What a search ranks stands behind what it was made from, page by page.
         """
-        items: list[Item] = []
+        items: list[ResultItem] = []
         start = 0
         while start < len(version_ids):
             self.check_time()
@@ -235,13 +235,13 @@ class GrainReader(msgspec.Struct):
             within, form=grain_type, tests=(*within.tests, *tests), status_filter=standing
         )
 
-    def question(self, recall: Recall, lost: Sequence[Condition] = ()) -> _Question:
+    def question(self, recall: Recall, lost: Sequence[WhereCondition] = ()) -> _Question:
         """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
         recall, now = about_searched(recall, lost), self.session.now
         tests: list[Test] = []
         texts: list[str] = []
         within: list[tuple[str, frozenset[str]]] = []
-        left: list[Condition] = []
+        left: list[WhereCondition] = []
         for written in recall.where:
             condition = self._resolved(written)
             if condition.field == "query":
@@ -274,7 +274,7 @@ class GrainReader(msgspec.Struct):
             asked=tuple(dict.fromkeys(c.field for c in recall.where if c.field not in SEARCH)),
         )
 
-    def _resolved(self, condition: Condition) -> Condition:
+    def _resolved(self, condition: WhereCondition) -> WhereCondition:
         """With the members that a subquery or a LET gives, and the caller where MY stands for one."""
         value = condition.value
         if isinstance(value, Param):
@@ -319,7 +319,7 @@ class GrainReader(msgspec.Struct):
             )
         return tuple(found.outcome.items)
 
-    def _hashed(self, condition: Condition) -> tuple[int, ...]:
+    def _hashed(self, condition: WhereCondition) -> tuple[int, ...]:
         assert isinstance(condition.value, Hash)
         return self.only(condition.value)
 
@@ -366,7 +366,7 @@ class GrainReader(msgspec.Struct):
             return IsOneOf(name="session", texts=(str(session),))
         return IsAmong(version_ids=tuple(sorted(self._hanging_together(start[0]))))
 
-    def _hanging_together(self, start: Item) -> set[int]:
+    def _hanging_together(self, start: ResultItem) -> set[int]:
         """Parents and children, and theirs, both ways; superseded ones, too, or the thread would fall apart."""
         waiting, known, ids = [start.address], set[str](), set[int]()
         while waiting:
@@ -391,16 +391,16 @@ class GrainReader(msgspec.Struct):
             ]
         return ids
 
-    def _lost(self, written: Recall, recall: Recall) -> list[Condition]:
+    def _lost(self, written: Recall, recall: Recall) -> list[WhereCondition]:
         """ABOUT and an exact conclusion become a search when no grain has that subject, or that conclusion, at all."""
         exact = [
             each for each in recall.where if each.field == "conclusion" and each.operator == "="
         ]
         if isinstance(written.about, str) and all(each.field != "query" for each in recall.where):
-            exact.append(Condition(field="subject", operator="=", value=written.about))
+            exact.append(WhereCondition(field="subject", operator="=", value=written.about))
         return [each for each in exact if not self._is_anywhere(recall, each)]
 
-    def _is_anywhere(self, recall: Recall, exact: Condition) -> bool:
+    def _is_anywhere(self, recall: Recall, exact: WhereCondition) -> bool:
         only = build_index_query(exact, recall.grain_type, self.session.now).tests
         return bool(
             self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1)
@@ -448,7 +448,7 @@ class GrainReader(msgspec.Struct):
         is_paged = is_list(window.rest)
         fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
         page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
-        outcome = pipeline.run_stages(window.rest, Grains(page))
+        outcome = pipeline.run_stages(window.rest, GrainList(page))
         if len(fitting) < len(ids):
             return Found(outcome, total, offset + len(fitting))
         return Found(outcome, total, offset + window.limit if is_more and is_paged else None)
@@ -480,7 +480,7 @@ class GrainReader(msgspec.Struct):
         if is_more and len(items) <= end:
             return None
         following = offset + window.limit if len(items) > end else None
-        outcome = pipeline.run_stages(window.rest, Grains(items[start:end]))
+        outcome = pipeline.run_stages(window.rest, GrainList(items[start:end]))
         return Found(outcome, None if is_more else len(page), following)
 
     def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
@@ -518,7 +518,7 @@ class GrainReader(msgspec.Struct):
 
     def _page(
         self, question: _Question, window: Window, offset: int
-    ) -> tuple[list[Item], int | None, bool]:
+    ) -> tuple[list[ResultItem], int | None, bool]:
         """A page as the store orders it, how many there are in all if that shows, and whether there are more."""
         ids, total, is_more = self._page_ids(question, window, offset)
         return (
@@ -555,7 +555,7 @@ class GrainReader(msgspec.Struct):
         )
         return [each.version_id for each in page.hits], page.total, not page.is_last
 
-    def _all(self, question: _Question, window: Window) -> list[Item]:
+    def _all(self, question: _Question, window: Window) -> list[ResultItem]:
         """Everything that passes, in the order of the window."""
         now = self.session.now
         if question.text is not None:
@@ -586,7 +586,7 @@ class GrainReader(msgspec.Struct):
                 suggestion="Narrow it: a type, a subject, a time.",
             )
 
-    def _scored(self, found: Sequence[Selected], start: int) -> list[Item]:
+    def _scored(self, found: Sequence[Selected], start: int) -> list[ResultItem]:
         self._keep_scores(found)
         return self.items_of([each.version_id for each in found[start:]], ranked=True)
 
@@ -601,14 +601,14 @@ class GrainReader(msgspec.Struct):
                 unscored += 1
             self.scores[each.version_id] = each.lexical / best if each.lexical else least / unscored
 
-    def _item(self, kept: QueriedDocument) -> Item | None:
+    def _item(self, kept: QueriedDocument) -> ResultItem | None:
         try:
             grain_type, fields = self._read(kept)
         except (MemorandaError, LookupError, TypeError, ValueError):
             # A damaged document must not keep anyone from the others; `memoranda verify` names it.
             return None
         score = self.scores.get(kept.version_id)
-        return Item(
+        return ResultItem(
             address=kept.address,
             grain_type=grain_type,
             fields=fields,
@@ -648,29 +648,29 @@ def _matched(
     return (*asked, *telling(fields, sought, (*asked, *_UNTOLD))) if sought else asked
 
 
-def _without_scores(conditions: list[Condition], tests: list[Test]) -> list[Condition]:
+def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list[WhereCondition]:
     """Without a search every score is 1, so that a condition on it holds for all or for none."""
-    whole = Item(address="", grain_type="", fields={})
+    whole = ResultItem(address="", grain_type="", fields={})
     scores = [condition for condition in conditions if condition.field == "score"]
     if not all(matches(condition, whole) for condition in scores):
         tests.append(IsAmong(version_ids=()))
     return [condition for condition in conditions if condition.field != "score"]
 
 
-def _has_words(question: _Question, item: Item) -> bool:
+def _has_words(question: _Question, item: ResultItem) -> bool:
     return all(
         not sought.isdisjoint(words(said(value_of(item, name)))) for name, sought in question.within
     )
 
 
-def _passes(question: _Question, item: Item, *, scores: bool) -> bool:
+def _passes(question: _Question, item: ResultItem, *, scores: bool) -> bool:
     """Whether it passes what the index could not answer: the conditions on the score, or the others."""
     return all(
         matches(each, item) for each in question.left_over if (each.field == "score") is scores
     )
 
 
-def _rescored(items: list[Item]) -> list[Item]:
+def _rescored(items: list[ResultItem]) -> list[ResultItem]:
     """The best of what is left scores 1: nothing shows of grains that the caller may not see."""
     best = max((item.score for item in items), default=1.0)
     if best == 1.0:
@@ -701,6 +701,6 @@ def _document_of(kept: QueriedDocument) -> Document:
     )
 
 
-def _text(condition: Condition) -> str:
+def _text(condition: WhereCondition) -> str:
     assert isinstance(condition.value, str)
     return condition.value

@@ -22,9 +22,9 @@ from memoranda.service.oms.views import is_listed, jsonable
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
-from memoranda.standards.cal.assembly.pipeline import Grains, Total
+from memoranda.standards.cal.assembly.pipeline import GrainList, Total
 from memoranda.standards.cal.history import find_differences
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.assemble import label_of
 from memoranda.standards.cal.language.canonical import canonical
@@ -33,7 +33,7 @@ from memoranda.standards.cal.language.check import find_warnings
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Assemble,
-    Batch,
+    BatchQuery,
     Coalesce,
     DefineTemplate,
     Describe,
@@ -42,10 +42,10 @@ from memoranda.standards.cal.language.syntax import (
     Hash,
     History,
     Let,
-    Namespace,
+    NamespaceFilter,
     Option,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     SetOp,
     Statement,
@@ -68,7 +68,7 @@ class Runner(msgspec.Struct):
     """Runs the statement of one query on one reader."""
 
     reader: GrainReader
-    query: Query
+    query: ParsedQuery
     query_hash: str
     offset: int = 0
     tier1_enabled: bool = False
@@ -78,7 +78,7 @@ class Runner(msgspec.Struct):
     returned: int = 0
     failed_sources: tuple[str, ...] = ()
     # What each entry of a BATCH came to: (its query, how many results, its error).
-    entries: list[tuple[Query, int, str | None]] = msgspec.field(default_factory=list)
+    entries: list[tuple[ParsedQuery, int, str | None]] = msgspec.field(default_factory=list)
 
     def run(self) -> Body:
         """The members of the answer."""
@@ -110,7 +110,7 @@ class Runner(msgspec.Struct):
             return {"plan": plan.explain(self.query, now=self.reader.session.now)}
         if isinstance(statement, Describe):
             return {"description": self._describe(statement)}
-        if isinstance(statement, Batch):
+        if isinstance(statement, BatchQuery):
             return {"batch": {entry.label: self._slot(entry.query) for entry in statement.entries}}
         assert isinstance(statement, Coalesce)
         return self._coalesce(statement)
@@ -133,7 +133,7 @@ class Runner(msgspec.Struct):
             "next_cursor": None if following is None else encode_cursor(self.query_hash, following),
         }
 
-    def _results(self, items: list[Item]) -> Body:
+    def _results(self, items: list[ResultItem]) -> Body:
         self.returned += len(items)
         return {
             "results": [result_of(item) for item in items],
@@ -141,7 +141,7 @@ class Runner(msgspec.Struct):
             "next_cursor": None,
         }
 
-    def _operand(self, operand: Recall | Coalesce | SetOp) -> list[Item]:
+    def _operand(self, operand: Recall | Coalesce | SetOp) -> list[ResultItem]:
         if isinstance(operand, Recall):
             return self._grains(self.reader.recall(operand))
         if isinstance(operand, Coalesce):
@@ -152,8 +152,8 @@ class Runner(msgspec.Struct):
             self._operand(operand.right_operand),
         )
 
-    def _grains(self, found: Found) -> list[Item]:
-        if not isinstance(found.outcome, Grains):
+    def _grains(self, found: Found) -> list[ResultItem]:
+        if not isinstance(found.outcome, GrainList):
             raise QueryError(
                 "A set is made of grains.",
                 cal_code="CAL-E021",
@@ -191,7 +191,7 @@ class Runner(msgspec.Struct):
             code = error.cal_code
             return error_envelope(error)
         finally:
-            self.entries.append((Query(statement=query), self.returned - before, code))
+            self.entries.append((ParsedQuery(statement=query), self.returned - before, code))
 
     # --- assemble ----------------------------------------------------------------------------------------
 
@@ -404,7 +404,7 @@ class Runner(msgspec.Struct):
 
 def kept_template(statement: DefineTemplate) -> bytes:
     """A definition as it is kept: its canonical text."""
-    return canonical(Query(statement=statement)).encode()
+    return canonical(ParsedQuery(statement=statement)).encode()
 
 
 def template_kind(namespace: str) -> str:
@@ -412,7 +412,7 @@ def template_kind(namespace: str) -> str:
     return _TEMPLATES + namespace
 
 
-def idle(query: Query, namespace: str) -> Iterator[CalWarning]:
+def idle(query: ParsedQuery, namespace: str) -> Iterator[CalWarning]:
     """What was asked for and has no effect: never in silence."""
     statement = query.statement.query if isinstance(query.statement, Explain) else query.statement
     for recall in _formatted_parts(statement):
@@ -434,7 +434,7 @@ def _formatted_parts(statement: Statement) -> Iterator[Recall]:
         yield statement
     elif isinstance(statement, Coalesce):
         yield from statement.branches
-    elif isinstance(statement, Batch):
+    elif isinstance(statement, BatchQuery):
         for entry in statement.entries:
             yield from _formatted_parts(entry.query)
 
@@ -450,7 +450,7 @@ def _idle_options(options: tuple[Option, ...]) -> Iterator[CalWarning]:
             yield CalWarning("CAL-W004", f"{option.name} has no effect: {reasons[option.name]}.")
 
 
-def _idle_namespace(asked: Namespace | None, namespace: str) -> Iterator[CalWarning]:
+def _idle_namespace(asked: NamespaceFilter | None, namespace: str) -> Iterator[CalWarning]:
     if asked is not None and asked.name != namespace:
         yield CalWarning("CAL-W004", f"IN has no effect: the session's namespace is {namespace}.")
 

@@ -27,7 +27,7 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True):
     tier1: bool = True
 
 
-class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+class WriteQuotas(msgspec.Struct, frozen=True, kw_only=True):
     """How often each statement may write in a sliding window, per namespace and user (sections 8.8 to 8.10)."""
 
     add: int = 20
@@ -36,13 +36,13 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     window_ms: int = 60_000
 
 
-class Host(msgspec.Struct, frozen=True, kw_only=True):
+class CalSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever runs the store decides about the language, once."""
 
     switches: Switches = msgspec.field(default_factory=Switches)
     # Whether only the person at this machine may change memories through the language, or any writer.
     evolves_locally_only: bool = True
-    quotas: Quotas = msgspec.field(default_factory=Quotas)
+    quotas: WriteQuotas = msgspec.field(default_factory=WriteQuotas)
     counter: TokenCounter = BYTES_OVER_FOUR
     auto_toon: bool = False
     templates: bool = True
@@ -50,7 +50,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     assemble_seconds: float = 10.0
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class CalSession(msgspec.Struct, frozen=True, kw_only=True):
     """One request's caller: the namespace and the user are never taken from the query."""
 
     access: Access
@@ -72,7 +72,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: int | None = None
     # The prepared query that is executed: it is approved, and spent with it.
     prepared_id: str | None = None
-    quotas: Quotas = msgspec.field(default_factory=Quotas)
+    quotas: WriteQuotas = msgspec.field(default_factory=WriteQuotas)
     # What ADD says of where a grain comes from; a host that asks the person itself may say user_explicit.
     source_type: str = "agent_inferred"
 
@@ -85,7 +85,7 @@ def require_enabled(switches: Switches) -> None:
         )
 
 
-def narrowed(session: Session, token: CapabilityToken) -> Session:
+def narrowed(session: CalSession, token: CapabilityToken) -> CalSession:
     """The session as a capability token limits it: its namespace and user count, whatever else was said."""
     return replace(
         session,
@@ -100,7 +100,7 @@ def narrowed(session: Session, token: CapabilityToken) -> Session:
     )
 
 
-def check_op(session: Session, op: str, grain_types: Collection[str] = ()) -> None:
+def check_op(session: CalSession, op: str, grain_types: Collection[str] = ()) -> None:
     """Raise CAL-E044 unless the token lets this operation ("Recall", "Add", …) touch these types."""
     if session.allowed_ops is not None and op not in session.allowed_ops:
         refuse("op_not_allowed", f"This token does not allow {op}.", "Ask for a token that does.")

@@ -13,8 +13,8 @@ from memoranda.retrieval.analysis import words
 from memoranda.service.core.compliance import minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
-from memoranda.standards.cal.assembly.pipeline import Grains, Groups, Outcome, Slice, Total
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, Outcome, Slice, Total
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
     Limit,
@@ -46,9 +46,9 @@ class Found(msgspec.Struct):
     shape: Project | None = None
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[ResultItem]:
         """The grains, when it yields grains."""
-        return list(self.outcome.items) if isinstance(self.outcome, Grains) else []
+        return list(self.outcome.items) if isinstance(self.outcome, GrainList) else []
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,17 +126,17 @@ def limit_of(stage: Stage | Slice) -> int | None:
     return stage.limit if isinstance(stage, Slice) else None
 
 
-def paged(stages: Sequence[Stage | Slice], items: list[Item], offset: int) -> Found:
+def paged(stages: Sequence[Stage | Slice], items: list[ResultItem], offset: int) -> Found:
     """Run a pipeline over all grains, the last LIMIT moved on by a cursor's offset, and see whether more is left."""
     place = _page_at(stages)
     if place is None:
-        return Found(pipeline.run_stages(stages, Grains(items)), len(items))
+        return Found(pipeline.run_stages(stages, GrainList(items)), len(items))
     cut = stages[place]
     assert isinstance(cut, Slice)
     assert cut.limit is not None
     # One more than asked for tells whether there is one.
     seen = pipeline.run_stages(
-        (*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), Grains(items)
+        (*stages[:place], Slice(cut.offset + offset, cut.limit + 1)), GrainList(items)
     )
     assert not isinstance(seen, Total)
     is_more = len(seen.items) > cut.limit
@@ -149,7 +149,7 @@ def is_list(stages: Sequence[Stage | Slice]) -> bool:
     return all(isinstance(each, Select | Project) or each == Reduce(to="hashes") for each in stages)
 
 
-def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
+def reordered(items: list[ResultItem], options: Sequence[Option]) -> list[ResultItem]:
     for option in options:
         is_dedup = option.name == "dedup"
         items = (
@@ -160,17 +160,19 @@ def reordered(items: list[Item], options: Sequence[Option]) -> list[Item]:
     return items
 
 
-def diversified(items: list[Item], option: Option, *, enough: int | None = None) -> list[Item]:
+def diversified(
+    items: list[ResultItem], option: Option, *, enough: int | None = None
+) -> list[ResultItem]:
     """In the order that WITH diversity asks for: all, or the first that are enough."""
     compared, rest = items[:DIVERSE_LIMIT], items[DIVERSE_LIMIT:]
     bags: dict[str, frozenset[str]] = {}
 
-    def bag(item: Item) -> frozenset[str]:
+    def bag(item: ResultItem) -> frozenset[str]:
         if item.address not in bags:
             bags[item.address] = frozenset(words(_compared_text(item)))
         return bags[item.address]
 
-    def similarity(one: Item, other: Item) -> float:
+    def similarity(one: ResultItem, other: ResultItem) -> float:
         ours, theirs = bag(one), bag(other)
         shared = len(ours & theirs)
         return shared / (len(ours) + len(theirs) - shared) if ours or theirs else 1.0
@@ -184,7 +186,7 @@ def diversified(items: list[Item], option: Option, *, enough: int | None = None)
     return found if len(found) == enough else [*found, *rest]
 
 
-def _compared_text(item: Item) -> str:
+def _compared_text(item: ResultItem) -> str:
     """Return the words by which diversity compares; two texts without a triple have neither subject nor relation."""
     if is_text(item.grain_type, item.fields):
         return text_of(item)
@@ -196,12 +198,14 @@ def _compared_text(item: Item) -> str:
 
 def minimal(outcome: Outcome) -> Outcome:
     """With the fields alone that are necessary, where health information is shown."""
-    if isinstance(outcome, Grains):
-        return Grains(_redacted(outcome.items))
-    if isinstance(outcome, Groups):
-        return Groups([replace(group, sample=_redacted(group.sample)) for group in outcome.items])
+    if isinstance(outcome, GrainList):
+        return GrainList(_redacted(outcome.items))
+    if isinstance(outcome, GroupList):
+        return GroupList(
+            [replace(group, sample=_redacted(group.sample)) for group in outcome.items]
+        )
     return outcome
 
 
-def _redacted(items: Sequence[Item]) -> list[Item]:
+def _redacted(items: Sequence[ResultItem]) -> list[ResultItem]:
     return [replace(item, fields=minimum_necessary(item.fields)) for item in items]

@@ -12,12 +12,12 @@ from memoranda.model.selection import Selection, StatusFilter
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.desugar import desugar_recall
 from memoranda.standards.cal.language.syntax import (
-    Condition,
     OrderBy,
     Project,
     Recall,
     Select,
     Subquery,
+    WhereCondition,
 )
 
 
@@ -33,13 +33,13 @@ def desugared(written: Recall) -> Recall:
     return replace(recall, where=where, stages=(*first, *recall.stages))
 
 
-def about_searched(recall: Recall, lost: Sequence[Condition]) -> Recall:
+def about_searched(recall: Recall, lost: Sequence[WhereCondition]) -> Recall:
     """With the subject that ABOUT asks for as a text to search, if it is lost; a written condition stays."""
     about = next((each for each in lost if each.field == "subject"), None)
     if about is None:
         return recall
     place = recall.where.index(about)
-    searched = Condition(field="query", operator="=", value=about.value)
+    searched = WhereCondition(field="query", operator="=", value=about.value)
     return replace(recall, where=(*recall.where[:place], searched, *recall.where[place + 1 :]))
 
 

@@ -51,8 +51,8 @@ from memoranda.service.consolidation.runs import (
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, try_again
-from memoranda.service.core.erasure import Tombstones, erase_version
-from memoranda.service.core.screening import screened, screened_fields
+from memoranda.service.core.lifecycle import Tombstones, erase_version
+from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views

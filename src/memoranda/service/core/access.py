@@ -8,7 +8,7 @@ so that a refusal tells nothing; what a caller may not do answers "forbidden".
     token by the owner    that owner        everything its scope allows            unless scope.owner is the owner
     … with another `aud`  that owner        shared and public                      yes
     token by the operator every owner       everything its scope allows            unless scope.owner is the owner
-    … of a program        as the key with which somebody let it in, at the MCP endpoint alone (grants.py)
+    … of a program        as the key with which somebody let it in, at the MCP endpoint alone (sign_in.py)
     any                   any other owner   public                                 yes
 
 Erasing for good is the owner's (UMP §3.6): whoever is at the machine, an API key with the scope `erase`, or a token
@@ -34,7 +34,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, U
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import VISIBILITIES, Visibility
 from memoranda.standards.ump import token as ump_token
-from memoranda.storage.engine.system_contract import ApiKey, System
+from memoranda.storage.engine.contract import ApiKey, System
 
 # What an API key can be allowed. The first four are UMP's verbs.
 SCOPES: Mapping[str, str] = {

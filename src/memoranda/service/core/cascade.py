@@ -21,7 +21,7 @@ from memoranda.model.standard import OMS
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import Tombstones, erase_version
+from memoranda.service.core.lifecycle import Tombstones, erase_version
 from memoranda.service.core.lineage import bring_back, linked, made_from
 from memoranda.service.core.protection import check_erasure, policy_fields
 from memoranda.standards.port import rules_inside

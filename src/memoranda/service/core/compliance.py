@@ -18,7 +18,7 @@ and what rests on a consent goes with it (§23.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import is_binding
@@ -26,9 +26,6 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.port import port_of
-
-if TYPE_CHECKING:
-    pass
 
 Fields = Mapping[str, Any]
 

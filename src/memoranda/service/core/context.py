@@ -1,7 +1,11 @@
-"""What every verb needs: the store, the operator's key, the clock, and the version of UMP we advertise."""
+"""What every verb needs: the store, the operator's key, the clock, and the version of UMP we advertise.
+
+A clock that keeps the order in which things happen, whatever the system's clock does.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
@@ -11,12 +15,11 @@ import msgspec
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
 from memoranda.model.change import AuditEntry
-from memoranda.model.instant import Instant
-from memoranda.service.cal.session import Host
+from memoranda.model.instant import DAY_MS, Instant
+from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
-from memoranda.service.core.meaning import Meaning
-from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.rules import parse_rules, tightened
+from memoranda.service.core.limits import Quotas, parse_rules, tightened
+from memoranda.service.core.semantic_search import Meaning
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine.contract import Engine, Snapshot
@@ -61,7 +64,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Meaning = msgspec.field(default_factory=Meaning)
 
     # What the host decides about CAL.
-    cal: Host = msgspec.field(default_factory=Host)
+    cal: CalSettings = msgspec.field(default_factory=CalSettings)
 
     # What any tenant may keep and do.
     quotas: Quotas = msgspec.field(default_factory=Quotas)
@@ -156,3 +159,25 @@ def audit_entry(
         result=result,
         meta={"credential": access.credential, **(meta or {}), **said},
     )
+
+
+_log = logging.getLogger(__name__)
+
+
+class SteadyClock:
+    """Now, and never before what it said last, or what the store holds: so what is written later is listed later.
+
+    A clock that is set back by more than a day was wrong before, and is believed: nothing must end days too early.
+    """
+
+    def __init__(self, system: Callable[[], Instant], last: Instant) -> None:
+        self._system, self._last = system, last
+
+    def __call__(self) -> Instant:
+        now, last = self._system(), self._last
+        if now < last:
+            if last - now <= DAY_MS:
+                return last
+            _log.warning("the clock was set back by %.1f days", (last - now) / DAY_MS)
+        self._last = now
+        return now

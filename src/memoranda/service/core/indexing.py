@@ -19,11 +19,9 @@ from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.standard import OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
-from memoranda.service.core.carrying import viewed
 from memoranda.service.core.context import Context
-from memoranda.service.core.quotas import Quotas
-from memoranda.service.core.rules import tightened
-from memoranda.service.core.views import project, project_document, record_of
+from memoranda.service.core.limits import Quotas, tightened
+from memoranda.service.core.views import project, project_document, record_of, viewed
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Unit

@@ -19,7 +19,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import LinkReason, Version
 from memoranda.model.standard import OMS, UMP
 from memoranda.service.core.context import Context
-from memoranda.service.core.erasure import Tombstones, erase_version, tombstone_version
+from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import holds
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit

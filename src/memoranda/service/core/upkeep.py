@@ -3,17 +3,31 @@ off or scheduled is done (openwop).
 
 Of several machines that share a store one does it, and another when that is gone; of several processes on one file
 every long-running one looks, and what one of them has done, the others find done.
+
+Retention and TTL end in erasure (UMP §2.7 and §3.6, openwop RFC 0004): on time, once, and a little at a time.
+
+No read shows a text from the instant at which it ends (`views`, and every selection); this takes it from the disk, with
+every earlier wording of it. Who stays does it when something falls due, the command line with every command. A hold
+keeps what it holds, out of every answer.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from memoranda.errors import MemorandaError
-from memoranda.service.core import audit, cascade
-from memoranda.service.core.context import CLOSE_SECONDS, Context
-from memoranda.service.core.retention import purge
+from memoranda.errors import GrainError, MemorandaError
+from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service.core import audit, cascade, lineage
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
+from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
+from memoranda.service.core.views import EXPIRED
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
 IDLE_SECONDS = 1.0
@@ -90,3 +104,82 @@ class Upkeep:
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
+
+
+# What one unit of work erases: few, so that others get their turn.
+BATCH_LIMIT: Final = 50
+
+
+def purge(context: Context) -> int:
+    """Erase everything that is past its end; how many versions came to theirs."""
+    count = 0
+    if context.engine.is_read_only:
+        return 0  # No read shows it either way.
+    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+        by_tenant: dict[str, list[int]] = defaultdict(list)
+        for tenant, version_id in due:
+            by_tenant[tenant].append(version_id)
+        for tenant, version_ids in by_tenant.items():
+            _end(context, tenant, version_ids)
+        count += len(due)
+    if count:
+        context.engine.scrub()
+    return count
+
+
+def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
+    now = context.clock()
+    with context.engine.read(tenant) as snapshot:
+        due = snapshot.versions(version_ids)
+        last = {
+            each.memory_id: each.version_id
+            for each in sorted(due, key=lambda each: each.version_id)
+        }
+        tombstones = Tombstones(context, EXPIRED, now, _ending(snapshot, last))
+        made = lineage.derived(snapshot, last)
+        theirs = lineage.tombstones_for(context, snapshot, made, now)
+    named = frozenset(version_ids)
+
+    def work(unit: Unit) -> None:
+        for version in _ending(unit, last):
+            _end_one(unit, version, tombstones, named)
+        lineage.drop(unit, made, gone=last, tombstones=theirs, now=now)
+
+    context.engine.write(tenant, work)
+
+
+def _ending(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
+    """The versions of memories up to the last one that is over."""
+    for memory_id, version_id in last.items():
+        for each in snapshot.history(memory_id):
+            if each.version_id <= version_id and not each.state.erased:
+                yield each
+
+
+def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozenset[int]) -> None:
+    state, now = version.state, tombstones.now
+    try:
+        erase_version(unit, version, tombstones)
+        result = "erased"
+    except GrainError:
+        # A hold beats the end: it is kept, and out of every answer.
+        tombstone_version(
+            unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
+        )
+        result = "kept by a hold"
+    if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
+        return  # told before, or an earlier document of a memory that is announced once
+    unit.announce("tombstoned", version, now=now)
+    access = Access(
+        credential="retention",
+        actor="memoranda",
+        tenant=version.tenant,
+        default_tenant=version.tenant,
+    )
+    unit.record(
+        audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
+    )
+
+
+def _earlier(one: Instant | None, other: Instant) -> Instant:
+    return other if one is None else min(one, other)

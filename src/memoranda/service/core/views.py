@@ -2,6 +2,8 @@
 
 A version that nothing happened to is shown as it is, with its own signature. When the store knows more than
 the document (it was superseded, forgotten, has expired), the record says so and the operator signs that.
+
+Records that carry the document they were made from: whether one is that document's view, or says something else.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.errors import MemorandaError, StoreCorrupt
-from memoranda.model.bounds import apply_bounds
+from memoranda.encoding.json_text import dump
+from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
+from memoranda.model.bounds import apply_bounds, decode
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
-from memoranda.model.native import NATIVE_KEY, wrap
+from memoranda.model.native import CUT_KEY, NATIVE_KEY, STATE_KEY, wrap
 from memoranda.model.standard import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.port import Original, port_of
-from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.port import is_valid_record, load_record
 from memoranda.standards.ump.record import SCOPE_FIELDS, Record
 from memoranda.standards.ump.shapes import Version as UmpVersion
@@ -85,7 +89,7 @@ def _with_original(shown: Record, document: Document, record: Record, operator: 
     if (
         signer in (None, operator)
         or record.get("consent", {}).get("redact")
-        or mapping.unwrap(record) is not None
+        or ump.unwrap(record) is not None
     ):
         return shown
     structured = {**(shown["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
@@ -122,7 +126,7 @@ def _translated(
     context: Context, version: Version, read: tuple[Grain, Projection] | None = None
 ) -> Record:
     record = record_of(context, version.document, version.tenant, version.state.space, read)
-    return record if version.bounds is None else mapping.with_bounds(record, version.bounds)
+    return record if version.bounds is None else ump.with_bounds(record, version.bounds)
 
 
 def record_of(
@@ -145,21 +149,19 @@ def record_of(
     if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
     projection = read[1] if read else project_document(context, document, tenant, space)
-    shown = mapping.from_projection(
-        projection, port.exported(document), version=context.ump_version
-    )
+    shown = ump.from_projection(projection, port.exported(document), version=context.ump_version)
     # A grain that says something else than the record inside it is not shown to more people than that record.
-    return shown if inner is None else mapping.with_bounds(shown, _bounds_of(inner))
+    return shown if inner is None else ump.with_bounds(shown, _bounds_of(inner))
 
 
 def _record_of_original(context: Speaking, original: Original) -> Record:
     """Return the record of the document that another one is the complete view of."""
     record = port_of(original.document.standard).record(original.document)
     if record is None:
-        return mapping.from_projection(
+        return ump.from_projection(
             original.projection, original.document, version=context.ump_version
         )
-    return record if original.bounds is None else mapping.with_bounds(record, original.bounds)
+    return record if original.bounds is None else ump.with_bounds(record, original.bounds)
 
 
 def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None:
@@ -177,7 +179,7 @@ def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None
 
 def _valid_record(inner: Document, version: UmpVersion) -> Record | None:
     """Return a record that someone put into a grain, if it is complete and its signature holds."""
-    is_record = mapping.owns(inner) and is_valid_record(inner.native, version)
+    is_record = ump.owns(inner) and is_valid_record(inner.native, version)
     return load_record(inner.native) if is_record else None
 
 
@@ -188,7 +190,7 @@ def _is_view_of(grain: Grain, record: Record) -> bool:
     inner = oms_mapping.unwrap(grain)
     if inner is None:
         return False
-    view = oms_mapping.from_projection(mapping.project(record), inner)
+    view = oms_mapping.from_projection(ump.project(record), inner)
     return _unsigned(view) == _unsigned(grain)
 
 
@@ -198,7 +200,7 @@ def _unsigned(grain: Grain) -> dict[str, Any]:
 
 def _bounds_of(record: Record) -> Bounds:
     """What a record binds whatever carries it to."""
-    read, consent = mapping.project(record), record.get("consent", {})
+    read, consent = ump.project(record), record.get("consent", {})
     at, cut = read.scope, consent.get("redact", ())
     return Bounds(
         user=at.user,
@@ -304,3 +306,60 @@ def _closing(record: Record, state: State) -> str:
 def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
     known = [instant for instant in (one, other) if instant is not None]
     return min(known) if known else None
+
+
+_STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
+
+
+def viewed(context: Speaking, record: Record) -> Document | None:
+    """The document that a record is the view of. One that says anything else is only what it says."""
+    inner = ump.unwrap(record)
+    try:
+        return inner if inner is not None and is_view(context, record, inner) else None
+    except (MemorandaError, LookupError, TypeError, AttributeError, ValueError):
+        # Anybody may have put it there.
+        return None
+
+
+def is_view(context: Speaking, record: Record, inner: Document) -> bool:
+    """Whether a record says just what its view of a document says, but for what a store may say about it later."""
+    tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
+    shown = record_of(context, inner, tenant, space)
+    kept = bounds_of(record)
+    return _without_state(
+        shown if kept is None else ump.with_bounds(shown, kept)
+    ) == _without_state(record)
+
+
+def bounds_of(record: Record) -> Bounds | None:
+    """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
+    kept = state_of(record).get("bounds")
+    return None if kept is None else decode(dump(kept))
+
+
+def state_of(record: Record) -> Mapping[str, Any]:
+    """What another store knew of a record beside what it says. Raises InvalidInput."""
+    known = (record["body"].get("structured") or {}).get(STATE_KEY, {})
+    if not isinstance(known, dict):
+        raise InvalidInput(f"body.structured.{STATE_KEY} must be an object")
+    return known
+
+
+def _without_state(record: Record) -> dict[str, Any]:
+    """A record without what a store may say about it later, and without the original inside."""
+    fields: Mapping[str, Any] = record
+    kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
+    body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
+    lifecycle.pop("status", None)
+    carried = (NATIVE_KEY, STATE_KEY, CUT_KEY)
+    structured = {
+        name: value for name, value in (body.get("structured") or {}).items() if name not in carried
+    }
+    time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
+    bare = {name: value for name, value in body.items() if name != "structured"}
+    return {
+        **kept,
+        "body": {**bare, "structured": structured},
+        "time": time,
+        "lifecycle": lifecycle,
+    }

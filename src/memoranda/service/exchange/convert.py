@@ -26,8 +26,7 @@ from memoranda.model import native
 from memoranda.model.instant import LATEST, Instant, format_instant
 from memoranda.model.memory import Document, Projection
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
-from memoranda.service.core.carrying import bounds_of, is_view
-from memoranda.service.core.views import project_document, record_of
+from memoranda.service.core.views import bounds_of, is_view, project_document, record_of
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 from memoranda.service.exchange.unwrap import index_of

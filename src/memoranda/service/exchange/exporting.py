@@ -23,8 +23,8 @@ from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_visible
-from memoranda.service.core.succession import with_elsewhere
+from memoranda.service.core.lifecycle import with_elsewhere
+from memoranda.service.core.lookup import find_visible
 from memoranda.service.core.views import holds, outline, project, redacted, root_of, scope_of, view
 from memoranda.service.exchange.report import Report
 from memoranda.service.oams import memories

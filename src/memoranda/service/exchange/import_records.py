@@ -18,7 +18,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.standard import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.ump.undo import take_back
+from memoranda.service.ump.revise import take_back
 from memoranda.storage.engine.contract import Unit
 
 _IMPORTS: Final = "import"

@@ -4,6 +4,12 @@ Items are read and checked here, outside the writer; a batch is one unit of work
 here already is recognised by its own name, so a second run of a file, after an interrupt or out of caution, changes
 nothing and goes on where the first one stopped. A predecessor and its successor find each other by the names that their
 form gives them, whichever comes first.
+
+What is there of a batch that is about to be written: looked up before the writer's turn, and trusted in it.
+
+Most of a batch is new, or was there already. Which is which is asked for all of it at once, on a snapshot; when the
+turn comes and nothing was written since, it is not asked again, and what only repeats what is there costs the writer
+nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +28,15 @@ from memoranda.model.memory import Version
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lifecycle import note_elsewhere
 from memoranda.service.core.protection import check_supersession, policy_fields
-from memoranda.service.core.succession import note_elsewhere
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, Renaming
-from memoranda.service.exchange.ancestry import Name, Waiting
+from memoranda.service.exchange.ancestry import Name, Waiting, find_all
 from memoranda.service.exchange.import_records import Imported, resumed
-from memoranda.service.exchange.prefetch import Before, fact_of
 from memoranda.service.exchange.report import Form, Report
 from memoranda.service.exchange.unwrap import News, Outcome, Ready, version_of
+from memoranda.service.oams import memories
 from memoranda.service.oms import authority
 from memoranda.service.ump.remember import with_defaults
 from memoranda.standards.oams.namespace import Namespace
@@ -38,16 +44,13 @@ from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Unit
-from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.contract import Snapshot, Unit
+from memoranda.storage.engine.database import Begun
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
 Progress = Callable[[int], None]
-
-
-# --- in --------------------------------------------------------------------------------------------------------------
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +161,77 @@ def import_part(
     return Part(report=taking.report, name=known, waiting=waiting)
 
 
+class Before(msgspec.Struct, frozen=True):
+    """What was there: the names and the facts that are known, and the heads of the keys."""
+
+    seq: int
+    names: set[Name]
+    # The memories that those of the batch supersede, by name, as they were.
+    predecessors: dict[Name, Version]
+    facts: set[str]
+    heads: memories.Heads
+
+    @classmethod
+    def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
+        given = [ready.given for ready in batch if ready.given is not None]
+        names = [(ready.standard, ready.name) for ready in batch if ready.given is None]
+        names += [claim for ready in batch for claim in ready.claims]
+        superseded = [name for ready in batch for name in ready.predecessors]
+        facts = [fact for ready in batch if (fact := fact_of(ready))]
+        return cls(
+            snapshot.change_seq(),
+            snapshot.known_names(names),
+            find_all(snapshot, superseded) if superseded else {},
+            snapshot.known_facts(facts) if facts else set(),
+            memories.Heads(context, snapshot, given),
+        )
+
+    def stays_superseded(self, ready: Ready) -> bool:
+        """Return True if nothing that a memory supersedes is still open here."""
+        there = map(self.predecessors.get, ready.predecessors)
+        return not any(each is not None and each.state.is_head for each in there)
+
+    def went_with_predecessor(self, ready: Ready) -> bool:
+        """Return True if what a memory supersedes was forgotten here when the memory was there already."""
+        for each in map(self.predecessors.get, ready.predecessors):
+            if each is not None and each.state.is_forgotten:
+                return (
+                    each.state.tombstoned is None or ready.known.observed <= each.state.tombstoned
+                )
+        return False
+
+    def knows(self, ready: Ready) -> bool:
+        """Whether anything may be there that a memory follows, repeats or is merged to."""
+        if ready.given is not None:
+            return True
+        return (ready.standard, ready.name) in self.names or fact_of(ready) in self.facts
+
+    def again(self, context: Context, unit: Unit, batch: Sequence[Ready]) -> Before:
+        """The same when the writer's turn has come: looked up anew only if anything was written since."""
+        if unit.change_seq() != self.seq:
+            return Before.of(context, unit, batch)
+        return replace(
+            self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit)
+        )
+
+    def news(self, ready: Ready) -> News:
+        """What is new about a memory; from then on it is known."""
+        name, fact = (ready.standard, ready.name), fact_of(ready)
+        found = News(name not in self.names, bool(fact) and fact not in self.facts)
+        self.names.add(name)
+        self.facts.add(fact)
+        return found
+
+
+def fact_of(ready: Ready) -> str:
+    """What a record states that may be merged into another; nothing else is."""
+    return (
+        ""
+        if ready.accepted is None or ready.accepted.is_own
+        else ready.accepted.projection.sameness
+    )
+
+
 _Batch = list[tuple[Item, Ready]]
 _Links = dict[tuple[Form, str], Waiting]
 
@@ -230,17 +304,14 @@ class _Import:
     def run(self, items: Iterable[Item]) -> None:
         """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
         with collect_seldom():
-            self._run(items)
-
-    def _run(self, items: Iterable[Item]) -> None:
-        try:
-            self._write_all(items)
-        finally:
-            # Also when what brings them failed: what was begun is there, and is counted.
-            self._settle()
-        self._finish()
-        if not self._is_dry:
-            cascade.finish(self._context, self._tenant)
+            try:
+                self._write_all(items)
+            finally:
+                # Also when what brings them failed: what was begun is there, and is counted.
+                self._settle()
+            self._finish()
+            if not self._is_dry:
+                cascade.finish(self._context, self._tenant)
 
     def _write_all(self, items: Iterable[Item]) -> None:
         """Write batch after batch: each goes to the disk while the next is made ready."""
@@ -255,7 +326,7 @@ class _Import:
             if batch and (
                 len(batch) == BATCH_LIMIT
                 or fact in facts
-                or not _go_together(batch[-1], (item, ready))
+                or (batch[-1][1].tenant, batch[-1][0].form) != (ready.tenant, item.form)
             ):
                 self._begin(batch)
                 batch, facts = [], set()
@@ -678,7 +749,3 @@ def _check_authority(
         is_superseded=is_superseded,
         ends=ends,
     )
-
-
-def _go_together(one: tuple[Item, Ready], other: tuple[Item, Ready]) -> bool:
-    return one[1].tenant == other[1].tenant and one[0].form == other[0].form

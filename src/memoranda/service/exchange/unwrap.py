@@ -26,13 +26,12 @@ from memoranda.model.instant import LATEST, Instant, parse_instant
 from memoranda.model.memory import Bounds, Document, Version
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.core.carrying import bounds_of, is_view, state_of
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
+from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.screening import refuse_secrets
-from memoranda.service.core.succession import append_next
-from memoranda.service.core.views import project_document
+from memoranda.service.core.secret_screening import refuse_secrets
+from memoranda.service.core.views import bounds_of, is_view, project_document, state_of
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
 from memoranda.service.exchange.ancestry import Name, Names

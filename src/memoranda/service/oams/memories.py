@@ -32,10 +32,10 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
+from memoranda.service.core.lifecycle import append_next, following
 from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession, refuse_held
-from memoranda.service.core.screening import screened_fields
-from memoranda.service.core.succession import append_next, following
+from memoranda.service.core.secret_screening import screened_fields
 from memoranda.service.core.views import holds, project
 from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import (

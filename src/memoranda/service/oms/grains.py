@@ -29,11 +29,10 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import Tombstones, erase_version
-from memoranda.service.core.find import find_own, find_visible, whole_name
 from memoranda.service.core.indexing import NewVersion, prepare
+from memoranda.service.core.lifecycle import Tombstones, append_next, erase_version
+from memoranda.service.core.lookup import find_own, find_visible, whole_name
 from memoranda.service.core.protection import check_supersession, policy_fields
-from memoranda.service.core.succession import append_next
 from memoranda.service.core.views import scope_of
 from memoranda.service.oms import authority
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut

@@ -15,7 +15,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import whole
-from memoranda.service.core.screening import refuse_secrets, screened_fields
+from memoranda.service.core.secret_screening import refuse_secrets, screened_fields
 from memoranda.service.core.views import holds, outline, project, scope_of
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oms import grains as codec

@@ -27,7 +27,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, try_again
 from memoranda.service.core.lineage import note_replaced, source_name
 from memoranda.service.core.views import holds
-from memoranda.service.openwop import archive_index, memory, runs
+from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.passes import (
     entries,
     entries_and_others,
@@ -357,7 +357,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
         )
         archives = self.archives if made is self.known else (*self.archives, made)
         index = (
-            archive_index.put(unit, run.run_id, asked.ref, archives, now)
+            workspace.list_archives(unit, run.run_id, asked.ref, archives, now)
             if asked.is_indexed
             else None
         )

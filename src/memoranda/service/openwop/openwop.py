@@ -1,46 +1,67 @@
-"""openwop for bindings and hosts: the adapter, runs and their logs, workspace, and what is done in the background."""
+"""openwop for bindings and hosts: discovery, runs of a host, their variables and secrets, and the table of all verbs.
+
+The variables of a run hold no memory. Where a variable is to show a memory, it names it, and the memory is read
+whenever the run is read: a memory that has expired, was forgotten or belongs to somebody else does not show.
+
+    {"$memory": {"memoryRef": ref, "id": id}}               the entry, or null
+    {"$memory": {"memoryRef": ref, "id": id, "field": f}}   one field of it
+    {"$memory": {"memoryRef": ref, "options": {…}}}         the entries, as `list` gives them
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from memoranda.errors import InvalidInput, NotFound
+from memoranda import __version__
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
+from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
+from memoranda.service.core.views import project
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import host, idempotency, memory, passes, webhooks, workspace
+from memoranda.service.openwop import idempotency, memory, passes, webhooks, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
 from memoranda.service.openwop.runs import Run
-from memoranda.standards.openwop.entry import Entry, ListOptions
-from memoranda.standards.openwop.events import MEMORY_TYPES, Event
-from memoranda.storage.engine.contract import Unit
+from memoranda.service.retrieve import reach, walk
+from memoranda.standards.openwop import capabilities, inventory
+from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
+from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
+from memoranda.standards.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
+from memoranda.storage.engine.contract import RunPlace, Unit
 
-# What is in a log because it was done here, and cannot be claimed.
+# The only key of a variable that shows a memory.
+MEMORY_KEY: Final = "$memory"
+# The tag of an entry about a person is this prefix and the person's name; `forget` deletes all entries with it.
+SUBJECT_PREFIX: Final = "subject:"
+# Runs per page: a page is rendered in memory.
+MAX_RUNS: Final = 100
+# Events that Memoranda writes when it does something; a host cannot emit them.
 RECORDED: Final = MEMORY_TYPES | {"run.started", *(f"run.{status}" for status in run_log.TERMINAL)}
 
 
 class RunMemory:
-    """What a node of a run gets as `ctx.memory`: list and get, as the store was when the run began (read only)."""
+    """The `ctx.memory` of a run's nodes: read-only, and as the store was when the run began."""
 
     def __init__(self, context: Context, access: Access, run_id: str) -> None:
         self._context, self._access, self._run_id = context, access, run_id
 
     def list(self, memory_ref: str, options: object = None) -> list[Entry]:
-        """The entries of a ref, the newest first; `options` as MemoryListOptions."""
-        asked = options if isinstance(options, ListOptions) else ListOptions.parse(options)
+        """Return the entries of a ref, newest first. `options` are MemoryListOptions, parsed or as JSON."""
+        if not isinstance(options, ListOptions):
+            options = ListOptions.parse(options)
         return memory.list_entries(
-            self._context, self._access, memory_ref, asked, run_id=self._run_id
+            self._context, self._access, memory_ref, options, run_id=self._run_id
         )
 
     def get(self, memory_ref: str, memory_id: str) -> Entry | None:
-        """One entry, or None."""
+        """Return one entry of a ref, or None."""
         return memory.get_entry(
             self._context, self._access, memory_ref, memory_id, run_id=self._run_id
         )
@@ -59,12 +80,12 @@ def begin_run(
     tags: tuple[str, ...] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Start a host's run; its view of the store is what is there now."""
+    """Start a run of the host, which sees the store as it is now. Raises Conflict if the id is in use."""
     now = context.clock()
 
     def work(unit: Unit) -> Run:
         context.quotas_in(unit).spend_run(unit, now)
-        made = run_log.begin(
+        run = run_log.begin(
             unit,
             workflow_id=workflow_id,
             now=now,
@@ -74,13 +95,13 @@ def begin_run(
             metadata=metadata,
         )
         context.quotas_in(unit).check_kept(unit)
-        return made
+        return run
 
     return context.engine.write(access.default_tenant, work)
 
 
 def memory_of(context: Context, access: Access, run_id: str) -> RunMemory:
-    """`ctx.memory` for the nodes of a run."""
+    """Return `ctx.memory` for the nodes of a run. Raises NotFound if there is no such run."""
     run_log.get(context, access, run_id)
     return RunMemory(context, access, run_id)
 
@@ -94,18 +115,22 @@ def emit(
     *,
     node_id: str | None = None,
 ) -> Event:
-    """Append an event to a run's log: whatever a host has to say that is not the record of something done here."""
+    """Append an event of the host's to a run's log, without the secrets of the run.
+
+    Raises InvalidInput for the types of RECORDED, which only Memoranda writes.
+    """
     if type in RECORDED:
-        raise InvalidInput(f"type: {type} is written by what it reports")
-    now, run = context.clock(), (access.default_tenant, run_id)
-    clean, node = (context.secrets.redacted_value(value, run) for value in (payload, node_id))
+        raise InvalidInput(f"type: only Memoranda itself writes {type} events; choose another type")
+    now, key = context.clock(), (access.default_tenant, run_id)
+    clean_payload = context.secrets.redacted_value(payload, key)
+    clean_node_id = context.secrets.redacted_value(node_id, key)
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
         context.quotas_in(unit).spend(unit, now)
-        made = run_log.emit(unit, run_id, type, clean, now=now, node_id=node)
+        event = run_log.emit(unit, run_id, type, clean_payload, now=now, node_id=clean_node_id)
         context.quotas_in(unit).check_kept(unit)
-        return made
+        return event
 
     return context.engine.write(access.default_tenant, work)
 
@@ -119,139 +144,202 @@ def finish_run(
     variables: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> Run:
-    """End a run; its secrets are forgotten."""
+    """End a run with a terminal status, store its final variables or error, and forget its secrets."""
     if status not in run_log.TERMINAL:
         raise InvalidInput(f"status must be one of {', '.join(sorted(run_log.TERMINAL))}")
     now, key, secrets = context.clock(), (access.default_tenant, run_id), context.secrets
-    shown, failure = secrets.redacted_value(variables, key), secrets.redacted_value(error, key)
+    clean_variables = secrets.redacted_value(variables, key)
+    clean_error = secrets.redacted_value(error, key)
 
     def work(unit: Unit) -> Run:
         run = run_log.load_writing(context, unit, run_id)
-        done = run_log.finish(unit, run, now=now, status=status, variables=shown, error=failure)
-        if shown or failure:
-            # Without anything to keep, a run can always be ended.
+        ended = run_log.finish(
+            unit, run, now=now, status=status, variables=clean_variables, error=clean_error
+        )
+        if clean_variables or clean_error:
+            # A run that stores nothing more can end even when the quota is used up.
             context.quotas_in(unit).check_kept(unit)
-        return done
+        return ended
 
-    done = context.engine.write(access.default_tenant, work)
+    ended = context.engine.write(access.default_tenant, work)
     secrets.end(key)
-    return done
+    return ended
 
 
-def agents(context: Context, access: Access) -> dict[str, Any]:
-    """The agents that were installed, and which of them get less memory than they ask for."""
-    return host.agents(context, suggestions.installed(context, access))
-
-
-# --- workspace -----------------------------------------------------------------------------------------------
-
-
-def file(
-    context: Context,
-    access: Access,
-    path: str,
-    version: int | None = None,
-    *,
-    run_id: str | None = None,
-) -> dict[str, Any]:
-    """A workspace file, as it is, as it was, or as a run sees it. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
-        run = None if run_id is None else run_log.load(snapshot, run_id)
-        found = workspace.read(snapshot, path, version, run=run)
-    if found is None:
-        raise NotFound("no such workspace file")
-    return found
-
-
-def files(
-    context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
-) -> list[dict[str, Any]]:
-    """All workspace files that begin so, as they are or as a run sees them."""
-    with context.engine.read(access.default_tenant) as snapshot:
-        run = None if run_id is None else run_log.load(snapshot, run_id)
-        return workspace.listing(snapshot, prefix, run=run)
-
-
-def write_file(
-    context: Context,
-    access: Access,
-    path: str,
-    content: str,
-    *,
-    content_type: str = "text/markdown",
-    if_match: str | None = None,
-    if_none_match: str | None = None,
-    run_id: str | None = None,
-) -> dict[str, Any]:
-    """Write the next version of a workspace file: for a run, without its secrets and on its log (WSR-1)."""
-    now, secrets = context.clock(), context.secrets
-    key = None if run_id is None else (access.default_tenant, run_id)
-    if key is not None and secrets.holds(path, key):
-        raise InvalidInput("path: holds a secret of the run")
-    clean = secrets.redacted_text(content, key, "file")
-    how: dict[str, Any] = {
-        "content_type": content_type,
-        "if_match": if_match,
-        "if_none_match": if_none_match,
+def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
+    """Return the public snapshot of a run, with the memories that its variables name."""
+    run = run_log.get(context, access, run_id)
+    variables = {
+        name: _resolve_variable(context, access, run, value)
+        for name, value in run.variables.items()
     }
-
-    def work(unit: Unit) -> dict[str, Any]:
-        context.quotas_in(unit).spend(unit, now)
-        with _logged(context, unit, run_id, now) as log:
-            made = workspace.write(unit, path, clean, now=now, run_id=log, **how)
-        context.quotas_in(unit).check_kept(unit)
-        return made
-
-    return context.engine.write(access.default_tenant, work)
+    return {**run.snapshot(), "variables": variables}
 
 
-def remove_file(
+def runs(
     context: Context,
     access: Access,
-    path: str,
     *,
-    if_match: str | None = None,
-    run_id: str | None = None,
+    before: Instant | RunPlace | None = None,
+    limit: int = MAX_RUNS,
+) -> list[Run]:
+    """Return the runs of the caller's tenant, latest start first, that began before an instant or a listed run."""
+    # Many runs may begin in one millisecond, so the next page starts after a run (RunPlace), not after an instant.
+    position = (before, "") if isinstance(before, int) else before
+    with context.engine.read(access.default_tenant) as reading:
+        stored_runs = reading.runs(before=position, limit=min(limit, MAX_RUNS))
+        return [run_log.decode_run(stored) for stored in stored_runs]
+
+
+def register_secret(
+    context: Context, access: Access, run_id: str, secret_id: str, value: str
 ) -> bool:
-    """Take a workspace file away, on the log of a run; whether there was one."""
-    now = context.clock()
-
-    def work(unit: Unit) -> bool:
-        if not workspace.is_there(unit, path):
-            return False
-        with _logged(context, unit, run_id, now) as log:
-            workspace.remove(unit, path, now=now, run_id=log, if_match=if_match)
-        return True
-
-    return context.engine.write(access.default_tenant, work)
-
-
-@contextmanager
-def _logged(context: Context, unit: Unit, run_id: str | None, now: Instant) -> Iterator[str]:
-    """The run that something is done in: one that is open, or one of our own for this alone."""
-    if run_id is not None:
-        run_log.load_writing(context, unit, run_id)
-        yield run_id
-        return
-    run = run_log.begin(unit, workflow_id=f"{run_log.HOST_WORKFLOW}workspace", now=now)
-    yield run.run_id
-    run_log.finish(unit, run, now=now)
+    """Register a secret that a run must never store. Return False if it is too short to be recognised in a text."""
+    tenant = access.default_tenant
+    with context.engine.read(tenant) as reading:
+        run_log.load_open(reading, run_id)
+    digest = context.engine.fingerprint(tenant, f"secret of a run\x00{value.strip()}")
+    is_registered = context.secrets.register((tenant, run_id), secret_id, value, digest)
+    if is_registered:
+        # The digest is stored before the host gets its answer, so that every other process, and one started later,
+        # refuses to write for the run until it knows the secret too.
+        context.engine.write(tenant, lambda unit: run_log.add_secret(unit, run_id, digest))
+    return is_registered
 
 
-# --- the tables ----------------------------------------------------------------------------------------------
+def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str) -> str:
+    """Return a secret for an open run, from the host's resolvers, and register it unless the platform owns it."""
+    with context.engine.read(access.default_tenant) as reading:
+        # A run that has ended forgot its secrets, and would never forget this one.
+        run_log.load_open(reading, run_id)
+    secret = context.secrets.resolve(secret_id)
+    if secret.scope != "platform":
+        register_secret(context, access, run_id, secret_id, secret.value)
+    return secret.value
+
+
+def _resolve_variable(context: Context, access: Access, run: Run, value: Any) -> Any:
+    """Return the value of a variable; for `{"$memory": {…}}`, the memory that it names as the run sees it."""
+    target = value.get(MEMORY_KEY) if isinstance(value, Mapping) and len(value) == 1 else None
+    if not isinstance(target, Mapping):
+        return value
+    ref, run_id = target.get("memoryRef"), run.run_id
+    if "id" not in target:
+        try:
+            options = ListOptions.parse(target.get("options"))
+        except InvalidInput:
+            return None
+        return memory.list_entries(context, access, ref, options, run_id=run_id)
+    entry = memory.get_entry(context, access, ref, target["id"], run_id=run_id)
+    if entry is None or "field" not in target:
+        return entry
+    return entry.get(str(target["field"]))
+
+
+# --- the host -------------------------------------------------------------------------------------------------
 
 
 def discovery(
     context: Context, *, is_attended: bool, fixtures: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Return the claims of this host. `is_attended`: an upkeep thread does what falls due."""
-    return host.discovery(context, is_attended=is_attended, fixtures=fixtures)
+) -> capabilities.Discovery:
+    """Return the capabilities that this host claims.
+
+    `is_attended`: an upkeep thread runs, so that schedules and commitments are carried out.
+    """
+    counter = context.cal.counter.name
+    return capabilities.build_discovery(
+        capabilities.CapabilityOffer(
+            memory=True,
+            max_entry_size_bytes=MAX_CONTENT_BYTES,
+            ttl=True,
+            forget=True,
+            search_modes=("semantic", "filter") if context.has_semantic_search else ("filter",),
+            compaction=True,
+            distillation=capabilities.DistillationCapability(
+                max_token_budget=digests.MAX_TOKEN_BUDGET,
+                tokenizer=counter,
+                archive_retention=f"P{digests.ARCHIVE_RETENTION_DAYS}D",
+                scheduled=is_attended,
+                index_emitted=True,
+            ),
+            attribution=True,
+            injection_counter=counter,
+            long_term=True,
+            consolidation="on-demand",
+            commitments=("time", "predicate") if is_attended else (),
+            proposals=capabilities.Proposals(
+                kinds=PROPOSAL_KINDS, activation="direct-rbac", detects_duplicates=True
+            ),
+            workspace=capabilities.Workspace(
+                max_file_bytes=MAX_FILE_BYTES,
+                max_files=MAX_FILES,
+                max_versions=MAX_VERSIONS,
+            ),
+            replay_modes=("replay", "branch"),
+            webhooks=True,
+            fixtures=fixtures,
+            extra={"implementation": {"name": "memoranda", "version": __version__}},
+        )
+    )
+
+
+def agents(context: Context, access: Access) -> dict[str, Any]:
+    """Return the agents of the packs that were applied, and which of them get less memory than they ask for."""
+    available = capabilities.find_dimensions(discovery(context, is_attended=True))
+    entries = {
+        manifest["agentId"]: inventory.build_agent_entry(
+            manifest, pack_name=pack["name"], pack_version=pack["version"], available=available
+        )
+        for ref, pack in suggestions.installed(context, access).items()
+        if ref.startswith("agent-pack:")
+        for manifest in pack["agents"]
+    }
+    return inventory.build_inventory(entries.values())
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+
+
+def forget(context: Context, access: Access, ref: str, subject: str) -> int:
+    """Delete all entries of a ref about a subject (`memory.retention.forget`). Return their number.
+
+    The logs of runs need no change, as they hold no content. The entries become tombstones; a hard forget of UMP erases
+    them permanently.
+    """
+    tag = SUBJECT_PREFIX + subject
+    if len(tag) > MAX_TAG_CHARS:
+        raise InvalidInput(
+            f"subject must have at most {MAX_TAG_CHARS - len(SUBJECT_PREFIX)} characters"
+        )
+    tenant, now = access.default_tenant, context.clock()
+    space = memory.space_of(access, ref, tenant)
+    if space is None:
+        return 0
+    # Entries that a consolidation run replaced are included: the entry that replaced them repeats them.
+    selection = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
+    with context.engine.read(tenant) as snapshot:
+        matches = [
+            version
+            for version, _ in walk(snapshot, reach(context, access, snapshot, selection), now=now)
+            if tag in project(context, version).tags
+            and memory.may_see(context, access, snapshot, version)
+        ]
+    # The oldest first: forgetting a source also forgets the entry that was made from it, which then counts no more.
+    heads = {version.memory_id: version.version_id for version in matches}.values()
+    results = [
+        context.engine.write(tenant, partial(memory.forget_found, access, version_id, now))
+        for version_id in heads
+    ]
+    return sum(results)
+
+
+# --- the table ------------------------------------------------------------------------------------------------
 
 
 class Openwop(Verbs[Caller]):
-    """One tenant's side of openwop."""
+    """The verbs of openwop: entries, runs, webhooks, background work, proposals and the workspace."""
 
-    # They only tell what the caller did himself, and what he does is asked of its own verb.
+    # No grant is needed: a key answers only to the caller who used it, and the operation under it is authorised itself.
     claim = Verb(idempotency.claim)
     settle = Verb(idempotency.settle)
 
@@ -262,7 +350,7 @@ class Openwop(Verbs[Caller]):
     put_entry = Verb(memory.put_entry, "write")
     put_entries = Verb(memory.put_entries, "write")
     delete_entry = Verb(memory.delete_entry, "write")
-    forget = Verb(host.forget, "read", "write")
+    forget = Verb(forget, "read", "write")
 
     begin_run = Verb(begin_run, "write", whole=True)
     memory_of = Verb(memory_of, "read")
@@ -270,16 +358,16 @@ class Openwop(Verbs[Caller]):
     finish_run = Verb(finish_run, "write", whole=True)
     fork = Verb(run_log.fork, "write", whole=True)
     run = Verb(run_log.get, "read", whole=True)
-    runs = Verb(host.runs, "read", whole=True)
-    snapshot = Verb(host.snapshot, "read", whole=True)
+    runs = Verb(runs, "read", whole=True)
+    snapshot = Verb(snapshot, "read", whole=True)
     events = Verb(run_log.read_events, "read", whole=True)
     all_events = Verb(run_log.read_all_events, "read", whole=True)
     register_webhook = Verb(webhooks.register, "read", "write", whole=True)
     registered_webhook = Verb(webhooks.registered, "read", "write", whole=True)
     unregister_webhook = Verb(webhooks.unregister, "write", whole=True)
     webhooks = Verb(webhooks.subscriptions, "read", whole=True)
-    resolve_secret = Verb(host.resolve_secret, "write", whole=True)
-    register_secret = Verb(host.register_secret, "write", whole=True)
+    resolve_secret = Verb(resolve_secret, "write", whole=True)
+    register_secret = Verb(register_secret, "write", whole=True)
 
     compact = Verb(digests.compact, "read", "write")
     distill = Verb(digests.distill, "read", "write")
@@ -303,15 +391,15 @@ class Openwop(Verbs[Caller]):
     revise_proposal = Verb(suggestions.revise, "read", "derive", whole=True)
     reject_proposal = Verb(suggestions.reject, "read", "derive", whole=True)
     archive_proposal = Verb(suggestions.archive, "read", "derive", whole=True)
-    # Applying asks for the right to activate, or for an approval of someone who has it.
+    # `apply` itself requires the right to activate, or an approval by someone who has it.
     approve_proposal = Verb(suggestions.approve, suggestions.ACTIVATION, whole=True)
     apply_proposal = Verb(suggestions.apply, whole=True)
     installed = Verb(suggestions.installed, "read", whole=True)
 
-    file = Verb(file, "read", whole=True)
-    files = Verb(files, "read", whole=True)
-    write_file = Verb(write_file, "write", whole=True)
-    remove_file = Verb(remove_file, "write", whole=True)
+    file = Verb(workspace.file, "read", whole=True)
+    files = Verb(workspace.files, "read", whole=True)
+    write_file = Verb(workspace.write_file, "write", whole=True)
+    remove_file = Verb(workspace.remove_file, "write", whole=True)
 
     discovery = PublicVerb(discovery)
     tick = PublicVerb(timetable.tick)

@@ -306,7 +306,7 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
 
     found = []
     for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
-        run = run_log.decoded(kept)
+        run = run_log.decode_run(kept)
         # A replay is the same run told again.
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue

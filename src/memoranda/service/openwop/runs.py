@@ -128,7 +128,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def decoded(data: bytes) -> Run:
+def decode_run(data: bytes) -> Run:
     """A run as it was kept."""
     kept = json_text.parse(data)
     return Run(**{**kept, "tags": tuple(kept["tags"]), "secrets": tuple(kept["secrets"])})
@@ -249,7 +249,7 @@ def load(snapshot: Snapshot, run_id: str) -> Run:
     kept = snapshot.run(run_id)
     if kept is None:
         raise NotFound(f"no run {run_id[:128]!a}")
-    return decoded(kept)
+    return decode_run(kept)
 
 
 def load_open(snapshot: Snapshot, run_id: str) -> Run:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
-from memoranda.service.core.noticing import notice
-from memoranda.service.core.shares import Shares
+from memoranda.service.core.limits import Shares
+from memoranda.service.core.secret_screening import notice
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft

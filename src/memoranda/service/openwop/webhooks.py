@@ -24,7 +24,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.openwop.runs import EVENTS_LIMIT, decoded
+from memoranda.service.openwop.runs import EVENTS_LIMIT, decode_run
 from memoranda.standards.openwop.capabilities import SIGNATURE_ALGORITHM
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -261,7 +261,7 @@ def _is_asked(snapshot: Snapshot, seen: Subscription, run_id: str) -> bool:
     kept = snapshot.run(run_id)
     if kept is None:
         return False
-    run = decoded(kept)
+    run = decode_run(kept)
     # What a replay repeats was told already, and happens only once (RFC 0068).
     return not run.is_replay and (not seen.tags or not set(seen.tags).isdisjoint(run.tags))
 

@@ -1,23 +1,33 @@
-"""Workspace files of openwop: small, versioned, one tenant's. The last versions are kept.
+"""Workspace files of openwop, and the one among them that Memoranda writes itself: MEMORY-INDEX.json (RFC 0004).
 
-A run sees the files as they were when it began, whoever writes meanwhile, itself included (RFC 0059 §D). What is
-removed is gone with all its versions, from every run as well: nobody keeps what its owner took away.
+A workspace belongs to a tenant. Its files are small text files in numbered versions, of which the last MAX_VERSIONS
+stay in the store. They are kept as items of three kinds: the head of each file without its content, each version with
+its content, and for a removed file the last version number, so that no number is used for two contents.
+
+Every change has a number in a sequence of the tenant (`place` in the stored value). A run sees a file as of the change
+that was the last when the run began, whoever writes later, even the run itself (RFC 0059 §D). A removed file is gone
+with all its versions, for every run as well: nothing keeps what its owner removed.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 from memoranda.encoding import json_text
-from memoranda.errors import WorkflowError
+from memoranda.errors import InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import Instant
+from memoranda.model.memory import Version
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
 from memoranda.standards.openwop import events
+from memoranda.standards.openwop.entry import ARCHIVE_TAG, Entry
 from memoranda.standards.openwop.problem import WORKSPACE_TOO_LARGE
 from memoranda.standards.openwop.workspace import (
     DEFAULT_TYPE,
-    MAX_FILE_BYTES,
     MAX_FILES,
     MAX_VERSIONS,
     WorkspaceFile,
@@ -26,79 +36,53 @@ from memoranda.standards.openwop.workspace import (
     check_path,
     next_version,
 )
+from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-__all__ = [
-    "MAX_FILES",
-    "MAX_FILE_BYTES",
-    "MAX_VERSIONS",
-    "File",
-    "is_there",
-    "listing",
-    "read",
-    "remove",
-    "write",
-]
-
-File = WorkspaceFile
-
-# What there is, without the contents: those are with the versions, each read by itself.
+# The workspace file that lists the archives of distillations.
+INDEX_PATH: Final = "MEMORY-INDEX.json"
+# Items of this kind: the current version of each file, without its content.
 HEADS: Final = "workspace"
-# The highest version that a removed file had: no two contents ever share a version.
-_GONE: Final = "workspace versions that were"
 _VERSIONS: Final = "workspace versions of "
+_REMOVED: Final = "workspace versions that were"
+
+
+# --- files in a unit of work ---------------------------------------------------------------------------------
 
 
 def read(
     snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None
-) -> File | None:
-    """A file, as it is now, as it was in a version, or as a run sees it; None if there is none."""
-    head = _version(snapshot, path) or 0
-    wanted = range(head, max(0, head - MAX_VERSIONS), -1) if version is None else (version,)
-    for number in wanted:
-        kept = snapshot.item(_VERSIONS + path, _number(number))
-        place, file = (0, None) if kept is None else _decoded(kept)
-        if run is None or place <= run.workspace_seq:
+) -> WorkspaceFile | None:
+    """Return a file as it is now, in a given version, or as a run sees it; None if there is none."""
+    head = _current_version(snapshot, path) or 0
+    numbers = stored_numbers(head) if version is None else (version,)
+    for number in numbers:
+        item = snapshot.item(_VERSIONS + path, _version_key(number))
+        changed_at, file = (0, None) if item is None else _decode(item)
+        if run is None or changed_at <= run.workspace_seq:
             return file
     return None
 
 
-def listing(snapshot: Snapshot, prefix: str = "", *, run: Run | None = None) -> list[File]:
-    """All files that begin so, without their content, as they are now or as a run sees them."""
-    found = []
-    for path, kept in snapshot.items(HEADS).items():
-        if path.startswith(prefix):
-            place, file = _decoded(kept)
-            seen = (
-                file if run is None or place <= run.workspace_seq else read(snapshot, path, run=run)
-            )
-            found += [_brief(seen)] if seen is not None else []
-    return found
+def stored_numbers(last: int) -> range:
+    """Return the numbers of the versions that are in the store if `last` is the current one, newest first."""
+    return range(last, max(0, last - MAX_VERSIONS), -1)
 
 
-def _decoded(value: bytes) -> tuple[int, File]:
-    file = json_text.parse(value)
-    return file.pop("place"), file
-
-
-def _brief(file: File) -> File:
-    return {name: value for name, value in file.items() if name != "content"}
-
-
-def _changed(unit: Unit) -> int:
-    place = int(unit.item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
-    unit.put_item(runs.WORKSPACE_CHANGES, "", b"%d" % place)
-    return place
-
-
-def is_there(snapshot: Snapshot, path: str) -> bool:
-    """Whether there is such a file now."""
-    return snapshot.item(HEADS, path) is not None
-
-
-def _version(snapshot: Snapshot, path: str) -> int | None:
-    kept = snapshot.item(HEADS, path)
-    return None if kept is None else int(json_text.parse(kept)["version"])
+def list_heads(
+    snapshot: Snapshot, prefix: str = "", *, run: Run | None = None
+) -> list[WorkspaceFile]:
+    """Return all files whose path starts with a prefix, without content, as they are or as a run sees them."""
+    heads = []
+    for path, item in snapshot.items(HEADS).items():
+        if not path.startswith(prefix):
+            continue
+        changed_at, head = _decode(item)
+        if run is None or changed_at <= run.workspace_seq:
+            heads.append(_without_content(head))
+        elif (earlier := read(snapshot, path, run=run)) is not None:
+            heads.append(_without_content(earlier))
+    return heads
 
 
 def write(
@@ -111,27 +95,27 @@ def write(
     content_type: str = DEFAULT_TYPE,
     if_match: str | None = None,
     if_none_match: str | None = None,
-) -> File:
-    """Write the next version of a file and say so in the log of a run."""
+) -> WorkspaceFile:
+    """Write the next version of a file and log the change in a run. Raises WorkflowError if there are too many."""
     check_path(path)
     check_content(content)
-    current = _version(unit, path)
-    last = current or int(unit.item(_GONE, path) or b"0")
+    current = _current_version(unit, path)
+    last = current or int(unit.item(_REMOVED, path) or b"0")
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
     if current is None and len(unit.items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
-            f"there are {MAX_FILES} files already",
+            f"the workspace holds {MAX_FILES} files already; remove one first",
             openwop_code=WORKSPACE_TOO_LARGE,
             details={"maxFiles": MAX_FILES},
         )
     file = build_file(
         path=path, content=content, version=version, updated=now, content_type=content_type
     )
-    place = {"place": _changed(unit)}
-    unit.put_item(HEADS, path, json_text.dump(_brief(file) | place))
-    unit.put_item(_VERSIONS + path, _number(version), json_text.dump(file | place))
+    position = {"place": _next_change(unit)}
+    unit.put_item(HEADS, path, json_text.dump(_without_content(file) | position))
+    unit.put_item(_VERSIONS + path, _version_key(version), json_text.dump(file | position))
     if version > MAX_VERSIONS:
-        unit.delete_item(_VERSIONS + path, _number(version - MAX_VERSIONS))
+        unit.delete_item(_VERSIONS + path, _version_key(version - MAX_VERSIONS))
     runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": version}, now=now)
     return file
 
@@ -139,20 +123,208 @@ def write(
 def remove(
     unit: Unit, path: str, *, now: Instant, run_id: str, if_match: str | None = None
 ) -> None:
-    """Take a file that is there away, with all its versions, and say so in the log of a run.
+    """Delete an existing file with all its versions and log the removal in a run.
 
-    Its removal is a version, too, so that no event is told twice and no two contents ever share one.
+    The removal takes a version number of its own, so that its event differs from the one of the last write and the
+    number is never used for another content.
     """
-    version = _version(unit, path)
-    gone = next_version(version, version or 0, if_match=if_match)
-    version = gone - 1
+    current = _current_version(unit, path)
+    removal = next_version(current, current or 0, if_match=if_match)
     unit.delete_item(HEADS, path)
-    for number in range(max(1, version - MAX_VERSIONS + 1), version + 1):
-        unit.delete_item(_VERSIONS + path, _number(number))
-    unit.put_item(_GONE, path, b"%d" % gone)
-    _changed(unit)
-    runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": gone}, now=now)
+    for number in range(max(1, removal - MAX_VERSIONS), removal):
+        unit.delete_item(_VERSIONS + path, _version_key(number))
+    unit.put_item(_REMOVED, path, b"%d" % removal)
+    _next_change(unit)
+    runs.emit(unit, run_id, events.WORKSPACE_UPDATED, {"path": path, "version": removal}, now=now)
 
 
-def _number(version: int) -> str:
+def _decode(item: bytes) -> tuple[int, WorkspaceFile]:
+    """Return the number of the change that wrote a stored version, and the file."""
+    file = json_text.parse(item)
+    return file.pop("place"), file
+
+
+def _without_content(file: WorkspaceFile) -> WorkspaceFile:
+    return {name: value for name, value in file.items() if name != "content"}
+
+
+def _next_change(unit: Unit) -> int:
+    """Count a change of the workspace and return its number."""
+    number = int(unit.item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
+    unit.put_item(runs.WORKSPACE_CHANGES, "", b"%d" % number)
+    return number
+
+
+def _current_version(snapshot: Snapshot, path: str) -> int | None:
+    item = snapshot.item(HEADS, path)
+    return None if item is None else int(json_text.parse(item)["version"])
+
+
+def _version_key(version: int) -> str:
+    # Padded, so that keys sort as numbers do.
     return f"{version:08d}"
+
+
+# --- verbs ---------------------------------------------------------------------------------------------------
+
+
+def file(
+    context: Context,
+    access: Access,
+    path: str,
+    version: int | None = None,
+    *,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        run = None if run_id is None else runs.load(snapshot, run_id)
+        result = read(snapshot, path, version, run=run)
+    if result is None:
+        raise NotFound("no such workspace file")
+    return result
+
+
+def files(
+    context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the heads of all workspace files under a prefix, as they are or as a run sees them."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        run = None if run_id is None else runs.load(snapshot, run_id)
+        return list_heads(snapshot, prefix, run=run)
+
+
+def write_file(
+    context: Context,
+    access: Access,
+    path: str,
+    content: str,
+    *,
+    content_type: str = "text/markdown",
+    if_match: str | None = None,
+    if_none_match: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1)."""
+    now, secrets = context.clock(), context.secrets
+    key = None if run_id is None else (access.default_tenant, run_id)
+    if key is not None and secrets.holds(path, key):
+        raise InvalidInput("path: holds a secret of the run")
+    clean = secrets.redacted_text(content, key, "file")
+
+    def work(unit: Unit) -> dict[str, Any]:
+        context.quotas_in(unit).spend(unit, now)
+        with _logging_run(context, unit, run_id, now) as log_id:
+            result = write(
+                unit,
+                path,
+                clean,
+                now=now,
+                run_id=log_id,
+                content_type=content_type,
+                if_match=if_match,
+                if_none_match=if_none_match,
+            )
+        context.quotas_in(unit).check_kept(unit)
+        return result
+
+    return context.engine.write(access.default_tenant, work)
+
+
+def remove_file(
+    context: Context,
+    access: Access,
+    path: str,
+    *,
+    if_match: str | None = None,
+    run_id: str | None = None,
+) -> bool:
+    """Remove a workspace file, on the log of a run. Return False if there is none."""
+    now = context.clock()
+
+    def work(unit: Unit) -> bool:
+        if unit.item(HEADS, path) is None:
+            return False
+        with _logging_run(context, unit, run_id, now) as log_id:
+            remove(unit, path, now=now, run_id=log_id, if_match=if_match)
+        return True
+
+    return context.engine.write(access.default_tenant, work)
+
+
+@contextmanager
+def _logging_run(context: Context, unit: Unit, run_id: str | None, now: Instant) -> Iterator[str]:
+    """Yield the id of the run that logs a change: the given one if it is open, else one begun and ended for it."""
+    if run_id is not None:
+        runs.load_writing(context, unit, run_id)
+        yield run_id
+        return
+    run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}workspace", now=now)
+    yield run.run_id
+    runs.finish(unit, run, now=now)
+
+
+# --- the index of archives -----------------------------------------------------------------------------------
+
+
+def list_archives(
+    unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant
+) -> WorkspaceFile:
+    """Write the current archives of a ref into the index; the lists of other refs stay."""
+    index = _parse_index(read(unit, INDEX_PATH))
+    index["refs"][ref] = [
+        {
+            "id": entry["id"],
+            "checksum": next(tag for tag in entry["tags"] if tag.startswith(ARCHIVE_TAG))[8:],
+            "createdAt": entry["createdAt"],
+            "expiresAt": entry.get("expiresAt"),
+        }
+        for entry in archives
+    ]
+    return _write_index(unit, run_id, index, now)
+
+
+def unlist_archive(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
+    """Remove a forgotten archive from the index; one that is erased (`is_hard`), from every version of the index.
+
+    Versions that are no archive, or are not listed, change nothing.
+    """
+    if not port_of(version.document.standard).may_be_archive(version.document):
+        return
+    file = read(unit, INDEX_PATH)
+    index, name = _parse_index(file), version.document.name
+    remaining = {
+        ref: [archive for archive in archives if not _has_id(archive, name)]
+        for ref, archives in index["refs"].items()
+    }
+    if file is None or remaining == index["refs"]:
+        return
+    run = runs.begin(unit, workflow_id=f"{runs.HOST_WORKFLOW}workspace", now=now)
+    if is_hard:
+        remove(unit, INDEX_PATH, now=now, run_id=run.run_id)
+    index["refs"] = {ref: archives for ref, archives in remaining.items() if archives}
+    _write_index(unit, run.run_id, index, now)
+    runs.finish(unit, run, now=now)
+
+
+def _has_id(archive: object, name: str) -> bool:
+    return isinstance(archive, dict) and archive.get("id") == name
+
+
+def _write_index(unit: Unit, run_id: str, index: dict[str, Any], now: Instant) -> WorkspaceFile:
+    content = json_text.dump_pretty(index) + "\n"
+    return write(unit, INDEX_PATH, content, now=now, run_id=run_id, content_type="application/json")
+
+
+def _parse_index(file: WorkspaceFile | None) -> dict[str, Any]:
+    """Return the index that a file holds; an empty one if there is none, or if someone wrote something else there."""
+    try:
+        index = json_text.parse(file["content"]) if file is not None else None
+    except InvalidInput:
+        index = None
+    if isinstance(index, dict) and isinstance(index.get("refs"), dict):
+        refs = {
+            ref: archives for ref, archives in index["refs"].items() if isinstance(archives, list)
+        }
+        return {**index, "refs": refs}
+    return {"refs": {}}

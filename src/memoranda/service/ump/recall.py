@@ -23,7 +23,7 @@ from memoranda.retrieval.analysis import Exact, exact_in, said
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import short_ids
+from memoranda.service.core.lookup import short_ids
 from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate, reweigh
 from memoranda.service.core.views import holds, project, show, unless_damaged, view
 from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk

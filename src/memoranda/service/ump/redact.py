@@ -16,8 +16,8 @@ from memoranda.errors import InvalidInput
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.find import find_own, whole_name
-from memoranda.service.core.screening import hidden, suspected, texts
+from memoranda.service.core.lookup import find_own, whole_name
+from memoranda.service.core.secret_screening import hidden, suspected, texts
 from memoranda.service.core.views import unless_damaged, view
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise
@@ -200,9 +200,9 @@ def _in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
 
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        heads = {file["path"]: int(file["version"]) for file in workspace.listing(snapshot)}
+        heads = {file["path"]: int(file["version"]) for file in workspace.list_heads(snapshot)}
     for path, last in heads.items():
-        for number in range(last, max(0, last - workspace.MAX_VERSIONS), -1):
+        for number in workspace.stored_numbers(last):
             with context.engine.read(tenant) as snapshot:
                 kept = workspace.read(snapshot, path, number)
             if kept is not None and (kinds := suspected({"content": kept["content"]})):

@@ -1,4 +1,9 @@
-"""Revise, forget and feedback: what happens to a memory after it was written."""
+"""Changes of a memory after it was written: revise, restore, forget, feedback, and the undo of the last change.
+
+Nothing is overwritten. A revision is a new version that supersedes the prior one, a forgotten memory keeps its
+documents as tombstones, and an undo writes the earlier content as a new version, so that it can itself be undone.
+Only `forget` with `hard` destroys documents.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,25 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
+from memoranda.model.change import Change
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import Version, has_ended
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.erasure import erase_version, tombstone_version
-from memoranda.service.core.find import find_own, whole_name
 from memoranda.service.core.indexing import NewVersion
+from memoranda.service.core.lifecycle import (
+    append_next,
+    erase_version,
+    following,
+    tombstone_version,
+)
 from memoranda.service.core.lineage import Going, forget_derived, going
+from memoranda.service.core.lookup import find_own, short_ids, whole_name
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.succession import append_next, following
 from memoranda.service.core.views import holds, outline, scope_of, view
 from memoranda.service.ump.remember import new_record, screened
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Actor
 from memoranda.standards.ump.requests import (
@@ -30,7 +41,7 @@ from memoranda.standards.ump.requests import (
     ReviseRequest,
 )
 from memoranda.standards.ump.shapes import Patch, Record
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 
 class Revised(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +49,15 @@ class Revised(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     supersedes: tuple[str, ...]
+
+
+class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What the last change was, of which memory, the id of what is there now, and all that in a sentence."""
+
+    change: str
+    id: str
+    now: str
+    said: str
 
 
 Forgotten = Literal["tombstoned", "erased"]
@@ -289,3 +309,74 @@ def _check_times(record: Record) -> None:
         time["valid_from"]
     ):
         raise InvalidInput("patch.time: valid_to is before valid_from")
+
+
+# --- undo ----------------------------------------------------------------------------------------------------
+
+
+def undo_last(context: Context, access: Access) -> UndoneChange:
+    """Take back the last change: forget what was remembered, bring back what was revised or forgotten."""
+    with context.engine.read(access.default_tenant) as snapshot:
+        change = _last(snapshot)
+        name = _name_of(snapshot, change.version)
+    short = short_ids(context, access, [name])[name]
+    if change.type in ("created", "revised"):
+        now, _ = take_back(context, access, change.version, change.version.version_id - 1)
+        said = "removed" if change.type == "created" else "restored to its previous version"
+        return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {said}")
+    if change.type == "tombstoned":
+        _bring_back(context, access, change.version)
+        return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} restored")
+    raise Conflict(
+        f"the last change merged something into {short}, which says the same; there is nothing to undo"
+    )
+
+
+def take_back(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
+    """Let a memory say what it said when the version `start` was the last of all, or forget it if it was not there.
+
+    The id of what is there now, and the version that it says again, or 0.
+    """
+    now = context.clock()
+    with context.engine.read(access.default_tenant) as snapshot:
+        name = _name_of(snapshot, version)
+        chain = snapshot.history(version.memory_id, newest_first=True)
+        earlier = next(
+            (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
+            None,
+        )
+    if version.memory_id > start:
+        forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
+        return name, 0
+    if earlier is None:
+        raise Conflict("what it said before was erased; there is nothing to go back to")
+    return restore(context, access, name, earlier).id, earlier.version_id
+
+
+def _name_of(snapshot: Snapshot, version: Version) -> str:
+    return snapshot.names_of(version.version_id).get(mapping.STANDARD, version.document.name)
+
+
+def _last(snapshot: Snapshot) -> Change:
+    changes = snapshot.changes(snapshot.change_seq() - 1, 1)
+    if not changes:
+        raise NotFound("nothing was changed yet")
+    return changes[0]
+
+
+def _bring_back(context: Context, access: Access, version: Version) -> None:
+    if version.state.erased:
+        raise Conflict("the last change erased a memory for good; nothing can bring it back")
+    port = port_of(version.document.standard)
+    if not port.has_file_form:
+        raise Conflict(
+            "the last change forgot an entry of openwop, which cannot be brought back; write it anew"
+        )
+    # The exchange knows every standard; few commands need it.
+    from memoranda.service.exchange.importing import import_items, numbered
+
+    document = version.document
+    value = port.file_value(document)
+    report = import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
+    if report.refused:
+        raise Conflict(f"it cannot be brought back: {report.refusals[0].message}")

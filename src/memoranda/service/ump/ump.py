@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from memoranda import __version__
 from memoranda.service import verify as verifying
 from memoranda.service.core import audit as audit_log
-from memoranda.service.core import feed, find
-from memoranda.service.core import rules as owner_rules
+from memoranda.service.core import feed, lookup
+from memoranda.service.core import limits as owner_rules
+from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
-from memoranda.service.ump import files, origins, overview, seen_as, undo
+from memoranda.service.ump import browse
 from memoranda.service.ump import recall as recalling
 from memoranda.service.ump import redact as redacting
 from memoranda.service.ump import remember as remembering
 from memoranda.service.ump import revise as revising
 from memoranda.standards.ump import capability
+
+if TYPE_CHECKING:
+    from memoranda.service.exchange.import_records import UndoneImport
+    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.report import Report
+    from memoranda.standards.oams.namespace import Namespace
+    from memoranda.standards.ump.record import Record
 
 
 def capabilities(context: Context) -> dict[str, Any]:
@@ -33,6 +42,136 @@ def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
     )
 
 
+# --- import and export: imported when first called, because the exchange knows every standard ------------------
+
+
+def export(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    names: Sequence[str] | None = None,
+    carry: bool = True,
+    report: Report | None = None,
+) -> Iterator[Record]:
+    """Every record that may leave, redacted, in the order written; or those of the given ids."""
+    from memoranda.service.exchange.exporting import export_records
+
+    return export_records(
+        context,
+        access,
+        owner=owner,
+        project=project,
+        history=history,
+        names=names,
+        carry=carry,
+        report=report,
+    )
+
+
+def export_page(
+    context: Context,
+    access: Access,
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    carry: bool = True,
+    after: int = 0,
+) -> tuple[list[Record], int | None, Report]:
+    """A page of what may leave, after which version the next begins, and what of it stays behind."""
+    from memoranda.service.exchange import exporting
+
+    return exporting.export_page(
+        context, access, owner=owner, project=project, history=history, carry=carry, after=after
+    )
+
+
+def import_items(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    owner: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+    progress: Callable[[int], None] | None = None,
+    report: Report | None = None,
+    label: str | None = None,
+) -> Report:
+    """Take memories in, in any form, reporting what was refused; with a `label`, what can be taken back."""
+    from memoranda.service.exchange import importing
+
+    return importing.import_items(
+        context,
+        access,
+        items,
+        owner=owner,
+        adopt=adopt,
+        into=into,
+        restore=restore,
+        is_dry=is_dry,
+        progress=progress,
+        report=report,
+        label=label,
+    )
+
+
+def import_part(
+    context: Context,
+    access: Access,
+    items: Iterable[Item],
+    *,
+    label: str | None,
+    name: str | None = None,
+    adopt: bool = False,
+    into: Namespace | None = None,
+    restore: bool = False,
+    is_dry: bool = False,
+) -> Part:
+    """Take in a part of what is brought from elsewhere; `name` is what the part before it was put on record as."""
+    from memoranda.service.exchange import importing
+
+    return importing.import_part(
+        context,
+        access,
+        items,
+        label=label,
+        name=name,
+        adopt=adopt,
+        into=into,
+        restore=restore,
+        is_dry=is_dry,
+    )
+
+
+def imports(context: Context, access: Access) -> list[dict[str, Any]]:
+    """The imports that can be taken back, the last first."""
+    from memoranda.service.exchange import import_records as on_record
+
+    return on_record.imports(context, access)
+
+
+def undo_import(
+    context: Context,
+    access: Access,
+    name: str | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> UndoneImport:
+    """Take back an import, the last unless it is named."""
+    from memoranda.service.exchange import import_records as on_record
+
+    return on_record.undo_import(context, access, name, progress=progress)
+
+
+# --- the table -----------------------------------------------------------------------------------------------
+
+
 class Ump(Verbs[Caller]):
     """The operations of UMP, its feed and audit log, and moving records in and out."""
 
@@ -42,21 +181,21 @@ class Ump(Verbs[Caller]):
     recall_bare = Verb(recalling.recall_bare, "read")
     for_prompt = Verb(recalling.for_prompt, "read")
     framed = Verb(recalling.framed, "read")
-    get = Verb(find.get, "read")
-    history = Verb(find.history, "read")
-    history_page = Verb(find.history_page, "read")
-    list_records = Verb(find.list_records, "read")
-    short_ids = Verb(find.short_ids)
-    seen_as = Verb(seen_as.seen_as, "read")
-    origins = Verb(origins.origins, "read")
+    get = Verb(lookup.get, "read")
+    history = Verb(lookup.history, "read")
+    history_page = Verb(lookup.history_page, "read")
+    list_records = Verb(lookup.list_records, "read")
+    short_ids = Verb(lookup.short_ids)
+    seen_as = Verb(browse.seen_as, "read")
+    origins = Verb(browse.origins, "read")
     revise = Verb(revising.revise, "write")
     change = Verb(revising.change, "write")
-    undo_last = Verb(undo.undo_last, "read", "write", whole=True)
+    undo_last = Verb(revising.undo_last, "read", "write", whole=True)
     rules = Verb(owner_rules.own_rules, "read", whole=True)
     set_rules = Verb(owner_rules.set_rules, "write", "erase", whole=True)
-    stats = Verb(overview.stats, "read")
-    projects = Verb(overview.projects, "read")
-    elsewhere = Verb(overview.elsewhere, "read")
+    stats = Verb(browse.stats, "read")
+    projects = Verb(browse.projects, "read")
+    elsewhere = Verb(browse.elsewhere, "read")
     forget = Verb(revising.forget, "write")
     feedback = Verb(revising.feedback, "derive")
     suspects = Verb(redacting.suspects, "read", whole=True)
@@ -75,12 +214,12 @@ class Ump(Verbs[Caller]):
     audit_verify = Verb(audit_log.verify, "read")
     audit_prune = Verb(audit_log.prune, "erase")
 
-    export = Verb(files.export, "export")
-    export_page = Verb(files.export_page, "export")
-    import_items = Verb(files.import_items, "write")
-    import_part = Verb(files.import_part, "write")
-    imports = Verb(files.imports, "read", whole=True)
-    undo_import = Verb(files.undo_import, "read", "write", whole=True)
+    export = Verb(export, "export")
+    export_page = Verb(export_page, "export")
+    import_items = Verb(import_items, "write")
+    import_part = Verb(import_part, "write")
+    imports = Verb(imports, "read", whole=True)
+    undo_import = Verb(undo_import, "read", "write", whole=True)
     verify = Verb(verifying.verify_all, "read")
 
     capabilities = PublicVerb(capabilities)

@@ -27,9 +27,9 @@ from memoranda.standards.cal.field_index import (
     non_empty_texts,
 )
 from memoranda.standards.cal.fields import Field, FieldKind
-from memoranda.standards.cal.item import DEFAULTS, Item, value_of
+from memoranda.standards.cal.item import DEFAULTS, ResultItem, value_of
 from memoranda.standards.cal.language import times
-from memoranda.standards.cal.language.syntax import Condition, Hash, Param, Subquery, Value
+from memoranda.standards.cal.language.syntax import Hash, Param, Subquery, Value, WhereCondition
 
 # Fields of conditions that need a search.
 SEARCH: Final = frozenset(("query", *SEMANTIC))
@@ -44,7 +44,7 @@ class IndexQuery(msgspec.Struct, frozen=True):
     needs_check: bool = False
 
 
-def build_index_query(condition: Condition, grain_type: str | None, now: int) -> IndexQuery:
+def build_index_query(condition: WhereCondition, grain_type: str | None, now: int) -> IndexQuery:
     """Return the tests of the field index that a condition stands for.
 
     Conditions on query, semantic fields, hash, contradicted, namespace and score have none: the executor answers
@@ -172,7 +172,7 @@ def _domain_equality_test(name: str, operator: str, value: Any) -> Test:
     return IsOneOf(name=name, texts=(value,))
 
 
-def matches(condition: Condition, item: Item) -> bool:
+def matches(condition: WhereCondition, item: ResultItem) -> bool:
     """Return True if a grain meets a condition that the index could not decide.
 
     These are conditions on the score and some on domain fields.

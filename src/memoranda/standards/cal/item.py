@@ -21,7 +21,7 @@ DEFAULTS: Final = {
 _ADDRESS_PREFIX: Final = "sha256:"
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ResultItem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One grain of a result: its payload under OMS's full names, and what the index knows about it."""
 
     # The content address: 64 hexadecimal digits.
@@ -41,7 +41,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def __eq__(self, other: object) -> bool:
         """Compare all fields but `matched`, which belongs to the query and not to the grain."""
-        if not isinstance(other, Item):
+        if not isinstance(other, ResultItem):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS)
 
@@ -51,10 +51,10 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _ADDRESS_PREFIX + self.address
 
 
-_COMPARED_FIELDS: Final = tuple(name for name in Item.__struct_fields__ if name != "matched")
+_COMPARED_FIELDS: Final = tuple(name for name in ResultItem.__struct_fields__ if name != "matched")
 
 
-def value_of(item: Item, name: str) -> Any:
+def value_of(item: ResultItem, name: str) -> Any:
     """Return the value of a grain under a field name of CAL, or None."""
     if ":" in name:
         return _domain_value(item.fields, name)
@@ -83,7 +83,7 @@ def bare_address(text: str) -> str:
     return address.lower() if prefix.lower() == _ADDRESS_PREFIX else text
 
 
-def contradicted_addresses(item: Item) -> list[str]:
+def contradicted_addresses(item: ResultItem) -> list[str]:
     """Return the addresses of the grains that an item contradicts, from its links."""
     links = item.fields.get("related_to")
     if not isinstance(links, list):
@@ -167,7 +167,7 @@ _FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]]
     ("consent", "grantor_did"): _field_reader("subject_did"),
     ("consent", "expires_at"): _field_reader("valid_to"),
 }
-_ITEM_READERS: Final[Mapping[str, Callable[[Item], Any]]] = {
+_ITEM_READERS: Final[Mapping[str, Callable[[ResultItem], Any]]] = {
     "type": lambda item: item.grain_type,
     "hash": lambda item: item.hash,
     "score": lambda item: item.score,

@@ -18,9 +18,8 @@ from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
     Assignment,
-    Batch,
+    BatchQuery,
     Coalesce,
-    Condition,
     Count,
     DefineTemplate,
     Describe,
@@ -33,7 +32,7 @@ from memoranda.standards.cal.language.syntax import (
     Offset,
     OrderBy,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     Reduce,
     Revert,
@@ -42,6 +41,7 @@ from memoranda.standards.cal.language.syntax import (
     Subquery,
     Supersede,
     Value,
+    WhereCondition,
     tier_of,
 )
 from memoranda.standards.cal.wire import writer
@@ -78,7 +78,7 @@ class _Context(NamedTuple):
     lets: Mapping[str, int]
 
 
-def explain(query: Query, *, now: int) -> Json:
+def explain(query: ParsedQuery, *, now: int) -> Json:
     """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
     query = _unwrap_explain(query)
     statement = query.statement
@@ -121,12 +121,12 @@ def side_effects(statement: Statement) -> list[Json]:
     ]
 
 
-def _unwrap_explain(query: Query) -> Query:
+def _unwrap_explain(query: ParsedQuery) -> ParsedQuery:
     """Return the query inside EXPLAIN, or the query itself."""
     if not isinstance(query.statement, Explain):
         return query
     original = None if query.original is None else _unwrap_explain(query.original)
-    return Query(statement=query.statement.query, lets=query.lets, original=original)
+    return ParsedQuery(statement=query.statement.query, lets=query.lets, original=original)
 
 
 def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
@@ -244,7 +244,7 @@ def _build_filters(recall: Recall, now: int) -> list[Json]:
     return filters + [_build_filter(condition, now) for condition in recall.where]
 
 
-def _build_filter(condition: Condition, now: int) -> Json:
+def _build_filter(condition: WhereCondition, now: int) -> Json:
     """Return one condition as a filter."""
     value = condition.value
     if isinstance(value, Subquery):
@@ -256,7 +256,7 @@ def _build_filter(condition: Condition, now: int) -> Json:
     )
 
 
-def _time_span(condition: Condition, now: int) -> Json:
+def _time_span(condition: WhereCondition, now: int) -> Json:
     """Return the instants of a condition on `time`, without those of unbound parameters."""
     value = condition.value
     if condition.field != "time" or isinstance(value, Subquery):
@@ -391,7 +391,7 @@ def _plan_coalesce(statement: Coalesce, context: _Context, **extra_members: Any)
     )
 
 
-def _plan_batch(statement: Batch, context: _Context) -> _Workload:
+def _plan_batch(statement: BatchQuery, context: _Context) -> _Workload:
     """Return the workload of a BATCH: that of all entries."""
     return _combine_workloads(
         [_plan_statement(entry.query, context, source=entry.label) for entry in statement.entries]
@@ -476,7 +476,7 @@ _PLANNERS: Final[Mapping[type[Statement], Callable[..., _Workload]]] = {
     Assemble: _plan_assemble,
     SetOp: _plan_set,
     Coalesce: _plan_coalesce,
-    Batch: _plan_batch,
+    BatchQuery: _plan_batch,
     Exists: _plan_exists,
     History: _plan_history,
     # These two read and write no grain.

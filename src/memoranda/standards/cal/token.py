@@ -21,14 +21,14 @@ from memoranda.standards.cal.fields import SINGULARS
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
-    Batch,
+    BatchQuery,
     Coalesce,
     DefineTemplate,
     Describe,
     Exists,
     Explain,
     History,
-    Query,
+    ParsedQuery,
     Recall,
     Reduce,
     Revert,
@@ -157,7 +157,7 @@ def pseudonym(key: bytes, user_id: str) -> str:
     return hmac.new(key, user_id.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def operations(query: Query) -> frozenset[str]:
+def operations(query: ParsedQuery) -> frozenset[str]:
     """Return the operations that a token must allow for a query.
 
     Set operations need Recall, and COUNT needs Count.
@@ -197,7 +197,7 @@ _OPERATIONS: Final[Mapping[type, str]] = {
 
 def _operations(statement: Statement) -> tuple[str, ...]:
     """Return the operations of one statement."""
-    if isinstance(statement, Batch):
+    if isinstance(statement, BatchQuery):
         return ("Batch", *(op for entry in statement.entries for op in _operations(entry.query)))
     if isinstance(statement, Recall):
         counts = any(

@@ -25,7 +25,14 @@ from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.model.instant import format_instant
 from memoranda.standards.oams import lines, vectors
 from memoranda.standards.oams import memory as memories
-from memoranda.standards.oams.lines import Line, Packed, Readable, Scratch, Sorter, Writable
+from memoranda.standards.oams.lines import (
+    Line,
+    Packed,
+    ReadableLines,
+    Scratch,
+    Sorter,
+    WritableLines,
+)
 from memoranda.standards.oams.markdown import code_span
 from memoranda.standards.oams.memory import Memory
 
@@ -210,8 +217,8 @@ class BundleWriter:
 
     def write(
         self,
-        lines_file: Writable,
-        vectors_file: Writable | None,
+        lines_file: WritableLines,
+        vectors_file: WritableLines | None,
         *,
         exported_at: int,
         progress: Progress | None = None,
@@ -252,7 +259,7 @@ class BundleWriter:
 class _ChecksummedFile:
     """A file that updates a checksum with all bytes written to it."""
 
-    def __init__(self, file: Writable, checksum: Any) -> None:
+    def __init__(self, file: WritableLines, checksum: Any) -> None:
         self._file = file
         self._checksum = checksum
 
@@ -303,7 +310,7 @@ class BundleReader:
     """
 
     def __init__(
-        self, manifest: bytes, lines_file: Readable, vectors_file: Readable | None = None
+        self, manifest: bytes, lines_file: ReadableLines, vectors_file: ReadableLines | None = None
     ) -> None:
         self.warnings: list[str] = []
         with _prefix_errors(MANIFEST_NAME):
@@ -422,7 +429,7 @@ def _name_file(error: MemorandaError, name: str) -> None:
     error.args = (error.message,)
 
 
-def _checksum_file(file: Readable, progress: Progress | None) -> tuple[str, int]:
+def _checksum_file(file: ReadableLines, progress: Progress | None) -> tuple[str, int]:
     """Return the checksum of a file and the number of its lines that are not blank."""
     checksum = hashlib.sha256()
     file.seek(0)

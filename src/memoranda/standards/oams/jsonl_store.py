@@ -14,7 +14,7 @@ import msgspec
 from memoranda.errors import InvalidInput, MemoryNotFound, NamespaceNotFound, StoreCorrupt
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.oams import lines
-from memoranda.standards.oams.lines import Line, Readable
+from memoranda.standards.oams.lines import Line, ReadableLines
 from memoranda.standards.oams.memory import Memory, tags_of, to_response
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
@@ -33,7 +33,7 @@ class _Entry(msgspec.Struct, frozen=True):
     tags: frozenset[str]
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class JsonlPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of memories, newest first, and the cursor of the next one."""
 
     memories: list[Memory]
@@ -43,7 +43,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class JsonlStore:
     """Memories in a file. The caller opens it, and keeps it open and unchanged while the store is in use."""
 
-    def __init__(self, file: Readable) -> None:
+    def __init__(self, file: ReadableLines) -> None:
         self._file = file
         self._entries: dict[str, dict[str, _Entry]] = {}
         self.count = 0
@@ -84,7 +84,7 @@ class JsonlStore:
             raise MemoryNotFound
         return to_response(self._read_entry(entry))
 
-    def list_page(self, request: ListRequest) -> Page:
+    def list_page(self, request: ListRequest) -> JsonlPage:
         """Return a page of LIST: newest `updated_at` first. The cursor is the position in that order."""
         entries = [
             entry
@@ -95,7 +95,7 @@ class JsonlStore:
         start = _parse_cursor(request.cursor)
         page = entries[start : start + request.limit]
         end = start + len(page)
-        return Page(
+        return JsonlPage(
             memories=[to_response(self._read_entry(entry)) for entry in page],
             next_cursor=str(end) if end < len(entries) else None,
         )

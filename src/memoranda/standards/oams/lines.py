@@ -33,7 +33,7 @@ _FRACTION: Final = re.compile(r"\.(\d+)", re.ASCII)
 _RECORD: Final = struct.Struct("<20sII")
 
 
-class Readable(Protocol):
+class ReadableLines(Protocol):
     """A binary file with random access."""
 
     def read(self, size: int, /) -> bytes:
@@ -46,14 +46,14 @@ class Readable(Protocol):
         """Move to a position and return it, counted from the start of the file."""
 
 
-class Writable(Protocol):
+class WritableLines(Protocol):
     """A binary file whose `write` accepts all of its data."""
 
     def write(self, data: bytes, /) -> object:
         """Write all of the data."""
 
 
-class Scratch(Readable, Writable, Protocol):
+class Scratch(ReadableLines, WritableLines, Protocol):
     """A temporary file that is written and then read."""
 
 
@@ -76,7 +76,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def read_lines(file: Readable, *, complete: bool = True) -> Iterator[Line]:
+def read_lines(file: ReadableLines, *, complete: bool = True) -> Iterator[Line]:
     """Yield every line that is not blank, from the current position of the file."""
     offset = 0
     number = 0
@@ -97,7 +97,7 @@ def _line_length_error() -> TooLarge:
     return TooLarge(f"a line may have at most {MAX_LINE_BYTES} bytes")
 
 
-def _skip_line(file: Readable) -> int:
+def _skip_line(file: ReadableLines) -> int:
     """Skip the remainder of a line; return the number of bytes."""
     skipped = 0
     while data := file.readline(MAX_LINE_BYTES):

@@ -33,7 +33,7 @@ from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.standards.oams import memory as memories
-from memoranda.standards.oams.lines import Line, Readable
+from memoranda.standards.oams.lines import Line, ReadableLines
 from memoranda.standards.oams.memory import Memory, Unchecked
 
 # Bytes: a memory with its original, and every character of its comment escaped.
@@ -162,7 +162,7 @@ def _span_text(inner: str) -> str:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def read_memories(file: Readable, *, complete: bool = True) -> Iterator[Line]:
+def read_memories(file: ReadableLines, *, complete: bool = True) -> Iterator[Line]:
     """Yield the memories of a file from its current position; a bad section yields an error instead."""
     for number, section in _split_sections(_read_bounded_lines(file)):
         try:
@@ -179,7 +179,7 @@ def read_memories(file: Readable, *, complete: bool = True) -> Iterator[Line]:
             yield Line(number=number, raw=raw, memory=memory, warnings=warnings, is_verbatim=True)
 
 
-def _read_bounded_lines(file: Readable) -> Iterator[bytes]:
+def _read_bounded_lines(file: ReadableLines) -> Iterator[bytes]:
     """Yield lines with their ends; of a line too long for any section, only the beginning."""
     while data := file.readline(MAX_SECTION_BYTES + 1):
         yield data

@@ -31,27 +31,27 @@ Id = str | int | float | None
 _FIELDS: Final = ("jsonrpc", "method", "params", "id")
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class RpcProblem(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a malformed call."""
 
     code: int
     message: str
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class RpcCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call. If it has a problem, the response is that error."""
 
     method: str = ""
     params: dict[str, Any] = msgspec.field(default_factory=dict)
     id: Id = None
     is_notification: bool = False
-    problem: Problem | None = None
+    problem: RpcProblem | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a body; `is_batch` if they came as a batch."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[RpcCall, ...]
     is_batch: bool = False
 
 
@@ -80,7 +80,7 @@ def parse_envelope(value: object) -> Envelope:
     return Envelope(calls=tuple(map(_parse_call, value)), is_batch=True)
 
 
-def _parse_call(value: object) -> Call:
+def _parse_call(value: object) -> RpcCall:
     """Parse one call."""
     if not isinstance(value, dict):
         return _problem_call(codes.INVALID_REQUEST, "a call must be an object")
@@ -92,13 +92,13 @@ def _parse_call(value: object) -> Call:
     problem = _find_problem(value)
     if problem is not None:
         # Section 5: the id is repeated if it could be detected; an invalid call is not a notification either.
-        return Call(
+        return RpcCall(
             id=call_id,
             problem=problem,
             is_notification=is_notification and problem.code == codes.INVALID_PARAMS,
         )
     # An empty array is the same as no parameters.
-    return Call(
+    return RpcCall(
         method=value["method"],
         params=value.get("params") or {},
         id=call_id,
@@ -106,25 +106,25 @@ def _parse_call(value: object) -> Call:
     )
 
 
-def _find_problem(value: dict[str, Any]) -> Problem | None:
+def _find_problem(value: dict[str, Any]) -> RpcProblem | None:
     """Return the problem of a call, or None."""
     if value.get("jsonrpc") != VERSION:
-        return Problem(code=codes.INVALID_REQUEST, message='jsonrpc must be "2.0"')
+        return RpcProblem(code=codes.INVALID_REQUEST, message='jsonrpc must be "2.0"')
     method = value.get("method")
     if not isinstance(method, str) or not 0 < len(method) <= MAX_METHOD_CHARS:
         message = f"method must be a string of 1 to {MAX_METHOD_CHARS} characters"
-        return Problem(code=codes.INVALID_REQUEST, message=message)
+        return RpcProblem(code=codes.INVALID_REQUEST, message=message)
     unknown = [name for name in value if name not in _FIELDS]
     if unknown:
-        return Problem(
+        return RpcProblem(
             code=codes.INVALID_REQUEST, message=f"a call has no member {unknown[0][:40]!a}"
         )
     params = value.get("params")
     if "params" in value and not isinstance(params, dict | list):
-        return Problem(code=codes.INVALID_REQUEST, message="params must be an object")
+        return RpcProblem(code=codes.INVALID_REQUEST, message="params must be an object")
     if isinstance(params, list) and params:
         # OAMS writes all parameters by name.
-        return Problem(
+        return RpcProblem(
             code=codes.INVALID_PARAMS, message="params must be an object, with parameters by name"
         )
     return None
@@ -140,17 +140,17 @@ def _is_id(value: object) -> bool:
     return value is None or isinstance(value, int | float)
 
 
-def _problem_call(code: int, message: str) -> Call:
+def _problem_call(code: int, message: str) -> RpcCall:
     """Return a call that consists of a problem."""
-    return Call(problem=Problem(code=code, message=message))
+    return RpcCall(problem=RpcProblem(code=code, message=message))
 
 
-def build_result(call: Call, result: object) -> dict[str, Any]:
+def build_result(call: RpcCall, result: object) -> dict[str, Any]:
     """Build the response to a successful call."""
     return {"jsonrpc": VERSION, "result": result, "id": call.id}
 
 
-def build_failure(call: Call, code: int, message: str, data: object = None) -> dict[str, Any]:
+def build_failure(call: RpcCall, code: int, message: str, data: object = None) -> dict[str, Any]:
     """Build the response to a failed call."""
     return {"jsonrpc": VERSION, "error": build_error(code, message, data), "id": call.id}
 
@@ -163,7 +163,7 @@ def build_error(code: int, message: str, data: object = None) -> dict[str, Any]:
     return error
 
 
-def build_refusal(call: Call) -> dict[str, Any]:
+def build_refusal(call: RpcCall) -> dict[str, Any]:
     """Build the response to a call that has a problem."""
     assert call.problem is not None
     return build_failure(call, call.problem.code, call.problem.message)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from memoranda.errors import InvalidInput
-from memoranda.standards.oams.lines import Readable, Writable
+from memoranda.standards.oams.lines import ReadableLines, WritableLines
 from memoranda.standards.oams.memory import MAX_DIMENSIONS
 
 # The name of this layout in a manifest.
@@ -28,13 +28,13 @@ _HEAD: Final = struct.Struct("<QI")
 _FLOAT_BYTES: Final = 4
 
 
-def write_vector(file: Writable, offset: int, packed: bytes) -> int:
+def write_vector(file: WritableLines, offset: int, packed: bytes) -> int:
     """Append the vector of the line at an offset; return the number of bytes written."""
     file.write(_HEAD.pack(offset, len(packed) // _FLOAT_BYTES) + packed)
     return _HEAD.size + len(packed)
 
 
-def read_vectors(file: Readable) -> Iterator[tuple[int, bytes]]:
+def read_vectors(file: ReadableLines) -> Iterator[tuple[int, bytes]]:
     """Yield line offsets and packed vectors from the start. Raises InvalidInput for another layout."""
     file.seek(0)
     last = -1

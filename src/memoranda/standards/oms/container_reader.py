@@ -34,7 +34,7 @@ from memoranda.standards.oms.header import MIN_BLOB_BYTES
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES, Scanner
 from memoranda.standards.oms.signature import SignedGrain, blob_of, open_delivery
-from memoranda.standards.oms.zstd import Frame
+from memoranda.standards.oms.zstd import FrameDecompressor
 
 # Default limit of the decompressed size in bytes; about a million grains.
 MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
@@ -252,7 +252,7 @@ class ContainerReader:
     def _decompressed(self) -> _DecompressedGrains:
         """The decompressed grains; only valid for a compressed file."""
         start = self.header.grains_at
-        frame = Frame(
+        frame = FrameDecompressor(
             _read_chunks(self._file, start, self._end), max_bytes=self._max_decompressed_bytes
         )
         return _DecompressedGrains(
@@ -269,7 +269,9 @@ def recover(file: Readable) -> Iterator[bytes]:
     size_bytes = file.seek(0, 2)
     header = FileHeader.parse(read_at(file, 0, HEADER_BYTES))
     chunks = _read_chunks(file, header.grains_at, size_bytes)
-    scanner = Scanner(Frame(chunks, max_bytes=MAX_FILE_BYTES) if header.is_compressed else chunks)
+    scanner = Scanner(
+        FrameDecompressor(chunks, max_bytes=MAX_FILE_BYTES) if header.is_compressed else chunks
+    )
     for _ in range(header.count):
         try:
             delivery = scanner.read_delivery()
@@ -304,7 +306,9 @@ class _DecompressedGrains:
     Decompressing only the part before an offset gives the same bytes, and an address verifies the grain that is found.
     """
 
-    def __init__(self, frame: Frame, spool: Spool | None, expected_bytes: int | None) -> None:
+    def __init__(
+        self, frame: FrameDecompressor, spool: Spool | None, expected_bytes: int | None
+    ) -> None:
         self._frame = frame
         self._pieces = iter(frame)
         self._is_complete = False

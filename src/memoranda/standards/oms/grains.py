@@ -41,12 +41,12 @@ from memoranda.standards.oms.registry import (
     TAG_SENSITIVITY,
     is_domain_byte,
 )
-from memoranda.standards.oms.schema import Problem
+from memoranda.standards.oms.schema import SchemaViolation
 
 __all__ = [
     "BINARY_FIELDS",
     "Grain",
-    "Problem",
+    "SchemaViolation",
     "address_of",
     "check_address",
     "decode",
@@ -344,22 +344,24 @@ def _check_writable(fields: Fields, type_byte: int, profile: SizeProfile) -> Non
     profile.check_fields(fields)
 
 
-def _all_problems(fields: Fields, type_byte: int) -> list[Problem]:
+def _all_problems(fields: Fields, type_byte: int) -> list[SchemaViolation]:
     """Return the violations of the schema, of the index rules and of the domain profiles."""
     violations = schema.find_problems(fields, type_byte)
     if not _INDEX_ONLY.isdisjoint(fields):
         violations.extend(
-            Problem("ERR_SCHEMA", f"{name} is kept by the store and cannot be written into a grain")
+            SchemaViolation(
+                "ERR_SCHEMA", f"{name} is kept by the store and cannot be written into a grain"
+            )
             for name in sorted(_INDEX_ONLY.intersection(fields))
         )
     if not violations and "structural_tags" in fields:
         violations.extend(
-            Problem("ERR_SCHEMA", message) for message in find_domain_problems(fields)
+            SchemaViolation("ERR_SCHEMA", message) for message in find_domain_problems(fields)
         )
     return violations
 
 
-def _as_error(violations: list[Problem]) -> GrainError:
+def _as_error(violations: list[SchemaViolation]) -> GrainError:
     """Return an error with the code of the first violation and the messages of all."""
     return GrainError(
         "; ".join(problem.message for problem in violations), oms_code=violations[0].oms_code

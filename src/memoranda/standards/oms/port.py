@@ -24,6 +24,7 @@ class OmsPort(Port):
     name: ClassVar[str] = OMS
     has_own_fields: ClassVar[bool] = True
     rules_travel: ClassVar[bool] = True
+    names_superseded: ClassVar[bool] = True
 
     def project(
         self, document: Document, tenant: str, space: str, *, ump_version: str

@@ -22,7 +22,7 @@ from memoranda.standards.oms.registry import ACTION_BYTE, BY_BYTE, CLOSED
 Fields = Mapping[str, Any]
 
 
-class Problem(NamedTuple):
+class SchemaViolation(NamedTuple):
     """A violation: its error code and a message."""
 
     oms_code: str
@@ -317,14 +317,14 @@ def check(fields: Fields, type_byte: int) -> None:
         )
 
 
-def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
+def find_problems(fields: Fields, type_byte: int) -> list[SchemaViolation]:
     """Return every violation of the fields, which are in normal form and under their full names."""
     violations = [] if "created_at" in fields else [_missing_field("created_at")]
     checks = _CHECKS
     for name, value in fields.items():
         check_value = checks.get(name)
         if check_value is not None and (fault := check_value(value)) is not None:
-            violations.append(Problem(fault[0], f"{name} {fault[1]}"))
+            violations.append(SchemaViolation(fault[0], f"{name} {fault[1]}"))
     grain_type = BY_BYTE.get(type_byte)
     if grain_type is not None:
         elided = _elided_names(fields, type_byte) if "_elided" in fields else ()
@@ -340,14 +340,14 @@ def find_problems(fields: Fields, type_byte: int) -> list[Problem]:
     return violations
 
 
-def _missing_field(name: str) -> Problem:
+def _missing_field(name: str) -> SchemaViolation:
     """Return the violation of a missing field."""
-    return Problem("ERR_SCHEMA", f"{name} is required")
+    return SchemaViolation("ERR_SCHEMA", f"{name} is required")
 
 
-def _empty_field(name: str) -> Problem:
+def _empty_field(name: str) -> SchemaViolation:
     """Return the violation of an empty field."""
-    return Problem("ERR_EMPTY", f"{name} must not be empty")
+    return SchemaViolation("ERR_EMPTY", f"{name} must not be empty")
 
 
 def _elided_names(fields: Fields, type_byte: int) -> tuple[str, ...]:
@@ -360,11 +360,11 @@ def _elided_names(fields: Fields, type_byte: int) -> tuple[str, ...]:
     return tuple(name for name in names if name not in registry.NOT_ELIDABLE)
 
 
-def _check_event(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
+def _check_event(fields: Fields, elided: tuple[str, ...]) -> Iterator[SchemaViolation]:
     """Yield the violations of an Event: it needs content, content blocks or a triple."""
     if "content" in fields:
         if (fault := _check_text(fields["content"])) is not None:
-            yield Problem(fault[0], f"content {fault[1]}")
+            yield SchemaViolation(fault[0], f"content {fault[1]}")
         elif not fields["content"]:
             yield _empty_field("content")
     elif (
@@ -398,7 +398,7 @@ _CODE_REQUIRES: Final = {None: ("code", "is_error"), "call": ("code",)}
 _NEVER_EMPTY: Final = ("tool_name", "tool_description", "tool_call_id")
 
 
-def _check_action(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
+def _check_action(fields: Fields, elided: tuple[str, ...]) -> Iterator[SchemaViolation]:
     """Yield the violations of an Action: required and forbidden fields by phase."""
     phase = fields.get("action_phase")
     if not (phase is None or isinstance(phase, str)):
@@ -414,15 +414,19 @@ def _check_action(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
             yield _empty_field(name)
     for name in _PHASE_FORBIDS.get(phase, ()):
         if name in fields:
-            yield Problem("ERR_SCHEMA", f"{name} does not belong in an action of phase {phase}")
+            yield SchemaViolation(
+                "ERR_SCHEMA", f"{name} does not belong in an action of phase {phase}"
+            )
 
 
-def _check_observation(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
+def _check_observation(fields: Fields, _: tuple[str, ...]) -> Iterator[SchemaViolation]:
     """Yield the violations of an Observation: its observer, mode and scope."""
     observer = fields.get("observer_type")
     if observer == "human" and "observer_model" in fields:
         # Section 24.2.
-        yield Problem("ERR_SCHEMA", "observer_model must be absent when the observer is human")
+        yield SchemaViolation(
+            "ERR_SCHEMA", "observer_model must be absent when the observer is human"
+        )
     if isinstance(observer, str) and observer.startswith(registry.TRIGGER_PREFIX):
         return
     for name, values in (
@@ -430,16 +434,18 @@ def _check_observation(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
         ("observation_scope", registry.OBSERVATION_SCOPES),
     ):
         if name in fields and fields[name] not in values:
-            yield Problem("ERR_SCHEMA", f"{name} must be one of {'|'.join(values)}")
+            yield SchemaViolation("ERR_SCHEMA", f"{name} must be one of {'|'.join(values)}")
 
 
-def _check_goal(fields: Fields, _: tuple[str, ...]) -> Iterator[Problem]:
+def _check_goal(fields: Fields, _: tuple[str, ...]) -> Iterator[SchemaViolation]:
     """Yield a violation if the goal's state is unknown."""
     if "goal_state" in fields and fields["goal_state"] not in registry.GOAL_STATES:
-        yield Problem("ERR_SCHEMA", f"goal_state must be one of {'|'.join(registry.GOAL_STATES)}")
+        yield SchemaViolation(
+            "ERR_SCHEMA", f"goal_state must be one of {'|'.join(registry.GOAL_STATES)}"
+        )
 
 
-def _check_consent(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]:
+def _check_consent(fields: Fields, elided: tuple[str, ...]) -> Iterator[SchemaViolation]:
     """Yield a violation if a withdrawal does not name the consent that it withdraws."""
     if (
         fields.get("is_withdrawal") is True
@@ -447,10 +453,10 @@ def _check_consent(fields: Fields, elided: tuple[str, ...]) -> Iterator[Problem]
         and "prior_consent" not in elided
     ):
         # Section 8.10: a withdrawal MUST name what it withdraws.
-        yield Problem("ERR_SCHEMA", "prior_consent is required on a withdrawal")
+        yield SchemaViolation("ERR_SCHEMA", "prior_consent is required on a withdrawal")
 
 
-_TYPE_RULES: Final[Mapping[int, Callable[[Fields, tuple[str, ...]], Iterator[Problem]]]] = {
+_TYPE_RULES: Final[Mapping[int, Callable[[Fields, tuple[str, ...]], Iterator[SchemaViolation]]]] = {
     0x02: _check_event,
     ACTION_BYTE: _check_action,
     0x06: _check_observation,

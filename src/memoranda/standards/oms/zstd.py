@@ -29,7 +29,7 @@ def compress(chunks: Iterable[bytes], total_bytes: int) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-class Frame:
+class FrameDecompressor:
     """A decompressor of the one frame at the front of a stream of chunks.
 
     Iterate over it for the decompressed pieces. Afterwards `size_bytes` is the size of the compressed frame.

@@ -41,7 +41,7 @@ SNAPSHOT_MODEL_VERSION: Final = 2
 _ROUNDS: Final = ("clarificationRounds", "schemaRounds", "envelopesPerTurn")
 
 
-class Distillation(msgspec.Struct, frozen=True, kw_only=True):
+class DistillationCapability(msgspec.Struct, frozen=True, kw_only=True):
     """The block `memory.distillation`. `tokenizer` is the counter that is really used."""
 
     max_token_budget: int
@@ -104,7 +104,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class CapabilityOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The capabilities that are enabled; the default of each is off."""
 
     memory: bool = False
@@ -115,7 +115,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     search_modes: tuple[Literal["semantic", "filter"], ...] = ()
     compaction: bool = False
     max_input_entries: int | None = None
-    distillation: Distillation | None = None
+    distillation: DistillationCapability | None = None
     attribution: bool = False
     # The token counter for `tokenBudget` of list (RFC 0113).
     injection_counter: str | None = None
@@ -134,7 +134,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-def build_discovery(offer: Offer) -> Discovery:
+def build_discovery(offer: CapabilityOffer) -> Discovery:
     """Build the document. Raises InvalidInput for a contradictory offer."""
     _check_offer(offer)
     limits: dict[str, int] = dict.fromkeys(_ROUNDS, 0)
@@ -206,7 +206,7 @@ def find_dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
     return frozenset(name for name, is_claimed in claimed.items() if is_claimed)
 
 
-def _check_offer(offer: Offer) -> None:
+def _check_offer(offer: CapabilityOffer) -> None:
     """Raise InvalidInput for a contradictory offer."""
     parts = (
         offer.compaction,
@@ -227,7 +227,7 @@ def _check_offer(offer: Offer) -> None:
         raise InvalidInput("an emitted index needs the workspace, which is not offered")
 
 
-def _build_memory(offer: Offer) -> dict[str, Any] | None:
+def _build_memory(offer: CapabilityOffer) -> dict[str, Any] | None:
     """Build the block `memory`, or None if it is not offered."""
     if not offer.memory:
         return None
@@ -257,7 +257,7 @@ def _build_memory(offer: Offer) -> dict[str, Any] | None:
     return block
 
 
-def _build_agents(offer: Offer) -> dict[str, Any]:
+def _build_agents(offer: CapabilityOffer) -> dict[str, Any]:
     """Build the block `agents`."""
     block: dict[str, Any] = {}
     if offer.long_term:
@@ -277,7 +277,7 @@ def _build_agents(offer: Offer) -> dict[str, Any]:
     return block
 
 
-def _build_multi_agent(offer: Offer) -> dict[str, Any] | None:
+def _build_multi_agent(offer: CapabilityOffer) -> dict[str, Any] | None:
     """Build the block `multiAgent`, or None if it is not offered."""
     if offer.execution_model_version is None:
         return None

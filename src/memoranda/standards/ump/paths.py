@@ -35,7 +35,7 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'', re.DO
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
-class Step(msgspec.Struct, frozen=True):
+class PathStep(msgspec.Struct, frozen=True):
     """A step of a path: its selectors (names, indexes, slices, everything). It selects at any depth if it descends."""
 
     selectors: tuple[str | int | slice, ...]
@@ -50,7 +50,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 EVERYTHING: Final = slice(None)
-Path = tuple[Step, ...]
+Path = tuple[PathStep, ...]
 
 
 def _select_keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def _parse_pointer(text: str) -> Path | None:
     parts = text.split("/")
     if not all(parts) or re.search(r"~(?![01])", text):
         return None
-    return tuple(Step((part.replace("~1", "/").replace("~0", "~"),)) for part in parts)
+    return tuple(PathStep((part.replace("~1", "/").replace("~0", "~"),)) for part in parts)
 
 
 class _PathReader:
@@ -118,7 +118,7 @@ class _PathReader:
 
     def parse(self) -> Path | None:
         """Parse the whole path."""
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         is_rooted = self._take("$")
         while self._position < len(self._text):
             step = self._parse_step(is_first=not steps and not is_rooted)
@@ -127,7 +127,7 @@ class _PathReader:
             steps.append(step)
         return tuple(steps) or None
 
-    def _parse_step(self, *, is_first: bool) -> Step | None:
+    def _parse_step(self, *, is_first: bool) -> PathStep | None:
         """Parse one step."""
         if is_first:
             return self._parse_shorthand(descends=False)
@@ -141,14 +141,14 @@ class _PathReader:
             return self._parse_shorthand(descends=False)
         return self._parse_bracket(descends=False) if self._take("[") else None
 
-    def _parse_shorthand(self, *, descends: bool) -> Step | None:
+    def _parse_shorthand(self, *, descends: bool) -> PathStep | None:
         """Parse a name or a `*` after a dot."""
         if self._take("*"):
-            return Step((EVERYTHING,), descends)
+            return PathStep((EVERYTHING,), descends)
         name = self._match(_SHORTHAND)
-        return None if name is None else Step((name[0],), descends)
+        return None if name is None else PathStep((name[0],), descends)
 
-    def _parse_bracket(self, *, descends: bool) -> Step | None:
+    def _parse_bracket(self, *, descends: bool) -> PathStep | None:
         """Parse the selectors of a bracket up to its end."""
         selectors: list[str | int | slice] = []
         while True:
@@ -159,7 +159,7 @@ class _PathReader:
                 return None
             selectors.append(selector)
             if self._take("]"):
-                return Step(tuple(selectors), descends)
+                return PathStep(tuple(selectors), descends)
             if not self._take(","):
                 return None
 

@@ -21,6 +21,10 @@ class UmpPort(Port):
     name: ClassVar[str] = UMP
     rules_travel: ClassVar[bool] = True
     states_consent: ClassVar[bool] = True
+    names_superseded: ClassVar[bool] = True
+
+    def names_successor(self, document: Document, standard: str, name: str) -> bool:
+        return standard == UMP and name in load_record(document.native).get("superseded_by", ())
 
     def project(
         self, document: Document, tenant: str, space: str, *, ump_version: str

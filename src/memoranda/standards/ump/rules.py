@@ -21,7 +21,7 @@ from memoranda.model.instant import (
     parse_instant,
 )
 from memoranda.model.native import CUT_KEY, NATIVE_KEY
-from memoranda.standards.ump.paths import Path, Step, parse_path
+from memoranda.standards.ump.paths import Path, PathStep, parse_path
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,
     MAX_EVIDENCE,
@@ -427,9 +427,9 @@ def redact(record: Record) -> tuple[Record, bool]:
     return _remove_path(redacted, _ORIGINAL, ()), True
 
 
-_BODY: Final = (Step(("body",)),)
+_BODY: Final = (PathStep(("body",)),)
 # A foreign document inside the record contains the removed content as well.
-_ORIGINAL: Final = (Step(("body",)), Step(("structured",)), Step((NATIVE_KEY,)))
+_ORIGINAL: Final = (PathStep(("body",)), PathStep(("structured",)), PathStep((NATIVE_KEY,)))
 
 
 def _remove_path(node: Any, path: Path, steps_before: tuple[str, ...]) -> Any:

@@ -30,8 +30,7 @@ from memoranda.storage.crypto.cipher import Cipher, Opener
 from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.engine.background import BackgroundReads
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
-from memoranda.storage.engine.database import Connection, Row
-from memoranda.storage.engine.dialect import Dialect
+from memoranda.storage.engine.database import Connection, Dialect, Row
 from memoranda.storage.engine.document_cache import Age, Documents
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow

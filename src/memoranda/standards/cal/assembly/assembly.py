@@ -26,7 +26,7 @@ from memoranda.standards.cal.assembly.packing import (
     Printer,
     SourceSelection,
 )
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (
     Assemble,
@@ -37,7 +37,7 @@ from memoranda.standards.cal.language.syntax import (
     Project,
     Recall,
     Reduce,
-    Template,
+    TemplateFormat,
 )
 from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR
 from memoranda.standards.cal.printing.counter import BytesOverFour as BytesOverFour
@@ -81,7 +81,7 @@ class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one source. Results are passed in the order of FROM."""
 
     label: str
-    items: tuple[Item, ...]
+    items: tuple[ResultItem, ...]
     # Matches before LIMIT; None means that there are more than `items`, and that they were not counted.
     total: int | None
     shape: Project | None = None
@@ -94,7 +94,7 @@ class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
 class PrintedGrain(msgspec.Struct, frozen=True, kw_only=True):
     """A grain in the assembled text."""
 
-    item: Item
+    item: ResultItem
     source: str
     level: Level
     # The printed line, with its line break.
@@ -297,9 +297,9 @@ class _Assembler:
             warnings=(*self.warnings, *self.unprintable.values()),
         )
 
-    def _deduplicated_by_rank(self) -> list[Sequence[Item]]:
+    def _deduplicated_by_rank(self) -> list[Sequence[ResultItem]]:
         """Return the grains of each source by rank, without duplicates if `WITH dedup` requests that."""
-        by_rank: list[Sequence[Item]] = []
+        by_rank: list[Sequence[ResultItem]] = []
         for index in self.order:
             source = self.sources[index]
             by_rank.append(source.items if source.error is None else ())
@@ -313,14 +313,14 @@ class _Assembler:
     def _choose_format(self) -> tuple[str, TemplateRenderer | None]:
         """Return the name of the format, and the renderer if it is a template."""
         requested = self.statement.format
-        if isinstance(requested, Template):
+        if isinstance(requested, TemplateFormat):
             return self._find_template(requested)
         if requested is None and self.auto_toon and should_use_toon(self.statement):
             self.warnings.append({"code": "CAL-W005", "message": _AUTO_TOON})
             return "toon", None
         return canonical_format(requested or _DEFAULT_FORMAT), None
 
-    def _find_template(self, requested: Template) -> tuple[str, TemplateRenderer]:
+    def _find_template(self, requested: TemplateFormat) -> tuple[str, TemplateRenderer]:
         """Return name and renderer of a template. Raise QueryError if none has this name."""
         if requested.sections is not None:
             return "template", TemplateRenderer(requested.sections)
@@ -338,7 +338,7 @@ class _Assembler:
 
     def _pack(
         self,
-        by_rank: Sequence[Sequence[Item]],
+        by_rank: Sequence[Sequence[ResultItem]],
         format_name: str,
         renderer: TemplateRenderer | None,
         meter: Meter,
@@ -400,7 +400,7 @@ class _Assembler:
 
     def _build_selections(
         self,
-        by_rank: Sequence[Sequence[Item]],
+        by_rank: Sequence[Sequence[ResultItem]],
         printer: Printer,
         meter: Meter,
         level: Level,

@@ -61,7 +61,7 @@ def allocate(total: int, demands: Sequence[int]) -> tuple[int, ...]:
     return tuple(allocations.values())
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
+class PackedSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The selected grains of each source, as indexes in its results, and the units that they take in all."""
 
     chosen: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     used: int
 
 
-def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
+def select(total: int, costs: Sequence[Sequence[int]]) -> PackedSelection:
     """Select grains by cost, source by source in order of priority; never more than the total.
 
     A grain that does not fit is skipped, and smaller ones after it may still fit. The units that remain in the end are
@@ -86,7 +86,7 @@ def select(total: int, costs: Sequence[Sequence[int]]) -> Selection:
         extra = _pick_fitting(source, remaining, indexes)
         remaining -= sum(source[index] for index in extra)
         indexes |= extra
-    return Selection(
+    return PackedSelection(
         chosen=tuple(tuple(sorted(indexes)) for indexes in chosen),
         allocations=allocations,
         used=total - remaining,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.item import Item, value_of
+from memoranda.standards.cal.item import ResultItem, value_of
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
     Limit,
@@ -32,23 +32,23 @@ GROUP_SAMPLE_GRAINS: Final = 5
 DEFAULT_LAMBDA: Final = 0.7
 
 
-class Grains(msgspec.Struct, frozen=True):
+class GrainList(msgspec.Struct, frozen=True):
     """A result of grains."""
 
-    items: Sequence[Item]
+    items: Sequence[ResultItem]
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProjectedRow(msgspec.Struct, frozen=True):
     """The selected fields of one grain, and the grain itself."""
 
     fields: dict[str, Any]
-    item: Item
+    item: ResultItem
 
 
-class Rows(msgspec.Struct, frozen=True):
+class RowList(msgspec.Struct, frozen=True):
     """A result of SELECT."""
 
-    items: Sequence[Row]
+    items: Sequence[ProjectedRow]
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -57,18 +57,18 @@ class Values(msgspec.Struct, frozen=True):
     items: Sequence[Any]
 
 
-class Group(msgspec.Struct, frozen=True):
+class GrainGroup(msgspec.Struct, frozen=True):
     """A value of the grouped field, the number of its grains, and a sample of them."""
 
     key: Any
     count: int
-    sample: Sequence[Item]
+    sample: Sequence[ResultItem]
 
 
-class Groups(msgspec.Struct, frozen=True):
+class GroupList(msgspec.Struct, frozen=True):
     """A result of GROUP BY."""
 
-    items: Sequence[Group]
+    items: Sequence[GrainGroup]
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Total(msgspec.Struct, frozen=True):
     count: int
 
 
-Outcome: TypeAlias = Grains | Rows | Values | Groups | Total
+Outcome: TypeAlias = GrainList | RowList | Values | GroupList | Total
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -127,18 +127,18 @@ def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
     if isinstance(stage, Reduce):
         return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
-        assert isinstance(outcome, Grains)
-        return Rows([_select_fields(item, stage.fields) for item in outcome.items])
+        assert isinstance(outcome, GrainList)
+        return RowList([_select_fields(item, stage.fields) for item in outcome.items])
     if isinstance(stage, GroupBy):
-        assert isinstance(outcome, Grains)
+        assert isinstance(outcome, GrainList)
         return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
 
 
-def _select_fields(item: Item, names: Sequence[str]) -> Row:
+def _select_fields(item: ResultItem, names: Sequence[str]) -> ProjectedRow:
     """Return the selected fields of a grain as a row."""
-    return Row({name: value_of(item, name) for name in names}, item)
+    return ProjectedRow({name: value_of(item, name) for name in names}, item)
 
 
 def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
@@ -151,25 +151,28 @@ def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
 
 def _apply_order(stage: OrderBy, outcome: Outcome) -> Outcome:
     """Return the grains or rows of a result in the order of a field."""
-    if isinstance(outcome, Rows):
+    if isinstance(outcome, RowList):
         rows = _sort_by(
             outcome.items,
             lambda row: row.fields.get(stage.field),
             lambda row: row.item,
             stage.descending,
         )
-        return Rows(rows)
-    assert isinstance(outcome, Grains)
-    return Grains(sort_items(outcome.items, stage))
+        return RowList(rows)
+    assert isinstance(outcome, GrainList)
+    return GrainList(sort_items(outcome.items, stage))
 
 
-def sort_items(items: Sequence[Item], by: OrderBy) -> list[Item]:
+def sort_items(items: Sequence[ResultItem], by: OrderBy) -> list[ResultItem]:
     """Return the items ordered by a field: missing values last in both directions, ties by address."""
     return _sort_by(items, lambda item: value_of(item, by.field), lambda item: item, by.descending)
 
 
 def _sort_by(
-    items: Sequence[Any], value: Callable[[Any], Any], item: Callable[[Any], Item], descending: bool
+    items: Sequence[Any],
+    value: Callable[[Any], Any],
+    item: Callable[[Any], ResultItem],
+    descending: bool,
 ) -> list[Any]:
     """Return the entries ordered by a value; `item` returns the grain of an entry."""
     by_address = sorted(items, key=lambda entry: item(entry).address)
@@ -206,7 +209,7 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
         return Total(len(outcome.items))
     if stage.to == "first":
         return _apply_slice(outcome, 0, 1)
-    assert isinstance(outcome, Grains)
+    assert isinstance(outcome, GrainList)
     if stage.to == "hashes":
         return Values([item.hash for item in outcome.items])
     name = "subject" if stage.to == "subjects" else "object"
@@ -218,9 +221,9 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
     return Values(list(texts))
 
 
-def _group_by(field: str, items: Sequence[Item]) -> Groups:
+def _group_by(field: str, items: Sequence[ResultItem]) -> GroupList:
     """Return the grains grouped by a field: the largest groups first, then by value."""
-    members: dict[tuple[int, Any], list[Item]] = {}
+    members: dict[tuple[int, Any], list[ResultItem]] = {}
     keys: dict[tuple[int, Any], Any] = {}
     for item in items:
         value = value_of(item, field)
@@ -228,9 +231,9 @@ def _group_by(field: str, items: Sequence[Item]) -> Groups:
         members.setdefault(rank, []).append(item)
         keys.setdefault(rank, value)
     ranked = sorted(members.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return Groups(
+    return GroupList(
         [
-            Group(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS])
+            GrainGroup(keys[rank], len(group_items), group_items[:GROUP_SAMPLE_GRAINS])
             for rank, group_items in ranked
         ]
     )
@@ -244,7 +247,7 @@ def group_rank(value: Any) -> tuple[int, Any]:
 # --- options of WITH -------------------------------------------------------------------------------------
 
 
-def deduplicate(items: Sequence[Item], field: str) -> list[Item]:
+def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
     """Keep the first grain for each value of a field, and all grains without the field."""
     seen: set[tuple[int, Any]] = set()
     unique = []
@@ -260,23 +263,23 @@ def deduplicate(items: Sequence[Item], field: str) -> list[Item]:
     return unique
 
 
-Similarity: TypeAlias = Callable[[Item, Item], float]
+Similarity: TypeAlias = Callable[[ResultItem, ResultItem], float]
 
 
 def diversify(
-    items: Sequence[Item],
+    items: Sequence[ResultItem],
     similarity: Similarity,
     *,
     weight: float = DEFAULT_LAMBDA,
     limit: int | None = None,
-) -> list[Item]:
+) -> list[ResultItem]:
     """Order items by maximal marginal relevance: each next one is relevant, and unlike those before it.
 
     `weight` is the weight of relevance, and 1 - `weight` that of diversity. Stops after `limit` items.
     """
     candidates = list(items)
     greatest_similarities = [0.0] * len(candidates)
-    chosen: list[Item] = []
+    chosen: list[ResultItem] = []
     while candidates:
         gains = [
             weight * item.score - (1.0 - weight) * greatest_similarity
@@ -296,10 +299,14 @@ def diversify(
 
 
 def drop_similar(
-    items: Sequence[Item], similarity: Similarity, threshold: float, *, limit: int | None = None
-) -> list[Item]:
+    items: Sequence[ResultItem],
+    similarity: Similarity,
+    threshold: float,
+    *,
+    limit: int | None = None,
+) -> list[ResultItem]:
     """Drop items whose similarity to an earlier one reaches the threshold. Stops after `limit` items."""
-    selected: list[Item] = []
+    selected: list[ResultItem] = []
     for item in items:
         if len(selected) == limit:
             break
@@ -308,12 +315,12 @@ def drop_similar(
     return selected
 
 
-def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
+def find_contradictions(items: Sequence[ResultItem]) -> list[dict[str, Any]]:
     """Return groups of current beliefs that have one subject and relation, but different objects.
 
     A text without a triple has no relation of its own.
     """
-    by_relation: dict[tuple[str, str], list[Item]] = {}
+    by_relation: dict[tuple[str, str], list[ResultItem]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
@@ -333,8 +340,8 @@ def find_contradictions(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def combine_sets(
-    operator: str, left_grains: Sequence[Item], right_grains: Sequence[Item]
-) -> list[Item]:
+    operator: str, left_grains: Sequence[ResultItem], right_grains: Sequence[ResultItem]
+) -> list[ResultItem]:
     """Combine two lists of grains by UNION, INTERSECT or EXCEPT: best score first, then by address."""
     left_items = {item.address: item for item in left_grains}
     right_items = {item.address: item for item in right_grains}

@@ -19,7 +19,7 @@ from memoranda.standards.cal.assembly.assembly import (
     budget_of,
     weights,
 )
-from memoranda.standards.cal.language.syntax import Assemble, Stream
+from memoranda.standards.cal.language.syntax import Assemble, StreamOptions
 
 Event: TypeAlias = dict[str, Any]
 
@@ -45,8 +45,8 @@ class Feed:
 
     __slots__ = ("_assembly_id", "_seq", "_wanted")
 
-    def __init__(self, stream: Stream | None, assembly_id: str) -> None:
-        options = (stream or Stream()).options
+    def __init__(self, stream: StreamOptions | None, assembly_id: str) -> None:
+        options = (stream or StreamOptions()).options
         self._assembly_id = assembly_id
         self._wanted = _ALWAYS.union(*(_OPTIONS[option] for option in options))
         self._seq = 0
@@ -83,7 +83,7 @@ def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -
     yield assembly_completed(assembly, sent)
 
 
-def chunk_size_of(stream: Stream | None) -> int:
+def chunk_size_of(stream: StreamOptions | None) -> int:
     """Return the tokens per chunk."""
     return (stream.chunk_size if stream else None) or DEFAULT_CHUNK_TOKENS
 

@@ -9,13 +9,13 @@ from memoranda.standards.cal.language import lexer, suggest, words
 from memoranda.standards.cal.language.recall import CLAUSE_WORDS
 from memoranda.standards.cal.language.syntax import (
     Assemble,
+    AssembleSource,
     Budget,
     Option,
     Param,
     Recall,
-    Source,
-    Stream,
-    Template,
+    StreamOptions,
+    TemplateFormat,
 )
 from memoranda.standards.cal.language.template_parser import TemplateParser
 
@@ -62,12 +62,12 @@ class AssembleParser(TemplateParser):
             sources=sources,
             budget=cast(Budget | None, trailing.get("BUDGET")),
             priority=cast(tuple[str, ...], trailing.get("PRIORITY", ())),
-            format=cast(str | Template | None, trailing.get("FORMAT")),
-            stream=cast(Stream | None, trailing.get("STREAM")),
+            format=cast(str | TemplateFormat | None, trailing.get("FORMAT")),
+            stream=cast(StreamOptions | None, trailing.get("STREAM")),
             options=cast(tuple[Option, ...], trailing.get("WITH", ())),
         )
 
-    def _parse_trailing(self, word: str, sources: tuple[Source, ...]) -> object:
+    def _parse_trailing(self, word: str, sources: tuple[AssembleSource, ...]) -> object:
         """Parse the clause after FROM that begins with the keyword."""
         if word == "BUDGET":
             return self.parse_budget()
@@ -89,9 +89,9 @@ class AssembleParser(TemplateParser):
             raise self.new_error("CAL-E002", message, "Shorten it.", position=start)
         return intent
 
-    def parse_sources(self) -> tuple[Source, ...]:
+    def parse_sources(self) -> tuple[AssembleSource, ...]:
         """Parse `source { ',' source }`."""
-        sources: list[Source] = []
+        sources: list[AssembleSource] = []
         labels: set[str] = set()
         while True:
             start = self.position
@@ -111,11 +111,11 @@ class AssembleParser(TemplateParser):
                 return tuple(sources)
             self.position += 1
 
-    def parse_source(self) -> Source:
+    def parse_source(self) -> AssembleSource:
         """Parse `source = [ label ':' ] ( '(' recall ')' | PARAM | '(' PARAM ')' (*C6*) ) ;`."""
         label = self.parse_label() if self.is_at_label() else None
         if self.tokens[self.position][:1] == "$":
-            return Source(label=label, query=self.parse_let_source())
+            return AssembleSource(label=label, query=self.parse_let_source())
         if self.tokens[self.position] != "(":
             self.raise_unexpected("(", "a LET such as $name", *(() if label else ("a label",)))
         self.position += 1
@@ -128,7 +128,7 @@ class AssembleParser(TemplateParser):
         if self.tokens[self.position] != ")":
             self.raise_unexpected(")", *CLAUSE_WORDS)
         self.position += 1
-        return Source(label=label, query=query)
+        return AssembleSource(label=label, query=query)
 
     def parse_let_source(self) -> Param:
         """Parse `PARAM`, the name of a LET that returns grains."""
@@ -159,7 +159,7 @@ class AssembleParser(TemplateParser):
             raise self.new_error("CAL-E030", message, "Ask for less.", position=start)
         return Budget(amount=amount, unit=cast(Literal["tokens", "grains"], unit))
 
-    def parse_priority(self, sources: tuple[Source, ...]) -> tuple[str, ...]:
+    def parse_priority(self, sources: tuple[AssembleSource, ...]) -> tuple[str, ...]:
         """Parse `PRIORITY label { '>' label }`."""
         labels = [label_of(source, index) for index, source in enumerate(sources)]
         priority: list[str] = []
@@ -178,24 +178,24 @@ class AssembleParser(TemplateParser):
             priority.append(label)
         return tuple(priority)
 
-    def parse_format_spec(self) -> str | Template:
+    def parse_format_spec(self) -> str | TemplateFormat:
         """Parse `format_spec = format_name | TEMPLATE ID | TEMPLATE '{' section { section } '}' ;`."""
         self.position += 1
         if self.peek_keyword() != "TEMPLATE":
             return self.parse_choice((*words.FORMATS, *words.PRESETS))
         self.position += 1
         if self.tokens[self.position] != "{":
-            return Template(name=self.parse_name("the name of a template"))
+            return TemplateFormat(name=self.parse_name("the name of a template"))
         self.position += 1
         sections = self.parse_sections()
         self.expect("}")
-        return Template(sections=sections)
+        return TemplateFormat(sections=sections)
 
-    def parse_stream(self) -> Stream:
+    def parse_stream(self) -> StreamOptions:
         """Parse `stream = STREAM [ '{' sopt { ',' sopt } '}' ] ;`."""
         self.position += 1
         if self.tokens[self.position] != "{":
-            return Stream()
+            return StreamOptions()
         options: dict[str, None] = {}
         chunk_size: int | None = None
         while not (options or chunk_size) or self.tokens[self.position] == ",":
@@ -210,7 +210,7 @@ class AssembleParser(TemplateParser):
             self.position += 1
             options[name] = None
         self.expect("}")
-        return Stream(options=tuple(options) or ("all",), chunk_size=chunk_size)
+        return StreamOptions(options=tuple(options) or ("all",), chunk_size=chunk_size)
 
     def _raise_unknown_stream_option(self, name: str) -> None:
         """Raise the error for a name that is no option of STREAM."""
@@ -237,6 +237,6 @@ class AssembleParser(TemplateParser):
         return size
 
 
-def label_of(source: Source, index: int) -> str:
+def label_of(source: AssembleSource, index: int) -> str:
     """Return the label of a source; without one, `source_` and its number in FROM, from 1."""
     return source.label or f"source_{index + 1}"

@@ -16,17 +16,16 @@ from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.cursor import error_at
 from memoranda.standards.cal.language.lexer import Span
-from memoranda.standards.cal.language.rules import Problem
+from memoranda.standards.cal.language.rules import RuleViolation
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
     Assignment,
-    Batch,
+    BatchEntry,
+    BatchQuery,
     Between,
     Coalesce,
-    Condition,
     Count,
-    Entry,
     Exists,
     Explain,
     Hash,
@@ -36,7 +35,7 @@ from memoranda.standards.cal.language.syntax import (
     Offset,
     Option,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     Reduce,
     Revert,
@@ -48,14 +47,19 @@ from memoranda.standards.cal.language.syntax import (
     Text,
     Thread,
     Value,
+    WhereCondition,
 )
 
 _StatementT = TypeVar("_StatementT", bound=Statement)
 
 
 def bind(
-    query: Query, params: Mapping[str, object], *, text: str = "", current_user: str | None = None
-) -> Query:
+    query: ParsedQuery,
+    params: Mapping[str, object],
+    *,
+    text: str = "",
+    current_user: str | None = None,
+) -> ParsedQuery:
     """Return the query with every parameter replaced by its value; `original` keeps the unbound query.
 
     The executor gives the value of `$current_user_id` as `current_user`; without one the parameter stays. `text`, the
@@ -65,7 +69,7 @@ def bind(
     if current_user is not None:
         binder.values[words.CURRENT_USER] = current_user
     lets = tuple(replace(let, query=binder.bind_recall(let.query)) for let in query.lets)
-    return Query(
+    return ParsedQuery(
         statement=binder.bind_statement(query.statement),
         lets=lets,
         original=query.original or query,
@@ -75,7 +79,7 @@ def bind(
 class _Binder:
     """The values of one query's parameters, and one `bind_…` method per part of a query."""
 
-    def __init__(self, query: Query, params: Mapping[str, object], text: str) -> None:
+    def __init__(self, query: ParsedQuery, params: Mapping[str, object], text: str) -> None:
         self.text = text
         self.lets = {let.name for let in query.lets}
         for name in params:
@@ -83,12 +87,13 @@ class _Binder:
                 binder_name = "a LET" if name in self.lets else "the server"
                 message = f"${name} is bound already by {binder_name}."
                 raise self.error_for(
-                    name, Problem("CAL-E009", message, "Leave it out, or give it another name.")
+                    name,
+                    RuleViolation("CAL-E009", message, "Leave it out, or give it another name."),
                 )
         self.params = params
         self.values: dict[str, Value] = {}
 
-    def error_for(self, name: str, problem: Problem) -> Exception:
+    def error_for(self, name: str, problem: RuleViolation) -> Exception:
         """Return the error for a parameter, at its first position in the text."""
         tokens = lexer.split_tokens(self.text)
         token = f"${name}"
@@ -97,7 +102,7 @@ class _Binder:
             span = lexer.find_spans(self.text)[tokens.index(token)]
         return error_at(self.text, span, problem)
 
-    def raise_if_problem(self, param: Param, problem: Problem | None) -> None:
+    def raise_if_problem(self, param: Param, problem: RuleViolation | None) -> None:
         """Raise the error for a parameter unless the problem is None."""
         if problem is not None:
             raise self.error_for(
@@ -116,7 +121,9 @@ class _Binder:
         if name not in self.values:
             if name not in self.params:
                 hint = f"Pass it with the query: {{{name!r}: …}}."
-                raise self.error_for(name, Problem("CAL-E008", f"${name} has no value.", hint))
+                raise self.error_for(
+                    name, RuleViolation("CAL-E008", f"${name} has no value.", hint)
+                )
             self.values[name] = self.convert_value(name, self.params[name], 0)
         return self.values[name]
 
@@ -127,7 +134,7 @@ class _Binder:
         if isinstance(raw_value, str):
             if flaw := lexer.find_text_flaw(raw_value, max_bytes=1 << 30):
                 raise self.error_for(
-                    name, Problem(flaw.code, f"${name}: {flaw.message}", flaw.suggestion)
+                    name, RuleViolation(flaw.code, f"${name}: {flaw.message}", flaw.suggestion)
                 )
             return unicodedata.normalize("NFC", raw_value)
         if isinstance(raw_value, int | float):
@@ -137,7 +144,7 @@ class _Binder:
         if isinstance(raw_value, list | tuple) and depth < 2:
             return tuple(self.convert_value(name, member, depth + 1) for member in raw_value)
         message = f"${name} is neither text, number, boolean nor a list of these."
-        raise self.error_for(name, Problem("CAL-E020", message, "Give one of these."))
+        raise self.error_for(name, RuleViolation("CAL-E020", message, "Give one of these."))
 
     # --- by kind of value --------------------------------------------------------------------------------
 
@@ -155,7 +162,7 @@ class _Binder:
             return text
         value = self.value_of(text)
         if not isinstance(value, str):
-            self.raise_if_problem(text, Problem("CAL-E020", "not a string.", "Give text."))
+            self.raise_if_problem(text, RuleViolation("CAL-E020", "not a string.", "Give text."))
         elif is_time:
             self.raise_if_problem(text, rules.check_time(value))
         assert isinstance(value, str)
@@ -175,7 +182,8 @@ class _Binder:
         if not isinstance(value, Hash):
             code = "CAL-E015" if isinstance(value, str) else "CAL-E020"
             self.raise_if_problem(
-                param, Problem(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits.")
+                param,
+                RuleViolation(code, "not a hash.", "Give sha256: and 8 to 64 hexadecimal digits."),
             )
         assert isinstance(value, Hash)
         return value
@@ -187,12 +195,12 @@ class _Binder:
         value = self.value_of(count)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.raise_if_problem(
-                count, Problem("CAL-E020", "not a number.", "Give a whole number.")
+                count, RuleViolation("CAL-E020", "not a number.", "Give a whole number.")
             )
         elif isinstance(value, float) or value < (word != "OFFSET"):
             self.raise_if_problem(
                 count,
-                Problem(
+                RuleViolation(
                     "CAL-E006", f"{value} is not a whole number above 0.", "Give a whole number."
                 ),
             )
@@ -203,7 +211,7 @@ class _Binder:
 
     # --- by statement ------------------------------------------------------------------------------------
 
-    def bind_condition(self, condition: Condition, grain_type: str | None) -> Condition:
+    def bind_condition(self, condition: WhereCondition, grain_type: str | None) -> WhereCondition:
         """Return a condition with its parameters replaced."""
         value = condition.value
         if isinstance(value, Subquery):
@@ -331,7 +339,7 @@ class _Binder:
                 if value == "" and assignment.field in required:
                     self.raise_if_problem(
                         parameter,
-                        Problem("CAL-E050", f"ADD needs {assignment.field}.", "Give text."),
+                        RuleViolation("CAL-E050", f"ADD needs {assignment.field}.", "Give text."),
                     )
             bound.append(Assignment(field=assignment.field, value=value))
         return tuple(bound)
@@ -351,12 +359,12 @@ class _Binder:
             )
         elif isinstance(statement, Coalesce):
             bound = Coalesce(branches=tuple(map(self.bind_recall, statement.branches)))
-        elif isinstance(statement, Batch):
+        elif isinstance(statement, BatchQuery):
             entries = (
-                Entry(label=entry.label, query=self.bind_statement(entry.query))
+                BatchEntry(label=entry.label, query=self.bind_statement(entry.query))
                 for entry in statement.entries
             )
-            bound = Batch(entries=tuple(entries))
+            bound = BatchQuery(entries=tuple(entries))
         elif isinstance(statement, Assemble):
             bound = self.bind_assemble(statement)
         elif isinstance(statement, Exists | History | Revert | Supersede | Add):

@@ -16,10 +16,10 @@ from memoranda.standards.cal.language import template
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
+    AssembleSource,
     Assignment,
-    Batch,
+    BatchQuery,
     Coalesce,
-    Condition,
     DefineTemplate,
     Describe,
     Exists,
@@ -28,39 +28,39 @@ from memoranda.standards.cal.language.syntax import (
     Hash,
     History,
     Limit,
-    Namespace,
+    NamespaceFilter,
     Offset,
     Option,
     OrderBy,
     Param,
+    ParsedQuery,
     Project,
-    Query,
     Recall,
     Reduce,
     Revert,
     Sections,
     Select,
     SetOp,
-    Source,
     Stage,
     Statement,
-    Stream,
+    StreamOptions,
     Subquery,
     Supersede,
-    Template,
+    TemplateFormat,
     Thread,
     Value,
+    WhereCondition,
 )
 
 
-def canonical(query: Query) -> str:
+def canonical(query: ParsedQuery) -> str:
     """Return the canonical text; for a query with bound parameters, that of the query before binding."""
     query = query.original or query
     lets = [f"LET ${let.name} = {_recall_text(let.query)} ;" for let in query.lets]
     return " ".join(("CAL/1", *lets, statement_text(query.statement)))
 
 
-def query_hash(query: Query) -> str:
+def query_hash(query: ParsedQuery) -> str:
     """Return `sha256:` and the hash of the canonical text. Values of parameters do not change it."""
     return f"sha256:{hashlib.sha256(canonical(query).encode()).hexdigest()}"
 
@@ -138,7 +138,7 @@ def _recall_text(recall: Recall) -> str:
     return " ".join(parts)
 
 
-def _namespace_text(namespace: Namespace) -> str:
+def _namespace_text(namespace: NamespaceFilter) -> str:
     """Return `IN "name"` or `IN SCOPE "name"`."""
     name = _quote_text(namespace.name)
     return f"IN SCOPE {name}" if namespace.scoped else f"IN {name}"
@@ -152,7 +152,7 @@ def _thread_text(thread: Thread) -> str:
     return f"THREAD {value_text(thread.session)}"
 
 
-def condition_text(condition: Condition) -> str:
+def condition_text(condition: WhereCondition) -> str:
     """Return the canonical text of one condition."""
     value = condition.value
     if isinstance(value, Subquery):
@@ -231,7 +231,7 @@ def _assemble_text(statement: Assemble) -> str:
         parts.append(f"BUDGET {statement.budget.amount} {statement.budget.unit}")
     if statement.priority:
         parts.append(f"PRIORITY {' > '.join(statement.priority)}")
-    if isinstance(statement.format, Template):
+    if isinstance(statement.format, TemplateFormat):
         parts.append(f"FORMAT TEMPLATE {_template_text(statement.format)}")
     elif statement.format is not None:
         parts.append(f"FORMAT {statement.format}")
@@ -241,7 +241,7 @@ def _assemble_text(statement: Assemble) -> str:
     return " ".join(parts)
 
 
-def _source_text(source: Source) -> str:
+def _source_text(source: AssembleSource) -> str:
     """Return `[label: ](RECALL …)` or `[label: ]$name`."""
     label = "" if source.label is None else f"{source.label}: "
     query = (
@@ -252,7 +252,7 @@ def _source_text(source: Source) -> str:
     return label + query
 
 
-def _template_text(spec: Template) -> str:
+def _template_text(spec: TemplateFormat) -> str:
     """Return the name of a template, or its sections in braces."""
     if spec.name is not None:
         return spec.name
@@ -271,7 +271,7 @@ def sections_text(sections: Sections) -> str:
     )
 
 
-def _stream_text(stream: Stream) -> str:
+def _stream_text(stream: StreamOptions) -> str:
     """Return `STREAM { option, … }`."""
     options = [*stream.options]
     if stream.chunk_size is not None:
@@ -308,7 +308,7 @@ def _describe_text(statement: Describe) -> str:
     return f"DESCRIBE {statement.target}{grain_type}"
 
 
-def _batch_text(statement: Batch) -> str:
+def _batch_text(statement: BatchQuery) -> str:
     """Return `BATCH { label: query, … }`."""
     entries = ", ".join(
         f"{entry.label}: {statement_text(entry.query)}" for entry in statement.entries
@@ -360,7 +360,7 @@ _STATEMENT_WRITERS: Final[Mapping[type[Statement], Callable[[Any], str]]] = {
     History: _history_text,
     Explain: lambda statement: f"EXPLAIN {statement_text(statement.query)}",
     Describe: _describe_text,
-    Batch: _batch_text,
+    BatchQuery: _batch_text,
     Coalesce: _coalesce_text,
     Add: _add_text,
     Supersede: _supersede_text,

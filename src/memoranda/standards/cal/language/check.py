@@ -11,12 +11,12 @@ from memoranda.standards.cal.language import times, words
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
-    Batch,
+    BatchQuery,
     Coalesce,
     Explain,
     Option,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     SetOp,
     Statement,
@@ -64,7 +64,7 @@ def error_document(error: QueryError) -> ErrorDocument:
 # --- walking ---------------------------------------------------------------------------------------------
 
 
-def walk_recalls(query: Query) -> Iterator[Recall]:
+def walk_recalls(query: ParsedQuery) -> Iterator[Recall]:
     """Yield every RECALL of a query, subqueries and LETs included."""
     for let in query.lets:
         yield from _walk_recall(let.query)
@@ -83,7 +83,7 @@ def _walk_statement(statement: Statement) -> Iterator[Recall]:
     elif isinstance(statement, Coalesce):
         for branch in statement.branches:
             yield from _walk_recall(branch)
-    elif isinstance(statement, Batch):
+    elif isinstance(statement, BatchQuery):
         for entry in statement.entries:
             yield from _walk_statement(entry.query)
     elif isinstance(statement, Assemble):
@@ -106,7 +106,7 @@ _IGNORED_OPTIONS: Final = frozenset(("summarize",))
 _OWN_OPTIONS: Final = (times.VALID_AT, times.KNOWN_AT)
 
 
-def find_warnings(query: Query) -> tuple[Warning, ...]:
+def find_warnings(query: ParsedQuery) -> tuple[Warning, ...]:
     """Return the warnings that follow from the query alone, each once.
 
     They concern unknown relations, domain fields without their profile, and options without effect.
@@ -181,7 +181,7 @@ def has_text_search(recall: Recall) -> bool:
     return recall.like is not None or any(condition.field == "query" for condition in recall.where)
 
 
-def measure_complexity(query: Query) -> int:
+def measure_complexity(query: ParsedQuery) -> int:
     """Return the complexity of a query (section 20).
 
     A condition counts 1, a subquery 5, a source of ASSEMBLE 5, and a search text 10.

@@ -11,9 +11,9 @@ from memoranda.standards.cal import codes, fields, limits
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.cursor import Cursor
-from memoranda.standards.cal.language.draft import CONFLICTS, Draft
-from memoranda.standards.cal.language.rules import Problem
-from memoranda.standards.cal.language.syntax import Condition, Param, Recall, Subquery, Value
+from memoranda.standards.cal.language.draft import CONFLICTS, PartialRecall
+from memoranda.standards.cal.language.rules import RuleViolation
+from memoranda.standards.cal.language.syntax import Param, Recall, Subquery, Value, WhereCondition
 
 _COMPARATORS: Final = words.COMPARATORS
 
@@ -27,7 +27,7 @@ class ConditionParser(Cursor, ABC):
     def parse_recall(self, depth: int = 0, *, in_coalesce: bool = False) -> Recall:
         """Parse a complete RECALL; conditions need it for subqueries, a subclass implements it."""
 
-    def register_clause(self, draft: Draft, name: str, position: int | None = None) -> None:
+    def register_clause(self, draft: PartialRecall, name: str, position: int | None = None) -> None:
         """Record a clause or a condition, and refuse it beside one that means the same (section 9.8)."""
         for other in CONFLICTS.get(name, ()):
             # C8: section 8.13 prints ABOUT with LIKE in a branch of COALESCE.
@@ -38,7 +38,7 @@ class ConditionParser(Cursor, ABC):
                     message = f"{name} can be used only once."
                 else:
                     message = f"{name} cannot be combined with {other}: both set the same thing."
-                problem = Problem(
+                problem = RuleViolation(
                     "CAL-E060",
                     message,
                     f"Keep {name} or {other}, not both.",
@@ -47,7 +47,7 @@ class ConditionParser(Cursor, ABC):
                 raise self.error_from(problem, position)
         draft.seen_clauses.add(name)
 
-    def parse_condition(self, draft: Draft) -> Condition:
+    def parse_condition(self, draft: PartialRecall) -> WhereCondition:
         """Parse `condition = field cmp value | field IN … | field BETWEEN …
         | field ( INCLUDE | EXCLUDE ) array | 'relation' IS category ;`.
         """
@@ -67,12 +67,14 @@ class ConditionParser(Cursor, ABC):
             self.register_clause(draft, name, start)
         self.position = start + 2
         if operator in _COMPARATORS:
-            return Condition(field=name, operator=operator, value=self.parse_checked_value(field))
-        return Condition(
+            return WhereCondition(
+                field=name, operator=operator, value=self.parse_checked_value(field)
+            )
+        return WhereCondition(
             field=name, operator=operator, value=_OPERAND_PARSERS[operator](self, field, draft)
         )
 
-    def require_domain_field(self, draft: Draft, name: str) -> Field:
+    def require_domain_field(self, draft: PartialRecall, name: str) -> Field:
         """Return the field of a domain prefix, or raise if the name is no such field.
 
         Grammar: `field = … | domain_prefix ':' ID ;` (*C19: an unknown prefix is a warning*)
@@ -100,7 +102,7 @@ class ConditionParser(Cursor, ABC):
             rules.unknown_field_problem(token.lower(), grain_type, strict=self.strict, extra=extra)
         )
 
-    def parse_stage_field(self, draft: Draft | None) -> Field:
+    def parse_stage_field(self, draft: PartialRecall | None) -> Field:
         """Parse `sfield = common_field | type_field ;`."""
         name = self.tokens[self.position].lower()
         grain_type = draft.grain_type if draft else None
@@ -111,7 +113,7 @@ class ConditionParser(Cursor, ABC):
         return field
 
     def parse_field_for(
-        self, draft: Draft, use: Literal["sortable", "projectable", "groupable"]
+        self, draft: PartialRecall, use: Literal["sortable", "projectable", "groupable"]
     ) -> str:
         """Parse a field that a stage can use; the field tables list which can (*C4*)."""
         start = self.position
@@ -164,7 +166,7 @@ class ConditionParser(Cursor, ABC):
         self.position += 1
         return category
 
-    def _parse_in(self, field: Field, draft: Draft) -> Value | Subquery:
+    def _parse_in(self, field: Field, draft: PartialRecall) -> Value | Subquery:
         """Parse `'(' ( value { ',' value } | recall ) ')'`, the operand of IN."""
         self.expect("(")
         if self.peek_keyword() == "RECALL":
@@ -207,7 +209,7 @@ class ConditionParser(Cursor, ABC):
             )
         return parameter
 
-    def parse_subquery(self, draft: Draft) -> Subquery:
+    def parse_subquery(self, draft: PartialRecall) -> Subquery:
         """Parse a RECALL inside IN; it must end in SUBJECTS, OBJECTS or HASHES, and nests at most three levels."""
         start = self.position
         if draft.depth == limits.SUBQUERY_DEPTH:
@@ -231,7 +233,7 @@ class ConditionParser(Cursor, ABC):
 
 
 _OPERAND_PARSERS: Final[
-    Mapping[str, Callable[[ConditionParser, Field, Draft], Value | Subquery]]
+    Mapping[str, Callable[[ConditionParser, Field, PartialRecall], Value | Subquery]]
 ] = {
     "IN": ConditionParser._parse_in,
     "BETWEEN": lambda parser, field, _: parser.parse_range(field),

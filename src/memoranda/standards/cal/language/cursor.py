@@ -12,7 +12,7 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.language import lexer, suggest, words
 from memoranda.standards.cal.language.lexer import Flaw, Span
-from memoranda.standards.cal.language.rules import Problem
+from memoranda.standards.cal.language.rules import RuleViolation
 from memoranda.standards.cal.language.syntax import Count, Hash, HashOrParam, Param, Text, Value
 
 # Digits. Every whole number with up to 18 digits fits into 63 bits.
@@ -23,10 +23,10 @@ _BOOLEANS: Final = {"TRUE": True, "FALSE": False}
 
 def error_from_flaw(text: str, flaw: Flaw) -> QueryError:
     """Return the error for a fault of the text as a whole."""
-    return error_at(text, flaw.span, Problem(flaw.code, flaw.message, flaw.suggestion))
+    return error_at(text, flaw.span, RuleViolation(flaw.code, flaw.message, flaw.suggestion))
 
 
-def error_at(text: str, span: Span, problem: Problem) -> QueryError:
+def error_at(text: str, span: Span, problem: RuleViolation) -> QueryError:
     """Return the error for a broken rule, with its position in the text."""
     line, column = lexer.line_and_column(text, span.start)
     return QueryError(
@@ -86,7 +86,7 @@ class Cursor:
             ]
         return spans[min(position, len(spans) - 1)]
 
-    def error_from(self, problem: Problem, position: int | None = None) -> QueryError:
+    def error_from(self, problem: RuleViolation, position: int | None = None) -> QueryError:
         """Return the error for a broken rule at a token; by default at the next one."""
         span = self.span_at(self.position if position is None else position)
         return error_at(self.text, span, problem)
@@ -95,7 +95,7 @@ class Cursor:
         self, code: str, message: str, suggestion: str | None = None, *, position: int | None = None
     ) -> QueryError:
         """Return an error with a message; without a suggestion, it gets an example of the statement."""
-        problem = Problem(code, message, suggestion or self.example_hint())
+        problem = RuleViolation(code, message, suggestion or self.example_hint())
         return self.error_from(problem, position)
 
     def example_hint(self) -> str:
@@ -110,7 +110,7 @@ class Cursor:
         position = self.position if position is None else position
         token = self.tokens[position]
         if flaw := lexer.describe_bad_token(token):
-            raise self.error_from(Problem(flaw.code, flaw.message, flaw.suggestion), position)
+            raise self.error_from(RuleViolation(flaw.code, flaw.message, flaw.suggestion), position)
         alternatives = _join_alternatives(expected)
         if not token:
             raise self.new_error(

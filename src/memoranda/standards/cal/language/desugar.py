@@ -10,31 +10,31 @@ from msgspec.structs import replace
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import (
     Assemble,
-    Batch,
+    AssembleSource,
+    BatchEntry,
+    BatchQuery,
     Coalesce,
-    Condition,
-    Entry,
     Explain,
     Limit,
     Option,
     OrderBy,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     SetOp,
-    Source,
     Stage,
     Statement,
     Subquery,
+    WhereCondition,
 )
 
 _CONTRADICTION_DETECTION = Option(name="contradiction_detection")
 
 
-def desugar(query: Query) -> Query:
+def desugar(query: ParsedQuery) -> ParsedQuery:
     """Return the query without shortcuts."""
     lets = tuple(replace(let, query=desugar_recall(let.query)) for let in query.lets)
-    return Query(statement=_desugar_statement(query.statement), lets=lets)
+    return ParsedQuery(statement=_desugar_statement(query.statement), lets=lets)
 
 
 def desugar_recall(recall: Recall) -> Recall:
@@ -63,34 +63,36 @@ def desugar_recall(recall: Recall) -> Recall:
     )
 
 
-def _shortcut_conditions(recall: Recall) -> list[Condition]:
+def _shortcut_conditions(recall: Recall) -> list[WhereCondition]:
     """Return the conditions that the shortcuts before WHERE stand for."""
     conditions = []
     if recall.my:
         conditions.append(
-            Condition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER))
+            WhereCondition(field="user_id", operator="=", value=Param(name=words.CURRENT_USER))
         )
     for name, text in (("subject", recall.about), ("query", recall.like), ("time", recall.since)):
         if text is not None:
-            conditions.append(Condition(field=name, operator="=", value=text))
+            conditions.append(WhereCondition(field=name, operator="=", value=text))
     if recall.between is not None:
         ends = (recall.between.low, recall.between.high)
-        conditions.append(Condition(field="time", operator="BETWEEN", value=ends))
+        conditions.append(WhereCondition(field="time", operator="BETWEEN", value=ends))
     if recall.thread is not None and recall.thread.session is not None:
-        conditions.append(Condition(field="session_id", operator="=", value=recall.thread.session))
+        conditions.append(
+            WhereCondition(field="session_id", operator="=", value=recall.thread.session)
+        )
     return conditions
 
 
-def _contradiction_condition(recall: Recall) -> tuple[Condition, ...]:
+def _contradiction_condition(recall: Recall) -> tuple[WhereCondition, ...]:
     """Return the condition that CONTRADICTIONS stands for, if the RECALL has it."""
     return (
-        (Condition(field="contradicted", operator="=", value=True),)
+        (WhereCondition(field="contradicted", operator="=", value=True),)
         if recall.contradictions
         else ()
     )
 
 
-def _desugar_condition(condition: Condition) -> Condition:
+def _desugar_condition(condition: WhereCondition) -> WhereCondition:
     """Return a condition with IS replaced by IN, and its subquery without shortcuts."""
     if condition.operator == "IS":
         assert isinstance(condition.value, str)
@@ -127,8 +129,8 @@ def _desugar_statement(statement: Statement) -> Statement:
         return Explain(query=query)
     if isinstance(statement, SetOp | Coalesce):
         return _desugar_operand(statement)
-    if isinstance(statement, Batch):
-        return Batch(entries=tuple(_desugar_entry(entry) for entry in statement.entries))
+    if isinstance(statement, BatchQuery):
+        return BatchQuery(entries=tuple(_desugar_entry(entry) for entry in statement.entries))
     if isinstance(statement, Assemble):
         return replace(statement, sources=tuple(map(_desugar_source, statement.sources)))
     return statement
@@ -147,14 +149,14 @@ def _desugar_operand(statement: Recall | Coalesce | SetOp) -> Recall | Coalesce 
     )
 
 
-def _desugar_source(source: Source) -> Source:
+def _desugar_source(source: AssembleSource) -> AssembleSource:
     """Return a source of ASSEMBLE without shortcuts. The name of a LET stays: the LET is desugared on its own."""
     if isinstance(source.query, Param):
         return source
     return replace(source, query=desugar_recall(source.query))
 
 
-def _desugar_entry(entry: Entry) -> Entry:
+def _desugar_entry(entry: BatchEntry) -> BatchEntry:
     """Return an entry of BATCH without shortcuts."""
     if isinstance(entry.query, Recall):
         return replace(entry, query=desugar_recall(entry.query))

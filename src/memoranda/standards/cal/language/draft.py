@@ -8,14 +8,14 @@ from typing import Final
 from memoranda.standards.cal.fields import Field
 from memoranda.standards.cal.language.syntax import (
     Between,
-    Condition,
     Count,
-    Namespace,
+    NamespaceFilter,
     Option,
     Recall,
     Stage,
     Text,
     Thread,
+    WhereCondition,
 )
 
 # Section 9.8: clause → clauses that exclude it. Lower-case names are conditions on that field.
@@ -33,7 +33,7 @@ CONFLICTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Draft:
+class PartialRecall:
     """The clauses of a RECALL that have been parsed so far."""
 
     __slots__ = (
@@ -54,13 +54,13 @@ class Draft:
         self.extractor_position = -1
         self.my = False
         self.grain_type: str | None = None
-        self.namespace: Namespace | None = None
+        self.namespace: NamespaceFilter | None = None
         self.about: Text | None = None
         self.like: Text | None = None
         self.since: Text | None = None
         self.between: Between | None = None
         self.thread: Thread | None = None
-        self.where: tuple[Condition, ...] = ()
+        self.where: tuple[WhereCondition, ...] = ()
         self.options: tuple[Option, ...] = ()
         self.stages: list[Stage] = []
         self.recent: Count | None = None

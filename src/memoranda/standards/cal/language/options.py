@@ -8,7 +8,7 @@ from typing import Final
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import lexer, rules, words
 from memoranda.standards.cal.language.conditions import ConditionParser
-from memoranda.standards.cal.language.draft import Draft
+from memoranda.standards.cal.language.draft import PartialRecall
 from memoranda.standards.cal.language.syntax import Option, Value
 
 _BARE_OPTIONS: Final = frozenset(
@@ -33,7 +33,7 @@ class OptionParser(ConditionParser):
 
     __slots__ = ()
 
-    def parse_options(self, draft: Draft | None) -> tuple[Option, ...]:
+    def parse_options(self, draft: PartialRecall | None) -> tuple[Option, ...]:
         """Parse `with = WITH option { ',' option } ;`. The draft is None for an ASSEMBLE."""
         self.expect_keyword("WITH")
         options: list[Option] = []
@@ -51,7 +51,7 @@ class OptionParser(ConditionParser):
             if not self.accept_comma():
                 return tuple(options)
 
-    def parse_option(self, draft: Draft | None) -> Option:
+    def parse_option(self, draft: PartialRecall | None) -> Option:
         """Parse `option = 'superseded' | … | 'iso_timestamps' (*C18*) | x_ID [ '(' value { ',' value } ')' ] ;`."""
         token = self.tokens[self.position]
         name = token.lower()
@@ -127,7 +127,7 @@ class OptionParser(ConditionParser):
         self.expect(")")
         return level, number
 
-    def _parse_dedup(self, draft: Draft | None) -> tuple[str, None]:
+    def _parse_dedup(self, draft: PartialRecall | None) -> tuple[str, None]:
         """Parse the argument of dedup: `common_field | type_field`."""
         name = self.tokens[self.position].lower()
         # The sources of an ASSEMBLE can have different types, so any field of any type is accepted.
@@ -151,7 +151,7 @@ class OptionParser(ConditionParser):
 
 
 _OPTION_PARSERS: Final[
-    Mapping[str, Callable[[OptionParser, Draft | None], tuple[str | None, Value | None]]]
+    Mapping[str, Callable[[OptionParser, PartialRecall | None], tuple[str | None, Value | None]]]
 ] = {
     "diversity": lambda parser, _: parser._parse_diversity(),
     "consistency": lambda parser, _: parser._parse_consistency(),

@@ -15,16 +15,16 @@ from memoranda.standards.cal.language.cursor import error_from_flaw
 from memoranda.standards.cal.language.evolve import EvolveParser
 from memoranda.standards.cal.language.recall import CLAUSE_WORDS
 from memoranda.standards.cal.language.syntax import (
-    Batch,
+    BatchEntry,
+    BatchQuery,
     Coalesce,
     Describe,
-    Entry,
     Exists,
     Explain,
     Explainable,
     History,
     Let,
-    Query,
+    ParsedQuery,
     Recall,
     SetOp,
     Statement,
@@ -36,7 +36,7 @@ _ENTRY_WORDS: Final = ("RECALL", "EXISTS", "HISTORY", "DESCRIBE", "COALESCE")
 
 def parse(
     text: str | bytes, *, strict: bool = False, params: Mapping[str, object] | None = None
-) -> Query:
+) -> ParsedQuery:
     """Parse one query. Raise QueryError with the code of the first mistake, and nothing else.
 
     With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows the
@@ -58,7 +58,9 @@ def _decode(data: bytes) -> str:
         raise error_from_flaw("", flaw) from None
 
 
-def parse_text(text: str, *, strict: bool = False, max_bytes: int = limits.QUERY_BYTES) -> Query:
+def parse_text(
+    text: str, *, strict: bool = False, max_bytes: int = limits.QUERY_BYTES
+) -> ParsedQuery:
     """Parse one query. Raise QueryError, and nothing else."""
     if flaw := lexer.find_text_flaw(text, max_bytes):
         raise error_from_flaw(text, flaw)
@@ -77,7 +79,7 @@ class Parser(EvolveParser):
         # Name of each LET → levels of LETs that it builds on, itself included.
         self._let_depths: dict[str, int] = {}
 
-    def parse_query(self) -> Query:
+    def parse_query(self) -> ParsedQuery:
         """Parse `query = [ CAL '/' '1' ] , { let_binding } , statement , EOF ;`."""
         if not self.tokens[0]:
             raise self.new_error("CAL-E014", "The query is empty.")
@@ -89,7 +91,7 @@ class Parser(EvolveParser):
         if self.tokens[self.position]:
             clauses = CLAUSE_WORDS if isinstance(statement, Recall) else ()
             self.raise_unexpected("the end of the query", *clauses)
-        return Query(statement=statement, lets=tuple(lets))
+        return ParsedQuery(statement=statement, lets=tuple(lets))
 
     def parse_version(self) -> None:
         """Parse `[ CAL '/' '1' ]`."""
@@ -283,12 +285,12 @@ class Parser(EvolveParser):
         self.expect(")")
         return Coalesce(branches=tuple(branches))
 
-    def parse_batch(self) -> Batch:
+    def parse_batch(self) -> BatchQuery:
         """Parse `batch = BATCH '{' entry { ',' entry } '}' ;`."""
         self.expect_keyword("BATCH")
         self.expect("{")
         self.list_kind = "batch"
-        entries: dict[str, Entry] = {}
+        entries: dict[str, BatchEntry] = {}
         while True:
             if len(entries) == limits.BATCH_ENTRIES:
                 raise self.new_error(
@@ -313,16 +315,16 @@ class Parser(EvolveParser):
         if self.tokens[self.position] != "}":
             self.raise_unexpected("}", ",", *CLAUSE_WORDS)
         self.position += 1
-        return Batch(entries=tuple(entries.values()))
+        return BatchQuery(entries=tuple(entries.values()))
 
-    def parse_entry(self) -> Entry:
+    def parse_entry(self) -> BatchEntry:
         """Parse `entry = label ':' ( recall | exists | history | describe | coalesce ) ;`."""
         label = self.parse_label()
         word = self.peek_keyword()
         if word not in _ENTRY_WORDS:
             self.raise_unexpected(*_ENTRY_WORDS)
         query = _STATEMENT_PARSERS[word](self)
-        return Entry(
+        return BatchEntry(
             label=label, query=cast(Recall | Exists | History | Describe | Coalesce, query)
         )
 

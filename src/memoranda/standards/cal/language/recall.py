@@ -12,12 +12,12 @@ from typing import Final
 
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.language import lexer, rules, words
-from memoranda.standards.cal.language.draft import Draft
+from memoranda.standards.cal.language.draft import PartialRecall
 from memoranda.standards.cal.language.stages import STAGE_PARSERS, StageParser
 from memoranda.standards.cal.language.syntax import (
     Between,
     HashOrParam,
-    Namespace,
+    NamespaceFilter,
     Recall,
     Text,
     Thread,
@@ -35,7 +35,7 @@ class RecallParser(StageParser):
         (*C2: clauses come in any order, each once; stages may repeat.*) `depth` counts the enclosing subqueries.
         """
         self.expect_keyword("RECALL")
-        draft = Draft(depth, in_coalesce=in_coalesce)
+        draft = PartialRecall(depth, in_coalesce=in_coalesce)
         if self.peek_keyword() == "MY":
             self.position += 1
             draft.my = True
@@ -69,7 +69,7 @@ class RecallParser(StageParser):
             raise self.error_from(rules.unknown_type_problem(token, plural=True))
         return None
 
-    def begin_clause(self, draft: Draft, clause: str) -> None:
+    def begin_clause(self, draft: PartialRecall, clause: str) -> None:
         """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
         if clause in draft.seen_clauses:
             raise self.new_error(
@@ -78,26 +78,26 @@ class RecallParser(StageParser):
         self.register_clause(draft, clause)
         self.position += 1
 
-    def parse_in_clause(self) -> Namespace:
+    def parse_in_clause(self) -> NamespaceFilter:
         """Parse `in_clause = IN ( STR | SCOPE STR ) ;`."""
         self.expect_keyword("IN")
         scoped = self.peek_keyword() == "SCOPE"
         if scoped:
             self.position += 1
-        return Namespace(name=self.parse_string(), scoped=scoped)
+        return NamespaceFilter(name=self.parse_string(), scoped=scoped)
 
-    def _parse_namespace(self, draft: Draft) -> None:
+    def _parse_namespace(self, draft: PartialRecall) -> None:
         """Parse the IN clause of a RECALL."""
         self.begin_clause(draft, "IN")
         self.position -= 1
         draft.namespace = self.parse_in_clause()
 
-    def _parse_about(self, draft: Draft) -> None:
+    def _parse_about(self, draft: PartialRecall) -> None:
         """Parse `ABOUT text`."""
         self.begin_clause(draft, "ABOUT")
         draft.about = self.parse_string_or_parameter()
 
-    def _parse_like(self, draft: Draft) -> None:
+    def _parse_like(self, draft: PartialRecall) -> None:
         """Parse `LIKE text`."""
         self.begin_clause(draft, "LIKE")
         draft.like = self.parse_string_or_parameter()
@@ -110,18 +110,18 @@ class RecallParser(StageParser):
             raise self.error_from(problem, start)
         return text
 
-    def _parse_since(self, draft: Draft) -> None:
+    def _parse_since(self, draft: PartialRecall) -> None:
         """Parse `SINCE text`."""
         self.begin_clause(draft, "SINCE")
         draft.since = self.parse_time()
 
-    def _parse_between(self, draft: Draft) -> None:
+    def _parse_between(self, draft: PartialRecall) -> None:
         """Parse `BETWEEN value AND value`."""
         self.begin_clause(draft, "BETWEEN")
         low, high = self.parse_range(fields.COMMON_FIELDS["time"])
         draft.between = Between(low=low, high=high)
 
-    def _parse_thread(self, draft: Draft) -> None:
+    def _parse_thread(self, draft: PartialRecall) -> None:
         """Parse `THREAD ( text | FROM hashp )`."""
         start = self.position
         self.begin_clause(draft, "THREAD")
@@ -138,18 +138,18 @@ class RecallParser(StageParser):
         else:
             draft.thread = Thread(session=self.parse_string_or_parameter())
 
-    def _parse_recent(self, draft: Draft) -> None:
+    def _parse_recent(self, draft: PartialRecall) -> None:
         """Parse `RECENT ( INT | PARAM (*C16*) )`."""
         self.begin_clause(draft, "RECENT")
         self.count_stages(draft, 2, self.position - 1)
         draft.recent = self.parse_limited_count("RECENT")
 
-    def _parse_contradictions(self, draft: Draft) -> None:
+    def _parse_contradictions(self, draft: PartialRecall) -> None:
         """Parse `CONTRADICTIONS`."""
         self.begin_clause(draft, "CONTRADICTIONS")
         draft.contradictions = True
 
-    def _parse_format(self, draft: Draft) -> None:
+    def _parse_format(self, draft: PartialRecall) -> None:
         """Parse `AS format_name | FORMAT format_name` (*C3: the same clause as AS*)."""
         self.begin_clause(draft, "AS")
         # C17: the printed grammar allows the presets on ASSEMBLE only.
@@ -157,7 +157,7 @@ class RecallParser(StageParser):
             words.FORMATS if self.strict else (*words.FORMATS, *words.PRESETS)
         )
 
-    def _parse_where(self, draft: Draft) -> None:
+    def _parse_where(self, draft: PartialRecall) -> None:
         """Parse `where = WHERE condition { AND condition } ;`."""
         self.begin_clause(draft, "WHERE")
         conditions = [self.parse_condition(draft)]
@@ -173,14 +173,14 @@ class RecallParser(StageParser):
             conditions.append(self.parse_condition(draft))
         draft.where = tuple(conditions)
 
-    def _parse_with(self, draft: Draft) -> None:
+    def _parse_with(self, draft: PartialRecall) -> None:
         """Parse the WITH clause of a RECALL."""
         self.begin_clause(draft, "WITH")
         self.position -= 1
         draft.options = self.parse_options(draft)
 
 
-_CLAUSE_PARSERS: Final[Mapping[str, Callable[[RecallParser, Draft], None]]] = {
+_CLAUSE_PARSERS: Final[Mapping[str, Callable[[RecallParser, PartialRecall], None]]] = {
     "IN": RecallParser._parse_namespace,
     "ABOUT": RecallParser._parse_about,
     "LIKE": RecallParser._parse_like,

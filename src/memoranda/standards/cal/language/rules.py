@@ -1,6 +1,6 @@
 """Rules about values: which value fits which field and operator (sections 6, 7, appendix E).
 
-The parser and the binding of parameters both apply them. Each `check_…` function returns the Problem, or None.
+The parser and the binding of parameters both apply them. Each `check_…` function returns the RuleViolation, or None.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memoranda.standards.cal.language import suggest, times
 from memoranda.standards.cal.language.syntax import Count, Hash, Param, Recall, Value
 
 
-class Problem(NamedTuple):
+class RuleViolation(NamedTuple):
     """A broken rule: the CAL error code, a message, and a suggestion for the author of the query."""
 
     code: str
@@ -41,7 +41,7 @@ _NUMBERS: Final = (FieldKind.NUMBER, FieldKind.INSTANT)
 _OPERATORS: Final = "= != >= <= > < IN BETWEEN INCLUDE EXCLUDE IS".split()
 
 
-def check_value(field: Field, operator: str, value: Value) -> Problem | None:
+def check_value(field: Field, operator: str, value: Value) -> RuleViolation | None:
     """Return the problem of a value under an operator, or None. The field is known to allow the operator."""
     if operator in ("INCLUDE", "EXCLUDE"):
         return _check_array(field, value)
@@ -54,8 +54,8 @@ def check_value(field: Field, operator: str, value: Value) -> Problem | None:
 
 
 def _first_problem(
-    check: Callable[[Field, Value], Problem | None], field: Field, values: tuple[Value, ...]
-) -> Problem | None:
+    check: Callable[[Field, Value], RuleViolation | None], field: Field, values: tuple[Value, ...]
+) -> RuleViolation | None:
     """Return the problem of the first value that has one, or None."""
     for value in values:
         problem = check(field, value)
@@ -64,7 +64,7 @@ def _first_problem(
     return None
 
 
-def check_scalar(field: Field, value: Value) -> Problem | None:
+def check_scalar(field: Field, value: Value) -> RuleViolation | None:
     """Return the problem of a single value, or None if it fits the field."""
     kind = field.kind
     if type(value) is str:
@@ -80,7 +80,7 @@ def check_scalar(field: Field, value: Value) -> Problem | None:
     return None if fits or kind is FieldKind.ANY else mismatch_problem(field)
 
 
-def _check_string(field: Field, text: str) -> Problem | None:
+def _check_string(field: Field, text: str) -> RuleViolation | None:
     """Return the problem of a string, or None if it fits the field."""
     kind = field.kind
     if kind is FieldKind.STRING or kind is FieldKind.ADDRESS:
@@ -90,7 +90,7 @@ def _check_string(field: Field, text: str) -> Problem | None:
     if kind is FieldKind.TYPE:
         return None if text in fields.SINGULARS else unknown_type_problem(text, plural=False)
     if kind is FieldKind.HASH:
-        return Problem(
+        return RuleViolation(
             "CAL-E015",
             f'"{text[:80]}" is not a hash.',
             "Write the hash without quotes: sha256:a1b2c3d4…",
@@ -102,7 +102,7 @@ def _check_string(field: Field, text: str) -> Problem | None:
     return mismatch_problem(field)
 
 
-def _check_range_end(field: Field, value: Value) -> Problem | None:
+def _check_range_end(field: Field, value: Value) -> RuleViolation | None:
     """Return the problem of one operand of BETWEEN: any time expression, an epoch or a number fits."""
     if field.kind is FieldKind.ANY or type(value) is Param:
         return None
@@ -115,7 +115,7 @@ def _check_range_end(field: Field, value: Value) -> Problem | None:
     )
 
 
-def _check_array(field: Field, value: Value) -> Problem | None:
+def _check_array(field: Field, value: Value) -> RuleViolation | None:
     """Return the problem of an array of strings, or None."""
     if type(value) is Param:
         return None
@@ -128,7 +128,7 @@ def _check_array(field: Field, value: Value) -> Problem | None:
     return None
 
 
-def check_assignment(field: Field, value: Value) -> Problem | None:
+def check_assignment(field: Field, value: Value) -> RuleViolation | None:
     """Return the problem of a value that SET assigns to the field, or None."""
     if field.kind is FieldKind.ARRAY:
         return _check_array(field, value)
@@ -137,47 +137,47 @@ def check_assignment(field: Field, value: Value) -> Problem | None:
     return check_scalar(field, value)
 
 
-def check_time(text: str) -> Problem | None:
+def check_time(text: str) -> RuleViolation | None:
     """Return the problem of a text that is no time expression, or None."""
     if times.is_time_expression(text):
         return None
-    return Problem(
+    return RuleViolation(
         "CAL-E020",
         f'"{text[:80]}" is not a time.',
         'Write "last 7 days", "3 hours ago", "yesterday", "this week", "2026-03-01" or an RFC 3339 instant.',
     )
 
 
-def mismatch_problem(field: Field, expected: str | None = None) -> Problem:
+def mismatch_problem(field: Field, expected: str | None = None) -> RuleViolation:
     """Return the problem that the value has another kind than the field."""
-    return Problem(
+    return RuleViolation(
         "CAL-E020",
         f"{field.name} cannot be compared with this value.",
         f"It takes {expected or _EXPECTED[field.kind]}.",
     )
 
 
-def operator_problem(field: Field, name: str, operator: str) -> Problem:
+def operator_problem(field: Field, name: str, operator: str) -> RuleViolation:
     """Return the problem that the field does not have this operator."""
     operators = [candidate for candidate in _OPERATORS if candidate in field.operators]
-    return Problem(
+    return RuleViolation(
         "CAL-E020", f"{name} does not take {operator}.", f"It takes {', '.join(operators)}."
     )
 
 
-def _unknown_word_problem(field: Field, text: str) -> Problem:
+def _unknown_word_problem(field: Field, text: str) -> RuleViolation:
     """Return the problem that the text is not among the closed values of the field."""
     hint = suggest.did_you_mean(text, field.words)
-    return Problem(
+    return RuleViolation(
         field.code,
         f'"{text[:80]}" is not a {field.name}.',
         hint or f"Use {', '.join(field.words)}.",
     )
 
 
-def unknown_type_problem(word: str, *, plural: bool) -> Problem:
+def unknown_type_problem(word: str, *, plural: bool) -> RuleViolation:
     """Return the problem that a word is no grain type."""
-    return Problem(
+    return RuleViolation(
         "CAL-E003",
         f'Unknown grain type "{word[:80]}".',
         suggest.suggest_grain_type(word, plural=plural),
@@ -186,7 +186,7 @@ def unknown_type_problem(word: str, *, plural: bool) -> Problem:
 
 def unknown_field_problem(
     name: str, grain_type: str | None, *, strict: bool, extra: frozenset[str] = frozenset()
-) -> Problem:
+) -> RuleViolation:
     """Return the problem that a name is no field of the type, or of any type."""
     owners = fields.TYPES_WITH.get(name, ())
     if not owners and extra and name in fields.PROJECTED_ANYWHERE:
@@ -195,19 +195,19 @@ def unknown_field_problem(
         )
     known_fields = fields.fields_of(grain_type, strict=strict)
     if not owners:
-        return Problem(
+        return RuleViolation(
             "CAL-E004",
             f'Unknown field "{name[:80]}".',
             suggest.suggest_field(name, (*known_fields, *sorted(extra))),
         )
     plurals = " or ".join(fields.PLURAL_OF[owner] for owner in owners)
     if grain_type is None:
-        return Problem(
+        return RuleViolation(
             "CAL-E061",
             f"{name} is a field of {plurals} only.",
             f"Declare the type: RECALL {plurals.split()[0]}.",
         )
-    return Problem(
+    return RuleViolation(
         "CAL-E060",
         f"{fields.PLURAL_OF[grain_type].capitalize()} have no {name}; it is a field of {plurals}.",
         f"The fields here are {', '.join(known_fields)}.",
@@ -215,10 +215,10 @@ def unknown_field_problem(
     )
 
 
-def check_count(count: Count, word: str) -> Problem | None:
+def check_count(count: Count, word: str) -> RuleViolation | None:
     """Return the problem of a count of LIMIT or RECENT above the maximum, or None."""
     if type(count) is int and count > limits.LIMIT_MAX:
-        return Problem(
+        return RuleViolation(
             "CAL-E010",
             f"{word} is at most {limits.LIMIT_MAX}.",
             "Page through with OFFSET or a cursor.",
@@ -226,11 +226,11 @@ def check_count(count: Count, word: str) -> Problem | None:
     return None
 
 
-def check_extractor(recall_type: str | None, declared_type: Value | None) -> Problem | None:
+def check_extractor(recall_type: str | None, declared_type: Value | None) -> RuleViolation | None:
     """Return the problem that SUBJECTS and OBJECTS need beliefs, or None."""
     if recall_type == "belief" or declared_type == "belief" or type(declared_type) is Param:
         return None
-    return Problem(
+    return RuleViolation(
         "CAL-E022",
         "SUBJECTS and OBJECTS work on beliefs only.",
         'Write RECALL beliefs, or WHERE type = "belief".',

@@ -7,7 +7,7 @@ from typing import Final
 
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.language import lexer, rules, words
-from memoranda.standards.cal.language.draft import Draft
+from memoranda.standards.cal.language.draft import PartialRecall
 from memoranda.standards.cal.language.options import OptionParser
 from memoranda.standards.cal.language.syntax import (
     Count,
@@ -43,7 +43,7 @@ class StageParser(OptionParser):
 
     __slots__ = ()
 
-    def _parse_piped_stage(self, draft: Draft) -> None:
+    def _parse_piped_stage(self, draft: PartialRecall) -> None:
         """Parse `stage = [ '|' (*C1: pipe optional*) ] ( … ) ;`, here with its pipe."""
         self.position += 1
         parser = STAGE_PARSERS.get(self.peek_keyword())
@@ -51,7 +51,7 @@ class StageParser(OptionParser):
             self.raise_unexpected(*STAGE_PARSERS)
         self.parse_stage(draft)
 
-    def parse_stage(self, draft: Draft) -> None:
+    def parse_stage(self, draft: PartialRecall) -> None:
         """Parse one stage and update the kind of result; refuse a stage that cannot follow the previous one."""
         word = self.peek_keyword()
         self.count_stages(draft, 1, self.position)
@@ -70,7 +70,7 @@ class StageParser(OptionParser):
             draft.extractor_position = start
         self.result_kind = result_kind
 
-    def count_stages(self, draft: Draft, count: int, position: int) -> None:
+    def count_stages(self, draft: PartialRecall, count: int, position: int) -> None:
         """Count a stage and refuse more than five; RECENT counts as two, THREAD as one."""
         draft.stage_count += count
         if draft.stage_count > limits.STAGES:
@@ -81,7 +81,7 @@ class StageParser(OptionParser):
                 position=position,
             )
 
-    def _parse_select(self, draft: Draft) -> Stage:
+    def _parse_select(self, draft: PartialRecall) -> Stage:
         """Parse `SELECT sfield { ',' sfield }`."""
         names = [self.parse_field_for(draft, "projectable")]
         while self.accept_comma():
@@ -89,7 +89,7 @@ class StageParser(OptionParser):
         draft.selected_fields = tuple(names)
         return Select(fields=draft.selected_fields)
 
-    def _parse_order(self, draft: Draft) -> Stage:
+    def _parse_order(self, draft: PartialRecall) -> Stage:
         """Parse `ORDER BY sfield [ ASC | DESC ]`."""
         self.expect_keyword("BY")
         start = self.position
@@ -122,12 +122,12 @@ class StageParser(OptionParser):
         """Parse `OFFSET ( INT | PARAM )`."""
         return Offset(count=self.parse_integer_or_parameter(allows_zero=True))
 
-    def _parse_group(self, draft: Draft) -> Stage:
+    def _parse_group(self, draft: PartialRecall) -> Stage:
         """Parse `GROUP BY sfield`."""
         self.expect_keyword("BY")
         return GroupBy(field=self.parse_field_for(draft, "groupable"))
 
-    def _parse_project(self, draft: Draft) -> Stage:
+    def _parse_project(self, draft: PartialRecall) -> Stage:
         """Parse `PROJECT pspec { ',' pspec }`."""
         name_lists: dict[str, tuple[str, ...]] = {}
         while True:
@@ -148,7 +148,7 @@ class StageParser(OptionParser):
             if not self.accept_comma():
                 return Project(content=name_lists.get("content"), attributes=name_lists.get("attr"))
 
-    def parse_projected_field(self, draft: Draft) -> str:
+    def parse_projected_field(self, draft: PartialRecall) -> str:
         """Parse `pfield = common_field | type_field | domain_field | projection attribute name (*C10*)
         | x_ID (*C10*) ;`.
         """
@@ -173,7 +173,7 @@ class StageParser(OptionParser):
         return name
 
 
-STAGE_PARSERS: Final[Mapping[str, Callable[[StageParser, Draft], Stage]]] = {
+STAGE_PARSERS: Final[Mapping[str, Callable[[StageParser, PartialRecall], Stage]]] = {
     "SELECT": StageParser._parse_select,
     "ORDER": StageParser._parse_order,
     "LIMIT": lambda parser, _: parser._parse_limit(),

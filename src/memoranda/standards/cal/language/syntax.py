@@ -37,7 +37,7 @@ class Subquery(msgspec.Struct, frozen=True, kw_only=True):
     query: Recall
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class WhereCondition(msgspec.Struct, frozen=True, kw_only=True):
     """`field operator value` in WHERE.
 
     The value is a tuple for IN (unless it is a subquery) and BETWEEN, and the name of a category for IS.
@@ -110,7 +110,7 @@ class Reduce(msgspec.Struct, frozen=True, kw_only=True):
 Stage: TypeAlias = Select | OrderBy | Limit | Offset | GroupBy | Project | Reduce
 
 
-class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+class NamespaceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """`IN "ns"` or `IN SCOPE "ns"`; the namespace of a capability token overrides both."""
 
     name: str
@@ -137,13 +137,13 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
     my: bool = False
     # Singular, such as "belief"; None means grains of any type.
     grain_type: str | None = None
-    namespace: Namespace | None = None
+    namespace: NamespaceFilter | None = None
     about: Text | None = None
     like: Text | None = None
     since: Text | None = None
     between: Between | None = None
     thread: Thread | None = None
-    where: tuple[Condition, ...] = ()
+    where: tuple[WhereCondition, ...] = ()
     options: tuple[Option, ...] = ()
     stages: tuple[Stage, ...] = ()
     recent: Count | None = None
@@ -151,7 +151,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
     format: str | None = None
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class AssembleSource(msgspec.Struct, frozen=True, kw_only=True):
     """One source of an ASSEMBLE: a query, or the name of a LET."""
 
     query: Recall | Param
@@ -176,14 +176,14 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     footer: str | None = None
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True):
+class TemplateFormat(msgspec.Struct, frozen=True, kw_only=True):
     """`FORMAT TEMPLATE name` or `FORMAT TEMPLATE { … }`."""
 
     name: str | None = None
     sections: Sections | None = None
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`STREAM { … }`: the kinds of events to send, and the tokens per chunk."""
 
     options: tuple[str, ...] = ("all",)
@@ -193,13 +193,13 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 class Assemble(msgspec.Struct, frozen=True, kw_only=True):
     """An ASSEMBLE (section 8.2)."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[AssembleSource, ...]
     name: str | None = None
     intent: str | None = None
     budget: Budget | None = None
     priority: tuple[str, ...] = ()
-    format: str | Template | None = None
-    stream: Stream | None = None
+    format: str | TemplateFormat | None = None
+    stream: StreamOptions | None = None
     options: tuple[Option, ...] = ()
 
 
@@ -222,7 +222,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     hash: HashOrParam | None = None
     diff: HashOrParam | None = None
-    namespace: Namespace | None = None
+    namespace: NamespaceFilter | None = None
     subject: Text | None = None
     relation: Text | None = None
     as_of: Text | None = None
@@ -241,17 +241,17 @@ class Coalesce(msgspec.Struct, frozen=True, kw_only=True):
     branches: tuple[Recall, ...]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class BatchEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One labelled query of a BATCH."""
 
     label: str
     query: Recall | Exists | History | Describe | Coalesce
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class BatchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`BATCH { label: query, … }`."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BatchEntry, ...]
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,7 +299,7 @@ CalStatement: TypeAlias = (
     | History
     | Explain
     | Describe
-    | Batch
+    | BatchQuery
     | Add
     | Supersede
     | Revert
@@ -322,7 +322,7 @@ Explainable: TypeAlias = (
     | Exists
     | History
     | Describe
-    | Batch
+    | BatchQuery
     | Add
     | Supersede
     | Revert
@@ -345,10 +345,10 @@ class Let(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ParsedQuery:
     """One request: its LET bindings, then one statement."""
 
     statement: Statement
     lets: tuple[Let, ...] = ()
     # After binding: the query before its parameters were replaced. Canonical text and hash are computed from it.
-    original: Query | None = field(default=None, compare=False, repr=False)
+    original: ParsedQuery | None = field(default=None, compare=False, repr=False)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.language import suggest
-from memoranda.standards.cal.language.rules import Problem
+from memoranda.standards.cal.language.rules import RuleViolation
 
 VARIABLES: Final = frozenset(
     """assembly.name assembly.intent assembly.source_count assembly.grain_count
@@ -73,7 +73,7 @@ def wrap_in_braces(text: str) -> str:
     return f"{{\n{text}\n}}" if "\n" in text else f"{{ {text} }}"
 
 
-def find_tags(text: str) -> list[Tag] | Problem:
+def find_tags(text: str) -> list[Tag] | RuleViolation:
     """Return every tag of a text, or the first problem with one."""
     tags: list[Tag] = []
     position = 0
@@ -91,13 +91,13 @@ def find_tags(text: str) -> list[Tag] | Problem:
     return tags
 
 
-def check_section(section: str, text: str) -> Problem | None:
+def check_section(section: str, text: str) -> RuleViolation | None:
     """Return the first problem of a section's text, or None.
 
     Checked are: only known variables, balanced sections, and at most `limits.TEMPLATE_DEPTH` levels.
     """
     tags = find_tags(text)
-    if isinstance(tags, Problem):
+    if isinstance(tags, RuleViolation):
         return tags
     open_names: list[str] = []
     for tag in tags:
@@ -112,7 +112,7 @@ def check_section(section: str, text: str) -> Problem | None:
         if tag.sign:
             open_names.append(tag.name)
             if len(open_names) > limits.TEMPLATE_DEPTH:
-                return Problem(
+                return RuleViolation(
                     "CAL-E093",
                     f"Sections nest at most {limits.TEMPLATE_DEPTH} deep.",
                     "Leave out the innermost.",
@@ -122,7 +122,7 @@ def check_section(section: str, text: str) -> Problem | None:
     return None
 
 
-def _check_tag_name(section: str, tag: Tag) -> Problem | None:
+def _check_tag_name(section: str, tag: Tag) -> RuleViolation | None:
     """Return the problem of a tag's name, or None."""
     name = tag.name
     if not _NAME.fullmatch(name):
@@ -134,25 +134,25 @@ def _check_tag_name(section: str, tag: Tag) -> Problem | None:
     if name in VARIABLES or (tag.sign and name in CONDITIONS):
         return None
     hint = suggest.did_you_mean(name, sorted(VARIABLES))
-    return Problem(
+    return RuleViolation(
         "CAL-E090",
         f'Unknown template variable "{name[:80]}".',
         hint or "Use grain.content, grain.type, …",
     )
 
 
-def _syntax_problem(reason: str) -> Problem:
+def _syntax_problem(reason: str) -> RuleViolation:
     """Return the problem of a malformed tag."""
-    return Problem(
+    return RuleViolation(
         "CAL-E094",
         f"The template is malformed: {reason}.",
         "Use {{variable}}, {{#section}}…{{/section}} or {{^section}}.",
     )
 
 
-def _balance_problem(reason: str) -> Problem:
+def _balance_problem(reason: str) -> RuleViolation:
     """Return the problem of a section that is not opened or closed correctly."""
-    return Problem(
+    return RuleViolation(
         "CAL-E091",
         f"The template is not balanced: {reason}.",
         "Close every section in the order it was opened.",

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from memoranda.standards.cal.item import Item
+from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing.projection import Level
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Element:
     """A grain to be printed: its level of detail, its source, and its PROJECT clause."""
 
-    item: Item
+    item: ResultItem
     level: Level = "standard"
     # The label of its source; empty in RECALL.
     source: str = ""
@@ -29,7 +29,7 @@ class Element:
     cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
-class Frame(msgspec.Struct, frozen=True):
+class ContextFrame(msgspec.Struct, frozen=True):
     """The frame of an assembled context: its name, its intent, and its budget."""
 
     name: str | None

@@ -13,8 +13,8 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
 from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
 from memoranda.standards.cal.printing.elements import (
+    ContextFrame,
     Element,
-    Frame,
     cached_on_element,
     group_elements,
 )
@@ -23,8 +23,8 @@ from memoranda.standards.cal.printing.projection import project, to_text
 from memoranda.standards.sml import render as sml
 
 __all__ = [
+    "ContextFrame",
     "Element",
-    "Frame",
     "assembled_text",
     "canonical_format",
     "line_of",
@@ -66,7 +66,7 @@ def recall_text(
 def assembled_text(
     format: str,  # noqa: A002
     elements: Sequence[Element],
-    frame: Frame,
+    frame: ContextFrame,
     now: int,
     *,
     iso_times: bool = False,
@@ -182,7 +182,9 @@ _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str
     "yaml": structured.yaml_list,
     "toon": toon.recall_tables,
 }
-_ASSEMBLE_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], Frame, int, bool], str]]] = {
+_ASSEMBLE_WRITERS: Final[
+    Mapping[str, Callable[[Sequence[Element], ContextFrame, int, bool], str]]
+] = {
     "sml": lambda elements, frame, now, iso_times: sml.render_context(
         frame.intent, _sml_groups(elements, now, iso_times)
     ),

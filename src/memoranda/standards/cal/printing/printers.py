@@ -10,10 +10,14 @@ import msgspec
 from memoranda.standards.cal.assembly.packing import SourceSelection
 from memoranda.standards.cal.language.syntax import Budget
 from memoranda.standards.cal.printing.counter import TokenCounter
-from memoranda.standards.cal.printing.elements import Element, Frame
+from memoranda.standards.cal.printing.elements import ContextFrame, Element
 from memoranda.standards.cal.printing.formats import assembled_text, line_of
 from memoranda.standards.cal.printing.projection import Level
-from memoranda.standards.cal.printing.template_render import Scope, SourcePart, TemplateRenderer
+from memoranda.standards.cal.printing.template_render import (
+    SectionScope,
+    SourcePart,
+    TemplateRenderer,
+)
 
 # Formats whose text states how much of the budget it takes. toon does so as well, in a line of its own.
 _FORMATS_WITH_USAGE: Final = frozenset(("json", "yaml"))
@@ -53,7 +57,7 @@ class FormatPrinter(msgspec.Struct, frozen=True):
 
     def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
         """Return the text, which states that `used` units of the budget are used."""
-        frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
+        frame = ContextFrame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
         return assembled_text(self.format, elements, frame, self.now, iso_times=self.iso_times)
 
     def _print_toon(self, elements: Sequence[Element]) -> str:
@@ -101,10 +105,10 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
             return render(0)
         return _settle_usage(render, self.counter.count, self.budget.amount)
 
-    def _scope(self, parts: Sequence[SourcePart], used: int) -> Scope:
+    def _scope(self, parts: Sequence[SourcePart], used: int) -> SectionScope:
         """Return the scope of the whole text."""
-        frame = Frame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
-        return Scope(
+        frame = ContextFrame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
+        return SectionScope(
             frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts
         )
 

@@ -17,7 +17,7 @@ import msgspec
 from memoranda.model.calendar import utc_day
 from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.cal.item import Item, context_label, event_text, value_of
+from memoranda.standards.cal.item import ResultItem, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
 from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
@@ -32,7 +32,7 @@ Scalar: TypeAlias = str | int | float
 Fields: TypeAlias = Mapping[str, Any]
 
 
-class Projection(msgspec.Struct, frozen=True, kw_only=True):
+class GrainProse(msgspec.Struct, frozen=True, kw_only=True):
     """A grain as prose and attributes, before any format."""
 
     grain_type: str
@@ -43,8 +43,13 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def project(
-    item: Item, level: Level, now: int, *, iso_times: bool = False, shape: Project | None = None
-) -> Projection:
+    item: ResultItem,
+    level: Level,
+    now: int,
+    *,
+    iso_times: bool = False,
+    shape: Project | None = None,
+) -> GrainProse:
     """Return the projection of a grain at a level of detail; PROJECT (`shape`) overrides the level (cal.md, *PROJECT*).
 
     `now` is in milliseconds. With `iso_times`, times are printed as instants, and not relative to now.
@@ -57,7 +62,7 @@ def project(
         if value is not None:
             attributes.append((name, value))
     is_sentence = is_text(item.grain_type, item.fields)
-    return Projection(
+    return GrainProse(
         grain_type=item.grain_type,
         text=text_of(item),
         attributes=tuple(attributes),
@@ -65,7 +70,7 @@ def project(
     )
 
 
-def text_of(item: Item) -> str:
+def text_of(item: ResultItem) -> str:
     """Return the text of a grain, by the rule of its type."""
     fields = item.fields
     return (
@@ -75,7 +80,7 @@ def text_of(item: Item) -> str:
     )
 
 
-def subject_of(item: Item) -> str:
+def subject_of(item: ResultItem) -> str:
     """Return the subject of a grain.
 
     For a text without a triple the owner's DID becomes "user": one token instead of about forty.
@@ -166,7 +171,7 @@ def _to_ms(value: Any) -> int | None:
     return int(value) if type(value) is float and math.isfinite(value) else None
 
 
-def _time_attribute(item: Item, now: int, iso_times: bool) -> str | None:
+def _time_attribute(item: ResultItem, now: int, iso_times: bool) -> str | None:
     """Return the time that a grain is about, or else its creation, relative to now unless `iso_times`."""
     instant_ms = _to_ms(item.fields.get("timestamp_ms"))
     if instant_ms is None:
@@ -293,7 +298,7 @@ _TEXT_NAMES: Final = {
 
 # --- attributes ---------------------------------------------------------------------------------------------
 
-_AttributeReader: TypeAlias = Callable[[Item, int, bool], Scalar | None]
+_AttributeReader: TypeAlias = Callable[[ResultItem, int, bool], Scalar | None]
 
 
 def _field_reader(name: str) -> _AttributeReader:
@@ -301,50 +306,50 @@ def _field_reader(name: str) -> _AttributeReader:
     return lambda item, _now, _iso_times: to_scalar(item.fields.get(name))
 
 
-def _subject_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+def _subject_attribute(item: ResultItem, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the subject, with "user" for the owner of a memory of another standard."""
     subject = item.fields.get("subject")
     return (subject_of(item) or None) if type(subject) is str else to_scalar(subject)
 
 
-def _phase_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+def _phase_attribute(item: ResultItem, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the phase of an action."""
     phase = item.fields.get("action_phase", "complete")
     return "completed" if phase == "complete" else to_scalar(phase)
 
 
-def _permission_attribute(item: Item, _now: int, _iso_times: bool) -> str:
+def _permission_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str:
     """Return whether a consent is granted or withdrawn."""
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
-def _verification_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+def _verification_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str | None:
     """Return the verification status unless it is the usual one (cal.md)."""
     # Only what is worth saying (cal.md).
     return None if item.verification == "unverified" else item.verification
 
 
-def _deadline_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+def _deadline_attribute(item: ResultItem, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the deadline of a goal as a date."""
     return _date_attribute(value_of(item, "deadline"))
 
 
-def _expiry_attribute(item: Item, _now: int, _iso_times: bool) -> Scalar | None:
+def _expiry_attribute(item: ResultItem, _now: int, _iso_times: bool) -> Scalar | None:
     """Return the date at which a consent expires."""
     return _date_attribute(value_of(item, "expires_at"))
 
 
-def _context_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+def _context_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str | None:
     """Return the name of a state's context."""
     return context_label(item.fields.get("context")) or None
 
 
-def _text_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+def _text_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str | None:
     """Return the text of a grain, or None if it is empty."""
     return text_of(item) or None
 
 
-def _relation_attribute(item: Item, _now: int, _iso_times: bool) -> str | None:
+def _relation_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str | None:
     """Return the relation of a grain in words, or None if it has none."""
     return humanize(value_of(item, "relation")) or None
 
@@ -431,7 +436,7 @@ _PROJECTED_READERS: Final[Mapping[str, _AttributeReader]] = {
 }
 
 
-def _project_shape(item: Item, shape: Project, now: int, iso_times: bool) -> Projection:
+def _project_shape(item: ResultItem, shape: Project, now: int, iso_times: bool) -> GrainProse:
     """Return the projection of a grain as PROJECT defines it."""
     if shape.content is None:
         text = text_of(item)
@@ -443,7 +448,7 @@ def _project_shape(item: Item, shape: Project, now: int, iso_times: bool) -> Pro
         value = _read_attribute(item, name, now, iso_times)
         if value is not None:
             attributes.append((name, value))
-    return Projection(grain_type=item.grain_type, text=text, attributes=tuple(attributes))
+    return GrainProse(grain_type=item.grain_type, text=text, attributes=tuple(attributes))
 
 
 def columns_of(shape: Project) -> tuple[str, ...]:
@@ -451,7 +456,7 @@ def columns_of(shape: Project) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(shape.attributes or ()) if name not in _HIDDEN)
 
 
-def _read_attribute(item: Item, name: str, now: int, iso_times: bool) -> Scalar | None:
+def _read_attribute(item: ResultItem, name: str, now: int, iso_times: bool) -> Scalar | None:
     """Return the value of a field or attribute that PROJECT names; None if it is missing or never printed."""
     if name in _HIDDEN:
         return None

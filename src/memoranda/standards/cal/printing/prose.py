@@ -10,13 +10,13 @@ from typing import Final
 
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.printing.elements import (
+    ContextFrame,
     Element,
-    Frame,
     cached_on_element,
     group_elements,
 )
 from memoranda.standards.cal.printing.projection import (
-    Projection,
+    GrainProse,
     humanize,
     project,
     subject_of,
@@ -103,7 +103,7 @@ def triple_line(element: Element, now: int, iso_times: bool) -> str:
 
 
 def markdown(
-    elements: Sequence[Element], now: int, iso_times: bool, frame: Frame | None = None
+    elements: Sequence[Element], now: int, iso_times: bool, frame: ContextFrame | None = None
 ) -> str:
     """Return the groups with their titles, after a heading if the frame has an intent or a name."""
     title = frame and (frame.intent or frame.name)
@@ -127,12 +127,12 @@ def join_lines(
     return "\n".join(write(element, now, iso_times) for element in elements)
 
 
-def _project_element(element: Element, now: int, iso_times: bool) -> Projection:
+def _project_element(element: Element, now: int, iso_times: bool) -> GrainProse:
     """Return the projection of an element."""
     return project(element.item, element.level, now, iso_times=iso_times, shape=element.shape)
 
 
-def _line_body(projection: Projection, unnamed_attributes: frozenset[str]) -> str:
+def _line_body(projection: GrainProse, unnamed_attributes: frozenset[str]) -> str:
     """Return the text of a line: leading attributes, text, then other attributes in parentheses."""
     lead_names, separator = _LEADING_ATTRIBUTES[projection.grain_type]
     if projection.is_sentence:

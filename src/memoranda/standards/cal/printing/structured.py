@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.printing import yaml_text
-from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.elements import ContextFrame, Element, cached_on_element
 from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import humanize, project
 
@@ -45,7 +45,7 @@ def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
 
 
 def framed_document(
-    elements: Sequence[Element], frame: Frame, now: int, iso_times: bool
+    elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool
 ) -> dict[str, Any]:
     """Return an assembled context as a document."""
     usage: dict[str, Any] = {"used": frame.used, "total": frame.total}
@@ -65,7 +65,7 @@ def yaml_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     return "\n".join(items) or yaml_text.yaml_text([])
 
 
-def yaml_framed(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
+def yaml_framed(elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool) -> str:
     """Return an assembled context as YAML."""
     head = yaml_text.yaml_text(framed_document((), frame, now, iso_times))
     if not elements:

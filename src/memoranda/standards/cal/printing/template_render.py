@@ -19,9 +19,9 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal.fields import PLURAL_OF
 from memoranda.standards.cal.item import value_of
 from memoranda.standards.cal.language import template
-from memoranda.standards.cal.language.rules import Problem
+from memoranda.standards.cal.language.rules import RuleViolation
 from memoranda.standards.cal.language.syntax import Sections
-from memoranda.standards.cal.printing.elements import Element, Frame
+from memoranda.standards.cal.printing.elements import ContextFrame, Element
 from memoranda.standards.cal.printing.formats import line_of
 from memoranda.standards.cal.printing.projection import (
     Level,
@@ -73,10 +73,10 @@ class SourcePart(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class SectionScope(msgspec.Struct, frozen=True, kw_only=True):
     """The data behind the variables of one section."""
 
-    frame: Frame
+    frame: ContextFrame
     level: Level
     now: int
     iso_times: bool
@@ -84,9 +84,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     part: SourcePart | None = None
     element: Element | None = None
 
-    def inside(self, part: SourcePart, element: Element | None = None) -> Scope:
+    def inside(self, part: SourcePart, element: Element | None = None) -> SectionScope:
         """Return the scope inside one source, or at one of its grains."""
-        return Scope(
+        return SectionScope(
             frame=self.frame,
             level=self.level,
             now=self.now,
@@ -96,7 +96,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             element=element,
         )
 
-    def grain_scopes(self) -> Iterator[Scope]:
+    def grain_scopes(self) -> Iterator[SectionScope]:
         """Yield a scope for each chosen grain."""
         for part in self.parts:
             for element in part.elements:
@@ -126,10 +126,10 @@ _Piece: TypeAlias = str | _Variable | _Block
 def _parse_pieces(section: str, text: str) -> tuple[_Piece, ...]:
     """Parse the text of a section into pieces. Raise QueryError if it is not well formed."""
     tags = template.find_tags(text)
-    problem = tags if isinstance(tags, Problem) else template.check_section(section, text)
+    problem = tags if isinstance(tags, RuleViolation) else template.check_section(section, text)
     if problem is not None:
         raise QueryError(problem.message, cal_code=problem.code, suggestion=problem.suggestion)
-    assert not isinstance(tags, Problem)
+    assert not isinstance(tags, RuleViolation)
     stack: list[list[_Piece]] = [[]]
     position, markup = 0, _MarkupState()
     for tag in tags:
@@ -190,7 +190,7 @@ class TemplateRenderer:
         own = (getattr(self.sections, name) for name in Sections.__struct_fields__)
         return any(name in text for text in own if text for name in USE_VARIABLES)
 
-    def render_line(self, scope: Scope) -> str:
+    def render_line(self, scope: SectionScope) -> str:
         """Return the line of one grain, with its line break."""
         element = scope.element
         assert element is not None
@@ -202,13 +202,13 @@ class TemplateRenderer:
             return line_of(format_name, element, scope.now, iso_times=scope.iso_times)
         return self._fill(name, text, scope) + "\n"
 
-    def try_loops(self, scope: Scope) -> None:
+    def try_loops(self, scope: SectionScope) -> None:
         """Render the loops of header and footer for one grain, so that one that cannot be printed fails now."""
         for name, text in (("HEADER", self.sections.header), ("FOOTER", self.sections.footer)):
             if text is not None and template.LOOP in text:
                 self._fill(name, text, scope)
 
-    def render_text(self, scope: Scope) -> str:
+    def render_text(self, scope: SectionScope) -> str:
         """Return the whole text: the sources that print something, between header and footer."""
         output = [self._render_section("HEADER", self.sections.header, self._parent.header, scope)]
         has_printed = False
@@ -233,7 +233,7 @@ class TemplateRenderer:
         )
         return "".join(output)
 
-    def _render_part(self, scope: Scope) -> Iterator[str]:
+    def _render_part(self, scope: SectionScope) -> Iterator[str]:
         """Yield the lines of one source."""
         part = scope.part
         assert part is not None
@@ -258,7 +258,7 @@ class TemplateRenderer:
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
     def _render_section(
-        self, name: str, own: str | None, inherited: str | None, scope: Scope
+        self, name: str, own: str | None, inherited: str | None, scope: SectionScope
     ) -> str:
         """Return a section of the template, or the one inherited from its parent."""
         # Every section is followed by one line break (cal.md, *sections of templates*), except an inherited empty one.
@@ -269,11 +269,11 @@ class TemplateRenderer:
         text = self._fill(name, inherited, scope)
         return text + "\n" if text or name == "SOURCE_BREAK" else ""
 
-    def _fill(self, name: str, text: str, scope: Scope) -> str:
+    def _fill(self, name: str, text: str, scope: SectionScope) -> str:
         """Return a section with its variables replaced."""
         return "".join(self._fill_pieces(_parse_pieces(name, text), scope))
 
-    def _fill_pieces(self, pieces: Sequence[_Piece], scope: Scope) -> Iterator[str]:
+    def _fill_pieces(self, pieces: Sequence[_Piece], scope: SectionScope) -> Iterator[str]:
         """Yield the pieces with their variables replaced."""
         for piece in pieces:
             if isinstance(piece, str):
@@ -308,7 +308,7 @@ def is_truthy(value: Any) -> bool:
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True
 
 
-def variable_value(scope: Scope, name: str) -> Any:
+def variable_value(scope: SectionScope, name: str) -> Any:
     """Return the value of a variable, or None if it has none here."""
     kind = name.partition(".")[0]
     if kind == "grain":
@@ -318,7 +318,7 @@ def variable_value(scope: Scope, name: str) -> Any:
     return _GLOBAL_VARIABLES[name](scope)
 
 
-def _content_value(element: Element, scope: Scope) -> str:
+def _content_value(element: Element, scope: SectionScope) -> str:
     """Return the text of a grain, as PROJECT defines it if there is one."""
     if element.shape is None:
         return text_of(element.item)
@@ -327,30 +327,30 @@ def _content_value(element: Element, scope: Scope) -> str:
     ).text
 
 
-def _tags_value(element: Element, _: Scope) -> str:
+def _tags_value(element: Element, _: SectionScope) -> str:
     """Return the tags of a grain, separated by commas."""
     tags = value_of(element.item, "tags")
     return ",".join(map(to_text, tags)) if isinstance(tags, list | tuple) else to_text(tags)
 
 
-def _field_value(name: str) -> Callable[[Element, Scope], Any]:
+def _field_value(name: str) -> Callable[[Element, SectionScope], Any]:
     """Return a reader of one field."""
     return lambda element, _: value_of(element.item, name)
 
 
-def _subject_value(element: Element, _: Scope) -> Any:
+def _subject_value(element: Element, _: SectionScope) -> Any:
     """Return the subject of a grain."""
     item = element.item
     return subject_of(item) if is_text(item.grain_type, item.fields) else value_of(item, "subject")
 
 
-def _created_at_value(element: Element, _: Scope) -> str | None:
+def _created_at_value(element: Element, _: SectionScope) -> str | None:
     """Return the time at which a grain was created."""
     created_at = element.item.fields.get("created_at")
     return iso_time(created_at) if type(created_at) is int else None
 
 
-def _relative_time_value(element: Element, scope: Scope) -> str | None:
+def _relative_time_value(element: Element, scope: SectionScope) -> str | None:
     """Return the age of a grain in words, or its time if `iso_times`."""
     fields = element.item.fields
     instant_ms = fields.get("timestamp_ms", fields.get("created_at"))
@@ -359,7 +359,7 @@ def _relative_time_value(element: Element, scope: Scope) -> str | None:
     return iso_time(instant_ms) if scope.iso_times else relative_time(instant_ms, scope.now)
 
 
-_GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, Scope], Any]]] = {
+_GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, SectionScope], Any]]] = {
     "grain.content": _content_value,
     "grain.type": _field_value("type"),
     "grain.subject": _subject_value,
@@ -385,7 +385,7 @@ _SOURCE_VARIABLES: Final[Mapping[str, Callable[[SourcePart], Any]]] = {
     "source.tokens_used": lambda part: part.tokens_used,
     "source.truncated": lambda part: part.truncated,
 }
-_GLOBAL_VARIABLES: Final[Mapping[str, Callable[[Scope], Any]]] = {
+_GLOBAL_VARIABLES: Final[Mapping[str, Callable[[SectionScope], Any]]] = {
     "assembly.name": lambda scope: scope.frame.name,
     "assembly.intent": lambda scope: scope.frame.intent,
     "assembly.source_count": lambda scope: len(scope.parts),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.fields import PLURAL_OF
-from memoranda.standards.cal.printing.elements import Element, Frame, cached_on_element
+from memoranda.standards.cal.printing.elements import ContextFrame, Element, cached_on_element
 from memoranda.standards.cal.printing.projection import Level, columns_of, project, to_text
 from memoranda.standards.sml.render import format_number
 
@@ -65,7 +65,9 @@ def recall_tables(elements: Sequence[Element], now: int, iso_times: bool) -> str
     return "\n".join(_write_tables(elements, now, iso_times, ""))
 
 
-def assembled_tables(elements: Sequence[Element], frame: Frame, now: int, iso_times: bool) -> str:
+def assembled_tables(
+    elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool
+) -> str:
     """Return name, intent and budget of a context, then its tables."""
     lines = []
     if frame.name is not None:

@@ -17,28 +17,28 @@ from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
+    AssembleSource,
     Assignment,
-    Batch,
+    BatchEntry,
+    BatchQuery,
     Budget,
     Coalesce,
     DefineTemplate,
     Describe,
-    Entry,
     Exists,
     Explain,
     History,
     Let,
     Param,
-    Query,
+    ParsedQuery,
     Recall,
     Revert,
     Sections,
     SetOp,
-    Source,
     Statement,
-    Stream,
+    StreamOptions,
     Supersede,
-    Template,
+    TemplateFormat,
 )
 from memoranda.standards.cal.wire.recall import (
     read_namespace,
@@ -67,7 +67,7 @@ from memoranda.standards.cal.wire.writer import CAL_VERSION
 MAX_DEPTH: Final = 48
 
 
-def from_json(value: object, *, strict: bool = False) -> Query:
+def from_json(value: object, *, strict: bool = False) -> ParsedQuery:
     """Read a query from its JSON form. Raise QueryError, and nothing else.
 
     Positions in errors are those in the canonical text.
@@ -83,7 +83,7 @@ def from_json(value: object, *, strict: bool = False) -> Query:
         )
     lets = tuple(_read_let(member) for member in require_list(form.get("let", []), "let"))
     members = {name: member for name, member in form.items() if name not in ("cal_version", "let")}
-    query = Query(statement=_read_statement(members), lets=lets)
+    query = ParsedQuery(statement=_read_statement(members), lets=lets)
     text = canonical(query)
     # The limit of bytes applies to queries as people write them; canonical text is longer.
     parsed = parser.parse_text(
@@ -138,7 +138,7 @@ def _read_assemble(value: object) -> Assemble:
     )
 
 
-def _read_source(value: object) -> Source:
+def _read_source(value: object) -> AssembleSource:
     """Read `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     form = require_members(value, "a source", ("label", "query", "ref"))
     if ("query" in form) == ("ref" in form):
@@ -148,7 +148,7 @@ def _read_source(value: object) -> Source:
         if "query" in form
         else Param(name=require_word(form["ref"], "ref"))
     )
-    return Source(label=read_optional(form, "label", require_word), query=query)
+    return AssembleSource(label=read_optional(form, "label", require_word), query=query)
 
 
 def _read_budget(value: object, label: str) -> Budget:
@@ -170,14 +170,14 @@ def _read_positive_integer(value: object, label: str) -> int:
     return count
 
 
-def _read_format(value: object, label: str) -> str | Template:
+def _read_format(value: object, label: str) -> str | TemplateFormat:
     """Read the name of a format, or `{"template": …}` with a name or sections."""
     if not isinstance(value, dict):
         return require_word(value, label).lower()
     template = require_members(value, label, ("template",), ("template",))["template"]
     if isinstance(template, dict):
-        return Template(sections=_read_sections(template))
-    return Template(name=require_word(template, "template"))
+        return TemplateFormat(sections=_read_sections(template))
+    return TemplateFormat(name=require_word(template, "template"))
 
 
 def _read_sections(value: object) -> Sections:
@@ -191,14 +191,14 @@ def _read_sections(value: object) -> Sections:
     return Sections(**form)
 
 
-def _read_stream(value: object, label: str) -> Stream:
+def _read_stream(value: object, label: str) -> StreamOptions:
     """Read `{"options": […], "chunk_size": n}`."""
     form = require_members(value, label, ("options", "chunk_size"))
     options = require_words(form["options"], "options") if "options" in form else ("all",)
     size = (
         _read_positive_integer(form["chunk_size"], "chunk_size") if "chunk_size" in form else None
     )
-    return Stream(options=tuple(dict.fromkeys(options)), chunk_size=size)
+    return StreamOptions(options=tuple(dict.fromkeys(options)), chunk_size=size)
 
 
 def _read_set(value: object) -> SetOp:
@@ -259,23 +259,23 @@ def _read_describe(value: object) -> Describe:
     return Describe(target=target, grain_type=None if grain_type is None else grain_type.lower())
 
 
-def _read_batch(value: object) -> Batch:
+def _read_batch(value: object) -> BatchQuery:
     """Read `{"entries": […]}`."""
     entries = require_list(
         require_members(value, "batch", ("entries",), ("entries",))["entries"], "entries"
     )
     if not entries:
         refuse("entries is empty")
-    return Batch(entries=tuple(_read_entry(entry) for entry in entries))
+    return BatchQuery(entries=tuple(_read_entry(entry) for entry in entries))
 
 
-def _read_entry(value: object) -> Entry:
+def _read_entry(value: object) -> BatchEntry:
     """Read `{"label": …, "query": {…}}`."""
     form = require_members(value, "an entry", ("label", "query"), ("label", "query"))
     query = _read_statement(form["query"])
     if not isinstance(query, Recall | Exists | History | Describe | Coalesce):
         refuse("an entry must be a recall, exists, history, describe or coalesce")
-    return Entry(label=require_word(form["label"], "label"), query=query)
+    return BatchEntry(label=require_word(form["label"], "label"), query=query)
 
 
 def _read_coalesce(value: object) -> Coalesce:

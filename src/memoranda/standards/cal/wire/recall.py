@@ -9,10 +9,9 @@ from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import lexer, parser, words
 from memoranda.standards.cal.language.syntax import (
     Between,
-    Condition,
     GroupBy,
     Limit,
-    Namespace,
+    NamespaceFilter,
     Offset,
     Option,
     OrderBy,
@@ -24,6 +23,7 @@ from memoranda.standards.cal.language.syntax import (
     Subquery,
     Thread,
     Value,
+    WhereCondition,
 )
 from memoranda.standards.cal.wire.shapes import (
     read_count,
@@ -96,12 +96,12 @@ def _read_plural(value: object, label: str) -> str:
     return singular
 
 
-def read_namespace(value: object, label: str) -> Namespace:
+def read_namespace(value: object, label: str) -> NamespaceFilter:
     """Read `in`: the name of a namespace, or of a scope."""
     if isinstance(value, dict):
         form = require_members(value, label, ("scope",), ("scope",))
-        return Namespace(name=require_text(form["scope"], label), scoped=True)
-    return Namespace(name=require_text(value, label))
+        return NamespaceFilter(name=require_text(form["scope"], label), scoped=True)
+    return NamespaceFilter(name=require_text(value, label))
 
 
 def _read_thread(value: object, label: str) -> Thread:
@@ -112,14 +112,14 @@ def _read_thread(value: object, label: str) -> Thread:
     return Thread(session=read_text_or_param(value, label))
 
 
-def _read_condition(value: object) -> Condition:
+def _read_condition(value: object) -> WhereCondition:
     """Read `{"field": …, "op": …, "value": …}`."""
     form = require_members(value, "a condition", ("field", "op", "value"), ("field", "op", "value"))
     field = require_word(form["field"], "the field of a condition").lower()
     operator = require_text(form["op"], "op").upper()
     if operator not in words.OPERATORS:
         refuse(f"{lexer.quote_token(operator)} is not an operator")
-    return Condition(
+    return WhereCondition(
         field=field, operator=operator, value=_read_operand(field, operator, form["value"])
     )
 

@@ -12,10 +12,10 @@ from memoranda.standards.cal import fields
 from memoranda.standards.cal.language.syntax import (
     Add,
     Assemble,
+    AssembleSource,
     Assignment,
-    Batch,
+    BatchQuery,
     Coalesce,
-    Condition,
     DefineTemplate,
     Describe,
     Exists,
@@ -24,7 +24,7 @@ from memoranda.standards.cal.language.syntax import (
     Hash,
     History,
     Limit,
-    Namespace,
+    NamespaceFilter,
     Offset,
     Option,
     OrderBy,
@@ -36,14 +36,14 @@ from memoranda.standards.cal.language.syntax import (
     Sections,
     Select,
     SetOp,
-    Source,
     Stage,
     Statement,
     Subquery,
     Supersede,
-    Template,
+    TemplateFormat,
     Thread,
     Value,
+    WhereCondition,
 )
 
 Json = dict[str, Any]
@@ -121,7 +121,7 @@ RECALL_MEMBERS: Final = tuple(
 )
 
 
-def _namespace_json(namespace: Namespace) -> Any:
+def _namespace_json(namespace: NamespaceFilter) -> Any:
     """Return the name of a namespace, or `{"scope": name}`."""
     return {"scope": namespace.name} if namespace.scoped else namespace.name
 
@@ -135,7 +135,7 @@ def _thread_json(thread: Thread) -> Any:
     )
 
 
-def _condition_json(condition: Condition) -> Json:
+def _condition_json(condition: WhereCondition) -> Json:
     """Return `{"field": …, "op": …, "value": …}`."""
     value = condition.value
     if isinstance(value, Subquery):
@@ -219,7 +219,7 @@ def _assemble_json(statement: Assemble) -> Json:
         "budget": None if budget is None else {"amount": budget.amount, "unit": budget.unit},
         "priority": list(statement.priority),
         "format": _template_json(statement.format)
-        if isinstance(statement.format, Template)
+        if isinstance(statement.format, TemplateFormat)
         else statement.format,
         "stream": None
         if stream is None
@@ -229,14 +229,14 @@ def _assemble_json(statement: Assemble) -> Json:
     return _without_absent(**form)
 
 
-def _source_json(source: Source) -> Json:
+def _source_json(source: AssembleSource) -> Json:
     """Return `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     query = source.query
     form = {"ref": query.name} if isinstance(query, Param) else {"query": statement_json(query)}
     return form if source.label is None else {"label": source.label, **form}
 
 
-def _template_json(template: Template) -> Json:
+def _template_json(template: TemplateFormat) -> Json:
     """Return `{"template": …}` with a name or sections."""
     return {
         "template": template.name
@@ -298,7 +298,7 @@ def _coalesce_json(statement: Coalesce) -> Json:
     return {"branches": [statement_json(branch) for branch in statement.branches]}
 
 
-def _batch_json(statement: Batch) -> Json:
+def _batch_json(statement: BatchQuery) -> Json:
     """Return `{"entries": [{"label": …, "query": {…}}, …]}`."""
     return {
         "entries": [
@@ -327,7 +327,7 @@ _STATEMENT_WRITERS: Final[Mapping[type[Statement], tuple[str, Callable[[Any], Js
         "describe",
         lambda statement: _without_absent(target=statement.target, grain_type=statement.grain_type),
     ),
-    Batch: ("batch", _batch_json),
+    BatchQuery: ("batch", _batch_json),
     Coalesce: ("coalesce", _coalesce_json),
     Add: ("add", _add_json),
     Supersede: ("supersede", _supersede_json),

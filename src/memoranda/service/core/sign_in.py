@@ -1,4 +1,10 @@
-"""Programs that a person lets in (OAuth 2.1): who they say they are, what they ask for, and what they were granted.
+"""People who look at their memory in a browser: how they come in, as whom, and for how long.
+
+Somebody comes in with an API key, or with a link that whoever has a key made: it is good once, and for a few minutes.
+From then on the browser holds the name of a session, sealed. The session is a row, so that it can be ended, on every
+server at once; it can do what its key can, and ends with it, and when nobody has used it for a while.
+
+Programs that a person lets in (OAuth 2.1): who they say they are, what they ask for, and what they were granted.
 
 Of a program that registers or asks nothing is kept: its client id and its request are what it said, sealed with a key
 of this installation. So strangers fill nothing. A row is kept from the moment that a person approves, with one of the
@@ -7,6 +13,8 @@ API keys: what the program then holds can never do more than that key, and ends 
 The row counts turns. The code is the first, each refresh token the next; whoever comes with a turn that was taken
 already ends the grant, because then two have it, and one of them is a thief (OAuth 2.1 4.1.3, 4.3.1). Access tokens are
 capability tokens of the operator, for the MCP endpoint alone, that hold only while there is the row.
+
+What this installation said, as it travels through other hands and back: sealed, so nothing need be kept of it.
 """
 
 from __future__ import annotations
@@ -15,18 +23,130 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from memoranda.encoding.bases import base32_encode
+from memoranda.encoding.bases import base32_encode, base64url_decode, base64url_encode
 from memoranda.encoding.didkey import SigningKey
-from memoranda.errors import ForbiddenScope, InvalidInput, Unauthorized
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant
-from memoranda.service.core.access import GRANT_PREFIX, SCOPES, TOKEN_VERBS, Gate
-from memoranda.service.core.seals import Seals
-from memoranda.storage.engine.system_contract import ProgramGrant, System
+from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, SCOPES, TOKEN_VERBS, Access, Gate
+from memoranda.storage.engine.contract import ProgramGrant, System
+
+LINK_MS: Final = 10 * 60_000
+IDLE_MS: Final = 30 * 60_000
+# However busy somebody is.
+LONGEST_MS: Final = 12 * 3_600_000
+# With the programs that were let in with the same key: whoever was used least lately is let go.
+SESSIONS_LIMIT: Final = 64
+# What the row of a session says in the place of a program's verbs: no program can use it, and no session theirs.
+_VERBS: Final = ("console",)
+# A session that is in use is not written to at every click.
+_EXTENDED_MS: Final = 60_000
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """What opens a session once."""
+
+    grant_id: str
+    expires: Instant
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that somebody signed in with."""
+
+    grant_id: str
+    started: Instant
+    # What every form must say: other pages cannot know it.
+    token: str
+
+
+class Sessions:
+    """Opens sessions, knows who has one, and ends them."""
+
+    def __init__(
+        self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
+    ) -> None:
+        self._gate = gate
+        self._system = system
+        self._seals = Seals(operator.derive(b"console seals"))
+        self._clock = clock
+
+    def link(self, key: str) -> str:
+        """What opens one session for whoever holds it, with the rights of this key. Raises Unauthorized."""
+        expires = Instant(self._clock() + LINK_MS)
+        return self._seals.seal(Link(grant_id=self._add(key, expires), expires=expires))
+
+    def follow(self, text: str) -> str:
+        """The session that a link opens, sealed. Raises Unauthorized."""
+        link, now = self._seals.unseal(text, Link), self._clock()
+        if link is None or link.expires <= now:
+            raise Unauthorized("this link is not one of ours, or it is too old")
+        found = self._system.take_turn(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
+        if found is None:
+            raise Unauthorized("this link was used before")
+        return self._session(link.grant_id, now)
+
+    def sign_in(self, key: str) -> str:
+        """A session for whoever has a key, sealed. Raises Unauthorized."""
+        now = self._clock()
+        return self._session(self._add(key, Instant(now + IDLE_MS)), now)
+
+    def _add(self, key: str, expires: Instant) -> str:
+        access = self._gate.authenticate(key)
+        kind, _, key_id = access.credential.partition(":")
+        if kind != "key":
+            raise Unauthorized("that is no API key")
+        grant_id = base32_encode(secrets.token_bytes(20))
+        grant = ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=_VERBS, expires=expires)
+        self._system.add_grant(grant, now=self._clock(), limit=SESSIONS_LIMIT)
+        return grant_id
+
+    def _session(self, grant_id: str, now: Instant) -> str:
+        return self._seals.seal(
+            Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16))
+        )
+
+    def known(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
+        """Whose session it is. Raises Unauthorized once it has ended. `is_used`: somebody does something with it."""
+        session, now = self._seals.unseal(text, Session), self._clock()
+        grant = None if session is None else self._system.grant(session.grant_id, now)
+        if (
+            session is None
+            or grant is None
+            or grant.verbs != _VERBS
+            or session.started + LONGEST_MS <= now
+        ):
+            raise Unauthorized("the session has ended; sign in again")
+        if is_used and grant.expires < now + IDLE_MS - _EXTENDED_MS:
+            self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
+        return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
+
+    def key_id(self, session: Session) -> str | None:
+        """Return the id of the key that a session was opened with; None if the session has ended."""
+        grant = self._system.grant(session.grant_id, self._clock())
+        return None if grant is None else grant.key_id
+
+    def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
+        """Return the sessions of an owner, last used first; to a key that may not do everything, only its own."""
+        if access.verbs >= ALL_VERBS:
+            keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
+        else:
+            keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
+        return [
+            grant
+            for grant in self._system.grants(self._clock())
+            if grant.verbs == _VERBS and grant.key_id in keys
+        ]
+
+    def end(self, access: Access, session: Session, grant_id: str) -> None:
+        """End one of them. Raises NotFound."""
+        if grant_id not in (each.grant_id for each in self.open_sessions(access, session)):
+            raise NotFound("there is no such session")
+        self._system.drop_grant(grant_id)
+
 
 # Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
 Registration = Literal["known", "on", "open"]
@@ -47,7 +167,7 @@ CHALLENGE_CHARS: Final = 43
 
 # What a program gets that does not say: enough for all tools that do not take whole collections out.
 USUAL_VERBS: Final = ("read", "write", "derive")
-ALL_VERBS: Final = tuple(verb for verb in SCOPES if verb in TOKEN_VERBS)
+GRANTABLE_VERBS: Final = tuple(verb for verb in SCOPES if verb in TOKEN_VERBS)
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -131,7 +251,7 @@ class Grants:
             raise InvalidInput(f"state: at most {STATE_CHARS_LIMIT} characters")
         if len(asked.challenge) != CHALLENGE_CHARS:
             raise InvalidInput("code_challenge: must be a SHA-256, base64url")
-        if unknown := sorted(set(asked.verbs) - set(ALL_VERBS)):
+        if unknown := sorted(set(asked.verbs) - set(GRANTABLE_VERBS)):
             raise InvalidInput(f"scope: there is no {unknown[0][:40]!a}")
         return self._seals.seal(asked)
 
@@ -252,3 +372,35 @@ def _without_port(uri: str) -> tuple[str | None, ...]:
 
 def _digest(client_id: str) -> str:
     return hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+SEALED_CHARS_LIMIT: Final = 16_384
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Seals:
+    """Seals values with a key. One kind is never taken for another."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal(self, value: msgspec.Struct) -> str:
+        body = msgspec.json.encode(value)
+        return f"{base64url_encode(body)}.{base64url_encode(self._mac(type(value), body))}"
+
+    def unseal(self, text: str, kind: type[T]) -> T | None:
+        """What was sealed; None of what was not, or not here."""
+        body_text, _, seal = text.partition(".")
+        if len(text) > SEALED_CHARS_LIMIT:
+            return None
+        try:
+            body, given = base64url_decode(body_text), base64url_decode(seal)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(given, self._mac(kind, body)):
+            return None
+        return msgspec.json.decode(body, type=kind)
+
+    def _mac(self, kind: type[msgspec.Struct], body: bytes) -> bytes:
+        return hmac.digest(self._key, kind.__name__.encode() + b"\0" + body, "sha256")

@@ -1,0 +1,249 @@
+"""Looking around in a memory: statistics, projects, the origins of a memory, and one memory in every standard.
+
+Each function here answers a question about the store rather than a recall. A caller who sees only a part of an owner's
+memories gets counts and lists of that part; `sees_everything` decides which of the two ways a number is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from memoranda.model.instant import Instant
+from memoranda.model.memory import DERIVED_FROM, Version, has_ended
+from memoranda.model.selection import Selection
+from memoranda.model.standard import OMS, OPENWOP, UMP
+from memoranda.service.core import lineage
+from memoranda.service.core.access import Access
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lookup import ID_PREFIX, find_visible, sees, whole_name
+from memoranda.service.core.views import holds, project, scope_of, show, unless_damaged, view
+from memoranda.service.retrieve import reach, sees_everything
+from memoranda.service.ump.recall import recall
+from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.record import Record
+from memoranda.standards.ump.requests import RecallRequest, ScopeFilter
+from memoranda.standards.ump.shapes import Kind
+from memoranda.storage.engine.contract import Snapshot
+
+# The modules of OAMS, OMS and openwop are imported where they are needed: recall and remember do without them.
+
+# Projects that are listed, the largest first: more than a person can take in.
+PROJECTS_LIMIT: Final = 100
+# Memories shown in each direction.
+SHOWN_LIMIT: Final = 50
+_KINDS: Final = get_args(Kind)
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of memories that a caller can see, by kind and by project ("" for none)."""
+
+    memories: int
+    kinds: Mapping[str, int]
+    projects: Mapping[str, int]
+    # Bytes of all documents; None for a caller who sees only a part of them.
+    bytes: int | None
+
+
+class Origins(msgspec.Struct, frozen=True, kw_only=True):
+    """The memories on either side of one, as far as the caller may see them."""
+
+    sources: list[Record]
+    made: list[Record]
+    # Memories that go when this one is erased: results of consolidation runs, and those that it stands for.
+    going: int
+
+
+def stats(context: Context, access: Access) -> Stats:
+    """Count the memories that are current now, by kind and by project."""
+    now, tenant = context.clock(), access.default_tenant
+    with context.engine.read(tenant) as snapshot:
+        kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
+        if sees_everything(access, tenant):
+            used = snapshot.usage()[1]
+            for (space, kind), count in snapshot.tally(now=now).items():
+                kinds[kind] += count
+                projects[space] = projects.get(space, 0) + count
+        else:
+            used = None
+            where = reach(context, access, snapshot, Selection(at=now))
+            spaces = snapshot.spaces() if where.space is None else [where.space]
+            kinds = {
+                kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS
+            }
+            projects = {
+                space: snapshot.count(replace(where, space=space), now=now) for space in spaces
+            }
+    largest = sorted(projects, key=lambda space: (-projects[space], space))[:PROJECTS_LIMIT]
+    return Stats(
+        memories=sum(kinds.values()),
+        kinds={kind: count for kind, count in kinds.items() if count},
+        projects={space: projects[space] for space in largest if projects[space]},
+        bytes=used,
+    )
+
+
+def projects(context: Context, access: Access) -> list[str]:
+    """Return the names of the projects that have, or once had, memories, sorted.
+
+    A caller who sees only a part of the memories gets the project it is limited to, or nothing.
+    """
+    if "project" in access.limits:
+        return [access.limits["project"]]
+    if not sees_everything(access, access.default_tenant):
+        return []
+    with context.engine.read(access.default_tenant) as snapshot:
+        return [space for space in snapshot.spaces() if space]
+
+
+def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
+    """Return the other projects in which a recall that matched nothing in its own has matches, with their numbers.
+
+    One recall over all projects finds them, so they are at most 50 matches in all.
+    """
+    if (
+        request.scope_filter is None
+        or request.scope_filter.project is None
+        or "project" in access.limits
+    ):
+        return {}
+    scope = {name: value for name, value in request.scope.items() if name != "project"}
+    anywhere = request.replace_fields(
+        scope_filter=ScopeFilter.parse(scope), requested_limit=MAX_RECALL
+    )
+    matches: dict[str, int] = {}
+    for hit in recall(context, access, anywhere):
+        name = hit.record["scope"].get("project", "")
+        matches[name] = matches.get(name, 0) + 1
+    return dict(sorted(matches.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+# --- one memory in every standard ----------------------------------------------------------------------------
+
+
+def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
+    """Return a memory in UMP, OMS, OAMS and openwop, as the caller would get it there; without those that lack it."""
+    now, name = context.clock(), whole_name(context, access, name)
+    version, record = find_visible(context, access, name, now)
+    with context.engine.read(version.tenant) as snapshot:
+        views = _views_elsewhere(context, access, snapshot, version)
+    entry = audit_entry(
+        access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
+    )
+    context.audit_read(version.tenant, entry)
+    return {
+        "UMP": show(context, access, record),
+        **{standard: shown for standard, shown in views.items() if shown is not None},
+    }
+
+
+def _views_elsewhere(
+    context: Context, access: Access, snapshot: Snapshot, version: Version
+) -> dict[str, Any]:
+    """Return a version as OMS, OAMS and openwop show it; None where the standard does not show it."""
+    from memoranda.service.oams import views as oams_views
+    from memoranda.service.oms import views as oms_views
+    from memoranda.service.openwop import memory as openwop
+    from memoranda.standards.oams.namespace import namespace_of
+
+    space = version.state.space
+    place = oams_views.Place(
+        namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
+    )
+    memory = oams_views.seen(context, access, snapshot, version, place)
+    is_grain = oms_views.is_listed(context, access, snapshot, version)
+    return {
+        "OMS": oms_views.shown(context, version).document() if is_grain else None,
+        "OAMS": None if memory is None else memory.memory,
+        "openwop": openwop.seen(context, access, snapshot, version),
+    }
+
+
+# --- origins -------------------------------------------------------------------------------------------------
+
+
+def origins(context: Context, access: Access, name: str) -> Origins:
+    """Return the sources of a memory and the memories made from it, whichever standard wrote them."""
+    now, name = context.clock(), whole_name(context, access, name)
+    version, record = find_visible(context, access, name, now)
+    with context.engine.read(version.tenant) as snapshot:
+        # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
+        sources = (
+            () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
+        )
+        made = dict.fromkeys(
+            derived.memory_id for derived in lineage.made_from(snapshot, version.memory_id)
+        )
+        heads = (snapshot.newest(memory_id) for memory_id in made)
+        result = Origins(
+            sources=_show_visible(context, access, snapshot, sources, now),
+            made=_show_visible(context, access, snapshot, heads, now),
+            going=len(lineage.going_with(snapshot, version.memory_id)),
+        )
+    targets = tuple(shown["id"] for shown in (record, *result.sources, *result.made))
+    entry = audit_entry(
+        access, "get", now=now, targets=targets, scope=scope_of(record), result="ok"
+    )
+    context.audit_read(version.tenant, entry)
+    return result
+
+
+def _sources(
+    context: Context, snapshot: Snapshot, version: Version, record: Record
+) -> Iterator[Version]:
+    """Yield the memories that a version names as its sources."""
+    relations = (
+        relation.target
+        for relation in project(context, version).relations
+        if relation.type == DERIVED_FROM
+    )
+    evidence = (item["ref"] for item in record.get("provenance", {}).get("evidence", ()))
+    seen = {version.memory_id}
+    for reference in dict.fromkeys((*relations, *evidence)):
+        source = _find_source(context, snapshot, version, reference)
+        if source is not None and source.memory_id not in seen:
+            seen.add(source.memory_id)
+            yield source
+
+
+def _find_source(
+    context: Context, snapshot: Snapshot, version: Version, reference: str
+) -> Version | None:
+    """Return the memory that a version refers to by a record's id, an address, an entry's id, or a namespace's key."""
+    from memoranda.service.oams import memories, views
+    from memoranda.standards.oams import mapping as oams
+    from memoranda.standards.oams.namespace import namespace_of
+    from memoranda.standards.oms.mapping import ADDRESS_PREFIX
+
+    if reference.startswith(ID_PREFIX):
+        return snapshot.named(UMP, reference)
+    if reference.startswith(ADDRESS_PREFIX):
+        return snapshot.named(OMS, reference.removeprefix(ADDRESS_PREFIX))
+    space = version.state.space
+    namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
+    place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
+    is_same_namespace = namespace == namespace_of(space, version.tenant)
+    memory = memories.find(context, snapshot, place, key) if is_same_namespace else None
+    return memory or snapshot.named(OPENWOP, reference)
+
+
+def _show_visible(
+    context: Context, access: Access, snapshot: Snapshot, versions: Iterable[Version], now: Instant
+) -> list[Record]:
+    """Return the records of the versions that are intact and that the caller may see, at most SHOWN_LIMIT."""
+    visible = (
+        version
+        for version in versions
+        if not version.state.is_forgotten
+        and holds(version)
+        and sees(context, access, snapshot, version)
+    )
+    views = (unless_damaged(version, partial(view, context, version, now)) for version in visible)
+    return [
+        show(context, access, record) for record in islice(views, SHOWN_LIMIT) if record is not None
+    ]
