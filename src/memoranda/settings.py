@@ -110,8 +110,8 @@ class Settings:
     cal: str = _setting("on", "answer CAL queries", "text", choices=("on", "off"))
     cal_evolve: str = _setting(
         "local",
-        "changes of memories through CAL are allowed for the person at this machine (local), all who may write (on), or "
-        "nobody (off)",
+        "changes of memories through CAL are allowed for the person at this machine (local), all who may write (on), "
+        "or nobody (off)",
         "text",
         choices=("local", "on", "off"),
     )
