@@ -15,9 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, Version, has_ended
+from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
 from memoranda.model.selection import Selection
-from memoranda.model.standard import OMS, OPENWOP, UMP
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
