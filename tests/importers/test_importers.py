@@ -177,8 +177,8 @@ def test_an_import_is_taken_back_as_a_whole(store: Memoranda, take: Import, tmp_
 
 def test_imports_are_listed_and_one_is_taken_back_by_its_name(store: Memoranda, take: Import) -> None:
     totals: list[int] = []
-    take(SAMPLES / "mem0" / "mem0_all.json", expect=totals.append)
-    take(SAMPLES / "server-memory" / "memory.jsonl", expect=totals.append)
+    take(SAMPLES / "mem0" / "mem0_all.json", on_count=totals.append)
+    take(SAMPLES / "server-memory" / "memory.jsonl", on_count=totals.append)
     # The progress bar knows how many there are before the first is written.
     assert totals == [5, 6]
     last, first = store.ump.imports()
@@ -322,14 +322,14 @@ def test_a_damaged_archive_is_refused_by_name(store: Memoranda, take: Import, tm
     start = 30 + len("conversations.json")
     for place in range(start, min(start + 60, whole.index(b"PK\x01\x02"))):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        report = take(path, known="claude", is_dry=True)
+        report = take(path, form="claude", is_dry=True)
         # A bit that means nothing may be another; whatever it damages is told, and once.
         assert report.refused == 1 or report.created == 1
         assert all("export.zip" in each.where for each in report.refusals)
     # Encrypted, and packed in a way that nobody knows: bits and numbers in both heads.
     for place, number in ((6, 1), (8, 99)):
         path.write_bytes(_with_head(whole, place, number))
-        report = take(path, known="claude")
+        report = take(path, form="claude")
         assert (report.created, report.refused) == (0, 1)
     assert not list(store.list())
 

@@ -252,7 +252,7 @@ def test_how_many_there_are_is_known_before_they_are_read(
 ) -> None:
     m, folder = mixed
     totals: list[int] = []
-    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, expect=totals.append)
+    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, on_count=totals.append)
     assert found.written
     assert totals == [found.written]
 
