@@ -505,7 +505,7 @@ def _rank(
 def _merge_ended(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
-    """Insert the versions that the run still sees, and no index holds, by the number of query keywords that they share."""
+    """Insert the versions that the run still sees, and no index holds, by the number of query words that they share."""
     query_words = query_terms(query)
 
     def count_shared(version: Version) -> int:
