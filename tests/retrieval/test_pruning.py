@@ -127,5 +127,5 @@ def test_what_is_left_out_is_not_weighed() -> None:
     asked = SearchedSegment(
         columns=segment.columns, visible=mask, allowed=mask, postings=[segment.find(3), segment.find(7)]
     )
-    words = retrievers.KeywordRetrievers(2, [asked], [asked.statistics], is_whole=False)
+    words = retrievers.KeywordRetrievers(2, [asked], [asked.statistics], is_complete=False)
     assert (words.match_count, len(words.text.rows[0]), len(words.window.rows[0])) == (400, 12, 12)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoranda.retrieval.entry import StoredVector
 from memoranda.retrieval.segment import Flags, Floats
-from memoranda.retrieval.vectors import EXACT_LIMIT, NEAREST_BY_SIGNS, StoredVector, VectorMatrix, VectorRows, encode
+from memoranda.retrieval.vectors import EXACT_LIMIT, NEAREST_BY_SIGNS, VectorMatrix, VectorRows, encode
 from memoranda.retrieval.weights import SECOND_MODEL_BASELINE, SECOND_MODEL_WEIGHT
 
 SIZE = 384
@@ -63,14 +64,14 @@ def test_what_was_said_before_counts_where_it_may() -> None:
     for seen, expected in ((True, made[2]), (False, made[1])):
         _, (beside,) = matrix.cosines(made[3:4], rows, np.array([False, seen]))
         assert float(beside[1]) == pytest.approx(float(expected @ made[3]), abs=0.02)
-    matrix.remove_context(np.array([2], np.int64))
+    matrix.remove_context([2])
     assert matrix.context_versions(rows).tolist() == [0, 0]
 
 
 def test_what_is_erased_is_blank() -> None:
     made = vectors(5, 4)
     matrix = filled(made)
-    matrix.remove(np.array([2, 77], np.int64))
+    matrix.remove([2, 77])
     assert all_of(matrix, [1, 2, 3, 4, 5]).vector_rows.tolist() == [0, 2, 3, 4]
     (own,), _ = matrix.cosines(made[1:2], np.array([1], np.int32), np.zeros(1, np.bool_))
     assert float(own[0]) == 0.0
@@ -116,7 +117,7 @@ def test_where_vectors_stand_is_looked_up_anew_when_there_are_more_or_fewer() ->
     assert matrix.lookup(versions, mask) is matrix.lookup(versions, mask)
     matrix.append([StoredVector(5, 5, 0, encode(made[4]), None)])
     assert matrix.lookup(versions, mask).vector_rows.tolist() == [0, 1, 2, 3, 4]
-    matrix.remove(np.array([2], np.int64))
+    matrix.remove([2])
     assert matrix.lookup(versions, mask).vector_rows.tolist() == [0, 2, 3, 4]
 
 

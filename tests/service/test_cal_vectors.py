@@ -25,7 +25,8 @@ from memoranda.standards.cal.language.syntax import (
     Statement,
     Supersede,
 )
-from memoranda.storage.index.word_index import ReadableSegment, WordIndex
+from memoranda.storage.index.segment_reader import ReadableSegment
+from memoranda.storage.index.word_index import WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of

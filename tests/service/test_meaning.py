@@ -28,7 +28,7 @@ from memoranda.retrieval.vectors import encode
 from memoranda.service.core import embedding_queue
 from memoranda.service.core.embedding_queue import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.semantic_search import Meaning
-from memoranda.storage.index import vectors, word_index
+from memoranda.storage.index import segment_reader, vector_queue, word_index
 from memoranda.storage.index.word_index import MERGE_FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
@@ -125,8 +125,9 @@ def test_vectors_are_made_where_the_first_session_of_a_store_goes_on_at_its_end(
 ) -> None:
     """As in a store of 4,100 to 8,200 memories: all that is settled is of one session with what comes last."""
     # Segments of sixteen are large ones, with parts in rows of their own.
-    for name, value in (("SMALL_SEGMENT_DOCS", MERGE_FAN_IN), ("_FEW", 0), ("_INLINE_BYTES", 0)):
-        monkeypatch.setattr(word_index, name, value)
+    monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", MERGE_FAN_IN)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
+    monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
     for number in range(MERGE_FAN_IN + 3):
         session = "first" if number in (0, MERGE_FAN_IN + 2) else f"s{number}"
         lettered.remember(f"word{number} of a kettle", kind="episodic", scope={"session": session})
@@ -551,14 +552,14 @@ def test_a_fault_of_the_store_with_one_version_keeps_nobody_else_without_vectors
     for number in range(BATCH_LIMIT):
         world.remember(f"kettle {number}")
     ((fifth,),) = rows(world, "SELECT version_id FROM version ORDER BY version_id LIMIT 1 OFFSET 4")
-    before = vectors._before
+    before = vector_queue._previous_versions
 
     def fails_with_one(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
         if fifth in version_ids:
             raise IndexError("as an empty segment did")
         return before(index, version_ids)
 
-    monkeypatch.setattr(vectors, "_before", fails_with_one)
+    monkeypatch.setattr(vector_queue, "_previous_versions", fails_with_one)
     worked_off(world)
     assert (waiting(world), with_vectors(world), world.service.embedding.aside()) == (0, BATCH_LIMIT - 1, 1)
 

@@ -118,7 +118,7 @@ def _same(one: World, other: World, **more: Any) -> None:
 
 def _is_asked(world: World) -> bool:
     """Whether this process keeps no numbers, but only where they stand."""
-    kept = world.engine._memory.matrices._kept
+    kept = world.engine._memory.vectors._entries
     return bool(kept) and all(type(known) is vectors.VectorPositions for _, known in kept.values())
 
 
@@ -175,7 +175,7 @@ def _vectors(world: World) -> Iterator[Any]:
     tenant = world.owner.default_tenant
     with world.engine._database.reading(tenant) as connection:
         whose = (connection, tenant, connection.memo[tenant][0])
-        yield world.engine._memory.matrices.of(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
+        yield world.engine._memory.vectors.matrix(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
 
 
 def test_a_node_follows_what_another_writes_and_erases(address: str, opened: ExitStack) -> None:

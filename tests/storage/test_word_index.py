@@ -11,8 +11,8 @@ from memoranda.errors import StoreCorrupt
 from memoranda.retrieval import segment
 from memoranda.retrieval.entry import IndexedText, IndexEntry
 from memoranda.storage.engine.database import Connection
-from memoranda.storage.index import word_index
-from memoranda.storage.index.search import SearchCache
+from memoranda.storage.index import segment_reader, word_index
+from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey, WordIndex
 from tests.service.world import World
 
@@ -87,8 +87,8 @@ def test_reading_after_every_write_keeps_one_copy_of_what_was_read(world: World)
         world.remember(f"apple word{number}", kind="episodic")
         assert world.texts(f"word{number}") == [f"apple word{number}"]
     cache = world.engine._memory.segments
-    assert len(cache._kept) <= 3
-    assert cache._size == sum(size for _, size in cache._kept.values())
+    assert len(cache._entries) <= 3
+    assert cache._size == sum(size for _, size in cache._entries.values())
 
 
 def test_a_segment_of_the_largest_size_is_not_made_larger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.
         world.remember(text, kind="episodic", scope=scope, time=times)
 
     # As if each were a large one, with its parts in rows of their own.
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
     for number in range(60):
         turn(number)
@@ -135,7 +135,7 @@ def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.
     assert len(whole) > 10
     # The same segments, of which all that have more than so many are large now.
     for size in (1, 4, 16):
-        monkeypatch.setattr(word_index, "SMALL_SEGMENT_DOCS", size)
+        monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert found() == whole
 
@@ -144,7 +144,7 @@ def test_a_long_session_whose_turns_came_in_any_order_is_searched(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written last may have been said first, in a segment that is cut through the session."""
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
     monkeypatch.setattr(segment, "CUT_LIMIT", 2)
     for number in range(40):
@@ -152,13 +152,13 @@ def test_a_long_session_whose_turns_came_in_any_order_is_searched(
         times = {"created": at, "observed": at, "valid_from": at}
         world.remember(f"lighthouse {number}", kind="episodic", scope={"session": "one"}, time=times)
     for size in (1, 4, 16):
-        monkeypatch.setattr(word_index, "SMALL_SEGMENT_DOCS", size)
+        monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert len(world.recall("lighthouse", limit=50)) == 40
 
 
 def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World) -> None:
-    kept = world.engine._memory.segments._kept
+    kept = world.engine._memory.segments._entries
     counts = []
     for number in range(3 * MERGE_FAN_IN):
         world.remember(f"tea {number}")
@@ -170,10 +170,10 @@ def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World
 def test_a_write_leaves_what_was_found_out_of_settled_segments(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And where nothing is written for a while all segments are one, in which the same is found."""
     # As if each were a large one, with its parts in rows of their own.
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(word_index, "SMALL_SEGMENT_DOCS", MERGE_FAN_IN)
-    monkeypatch.setattr(word_index, "_QUIET", 4)
+    monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", MERGE_FAN_IN)
+    monkeypatch.setattr(segment_reader, "_QUERIES_BEFORE_JOIN", 4)
 
     def write(number: int) -> None:
         world.remember(f"apple word{number}", kind="episodic", scope={"session": f"s{number // 2}"})

@@ -271,12 +271,14 @@ def searchable_text(text: str) -> str:
     return " ".join(fold(word) for word in WORD.findall(spaced))
 
 
-def has_phrase(written: str, phrase: str) -> bool:
-    return f" {phrase} " in f" {written} "
+def has_phrase(text: str, phrase: str) -> bool:
+    """Return True if a searchable text has a phrase; both as `searchable_text` returns them."""
+    return f" {phrase} " in f" {text} "
 
 
-def has_prefix(written: str, beginning: str) -> bool:
-    return f" {beginning}" in f" {written}"
+def has_prefix(text: str, prefix: str) -> bool:
+    """Return True if a word of a searchable text begins with a prefix."""
+    return f" {prefix}" in f" {text}"
 
 
 # --- names

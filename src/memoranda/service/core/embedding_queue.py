@@ -29,7 +29,7 @@ from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, unless_damaged
 from memoranda.standards.port import port_of
-from memoranda.storage.index.embedding_work import (
+from memoranda.storage.index.vector_queue import (
     NO_LIMIT,
     EmbeddingBatch,
     EmbeddingFailure,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -38,7 +38,9 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.engine.database import Begun, Soundness
-from memoranda.storage.index.embedding_work import Vectors
+
+if TYPE_CHECKING:
+    from memoranda.storage.index.vector_queue import VectorQueue
 
 T = TypeVar("T")
 
@@ -484,7 +486,7 @@ class Engine(Soundness, Protocol):
     def system(self) -> System: ...
 
     @property
-    def vectors(self) -> Vectors: ...
+    def vectors(self) -> VectorQueue: ...
 
     def read(self, tenant: str) -> AbstractContextManager[Snapshot]: ...
 

@@ -42,7 +42,7 @@ from memoranda.storage.engine.document_cache import Age, Documents
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, Naming, SelectionSql
-from memoranda.storage.index.search import Search, SearchCache
+from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -335,21 +335,23 @@ class SqlSnapshot(BackgroundReads):
         whole: bool = False,
         counted: bool = True,
     ) -> Matches:
+        from memoranda.storage.index.search import Search
+
         self._settle()
         search = Search(
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
-            memory=self._kept(),
+            cache=self._kept(),
             cipher=self._cipher,
             age=Age(self._erasure_seq, self._cipher.changes),
             closing_seq=self._closing_seq,
             now=now,
             selection=selection,
-            selected=lambda: self._selection(selection, now),
+            selection_sql=lambda: self._selection(selection, now),
             versions=self.versions,
-            few=self._paging(selection, now).few,
+            select_few=self._paging(selection, now).few,
         )
         return search.run(legs, limit=limit, whole=whole, counted=counted)
 

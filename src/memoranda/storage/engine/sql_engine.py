@@ -21,10 +21,9 @@ from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
-from memoranda.storage.index.checking import Checking
-from memoranda.storage.index.reindexing import Reads, Reindexing
-from memoranda.storage.index.search import SearchCache
-from memoranda.storage.index.vectors import VectorQueue
+from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.index.vector_queue import VectorQueue
+from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
 from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
 from memoranda.tracing import span
 
@@ -254,17 +253,17 @@ class SqlEngine:
         self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
     ) -> list[str]:
         word_index = self._reindexing(tenant, reads)
-        checking = Checking(
+        checking = RowVerification(
             database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells
         )
         return [*word_index.problems(), *checking.problems()]
 
-    def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
+    def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
             row = connection.row("tenant_get", {"name": tenant})
             return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
 
-        return Reindexing(
+        return WordIndexVerification(
             database=self._database,
             prints=self._prints,
             cache=self._memory.segments,

@@ -35,7 +35,7 @@ from memoranda.storage.engine.rows import (
 )
 from memoranda.storage.engine.selection import FOREVER_MS, scope_facet, space_facet
 from memoranda.storage.engine.snapshot import PROTECTS, SqlSnapshot, as_json, bound_to, facet_of
-from memoranda.storage.index.search import SearchCache
+from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, WordIndex
 
 # Marks that erased bytes are still to be scrubbed from the files.

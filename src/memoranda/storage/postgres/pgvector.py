@@ -17,7 +17,7 @@ from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Connection, Row, load_migrations
-from memoranda.storage.index.embedding_work import ClearCopies
+from memoranda.storage.index.vector_queue import ClearCopies
 from memoranda.storage.postgres.server import MIGRATING, open_connection, translated
 from memoranda.storage.postgres.statements import (
     read_reals,
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memoranda.retrieval.entry import StoredVector
     from memoranda.retrieval.segment import Flags, Floats, RowNumbers
-    from memoranda.retrieval.vectors import StoredVector, VectorPositions, VectorRows
+    from memoranda.retrieval.vectors import VectorPositions, VectorRows
 
 # So many are copied in one unit of work.
 COPIED_LIMIT: Final = 512
