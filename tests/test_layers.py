@@ -18,6 +18,7 @@ LAYERS = (
     "model",
     "standards",
     "retrieval",
+    "time_words",
     "embedding",
     "storage",
     "consolidation",
