@@ -56,8 +56,8 @@ from memoranda.service.core.secret_screening import screened, screened_fields
 from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
-from memoranda.service.oams.memories import Given
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.memories import AcceptedMemory
+from memoranda.service.oams.views import Location
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import strategy_of
@@ -140,7 +140,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A pass that somebody wants."""
 
     access: Access
-    place: Place
+    place: Location
     strategy: str
     options: Options
     writer: Writer | None
@@ -167,7 +167,7 @@ class _Pass(msgspec.Struct, frozen=True, kw_only=True):
     asked: _Asked
     run_id: str
     found: _Found
-    given: tuple[Given, ...]
+    given: tuple[AcceptedMemory, ...]
     left_out: tuple[str, ...]
     # The memories that any result rests on, by their ids in the store.
     rests_on: frozenset[int]
@@ -179,7 +179,7 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     result: str
     # What is to be written; None when something is only taken back.
-    given: Given | None = None
+    given: AcceptedMemory | None = None
     prior: Version | None = None
     # What is shown of it.
     memory: Memory
@@ -199,7 +199,7 @@ def consolidate(
     only: Collection[str] | None = None,
 ) -> DreamRun:
     """Run one strategy over a namespace; of what it comes to, write all, or `only` what is under these keys."""
-    place = memories.place_of(access, namespace)
+    place = memories.locate_namespace(access, namespace)
     if not is_dry:
         access.require("derive")
         access.require("write")
@@ -223,7 +223,7 @@ def refuse(
 ) -> DreamRun:
     """Note that some of what a strategy comes to is not wanted, and what it comes to now. Raises NotFound."""
     access.require("derive")
-    place, now = memories.place_of(access, namespace), context.clock()
+    place, now = memories.locate_namespace(access, namespace), context.clock()
     require_whole(access, place)
     run_strategy = consolidate(context, access, namespace, strategy, is_dry=True)
     digests = {
@@ -257,7 +257,7 @@ def refuse(
 
 def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
     """The pass that a request asks for."""
-    namespace = request.namespace or memories.namespace_named(context, access)
+    namespace = request.namespace or memories.resolve_namespace(context, access)
     options = Options(
         limit=request.limit,
         budget_tokens=request.budget,
@@ -316,7 +316,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
         if not snapshot.has_space(place.space):
             raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
         for version in _versions(context, asked.access, snapshot, place, now):
-            show = partial(oams_views.show, context, snapshot, version, place)
+            show = partial(oams_views.render, context, snapshot, version, place)
             answer = unless_damaged(version, show)
             if answer is None:
                 continue
@@ -343,7 +343,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
 
 
 def _versions(
-    context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant
+    context: Context, access: Access, snapshot: Snapshot, place: Location, now: Instant
 ) -> Iterator[Version]:
     selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
@@ -355,7 +355,7 @@ def _versions(
             yield version
 
 
-def _input(context: Context, version: Version, shown: Memory, place: Place) -> Input | None:
+def _input(context: Context, version: Version, shown: Memory, place: Location) -> Input | None:
     """A memory as a pass reads it; None if its words may not go into another."""
     read = project(context, version)
     if not read.exportable or _is_cut(version):
@@ -388,7 +388,7 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
     looks_from = _latest(found.inputs, now)
     run_id = _run_id(asked, found.inputs, looks_from)
     maker = Maker(asked.place, asked.strategy, run_id, found.inputs)
-    given: list[Given] = []
+    given: list[AcceptedMemory] = []
     left_out: list[str] = []
     rests_on: set[int] = set()
     for user, each in _dreams(asked, found.inputs, looks_from):
@@ -400,7 +400,7 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
             continue
         given.append(
             structs.replace(
-                accepted, place=structs.replace(accepted.place, user=user or accepted.place.user)
+                accepted, place=structs.replace(accepted.location, user=user or accepted.location.user)
             )
         )
         rests_on.update(found.inputs[name].memory_id for name in each.inputs)
@@ -501,18 +501,18 @@ def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) ->
     if made.asked.only is not None:
         return [step for step in steps if step.key in made.asked.only]
     for key in sorted(made.found.results.keys() - {step.key for step in steps}):
-        prior = memories.find(context, snapshot, made.asked.place, key)
+        prior = memories.find_head(context, snapshot, made.asked.place, key)
         if prior is None:
             continue
-        current = oams_views.show(context, snapshot, prior, made.asked.place).memory
+        current = oams_views.render(context, snapshot, prior, made.asked.place).memory
         if strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now):
             steps.append(_Step(key=key, result=_TAKEN_BACK, prior=prior, memory=current))
     return steps
 
 
-def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: Instant) -> _Step:
+def _step(context: Context, snapshot: Snapshot, made: _Pass, given: AcceptedMemory, now: Instant) -> _Step:
     key = given.memory["key"]
-    prior = memories.find(context, snapshot, made.asked.place, key, or_retracted=True)
+    prior = memories.find_head(context, snapshot, made.asked.place, key, or_retracted=True)
     if made.asked.only is None and _is_refused(context, snapshot, given.memory):
         return _Step(key=key, result="refused", given=given, prior=prior, memory=given.memory)
     if prior is None:
@@ -520,7 +520,7 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
     if prior.state.verification == "retracted":
         # Somebody said that it is wrong.
         return _Step(key=key, result="kept", given=given, prior=prior, memory=given.memory)
-    current = oams_views.show(context, snapshot, prior, made.asked.place).memory
+    current = oams_views.render(context, snapshot, prior, made.asked.place).memory
     if (
         strategy_of(current) == made.asked.strategy
         and mark_of(current)["digest"] == mark_of(given.memory)["digest"]
@@ -544,14 +544,14 @@ def _is_refused(context: Context, snapshot: Snapshot, given: Memory) -> bool:
 
 
 def _prepared(
-    context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant
+    context: Context, snapshot: Snapshot, place: Location, step: _Step, now: Instant
 ) -> _Step:
     """A step with everything that can be read and made before the writer's turn."""
     if step.result not in _CHANGING:
         return step
     current = tombstones = None
     if step.prior is not None:
-        current = oams_views.show(context, snapshot, step.prior, place).memory
+        current = oams_views.render(context, snapshot, step.prior, place).memory
         if any(is_erased(context, snapshot, place, key) for key in cited_keys(current)):
             tombstones = Tombstones(
                 context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id)
@@ -559,8 +559,8 @@ def _prepared(
     if step.given is None:
         return replace(step, tombstones=tombstones)
     fresh = dated(step.given.memory, current if tombstones is None else None)
-    new = owned(context, step.given.place, fresh)
-    stored = memories.as_stored(fresh, new, step.result)
+    new = owned(context, step.given.location, fresh)
+    stored = memories.build_result(fresh, new, step.result)
     given = structs.replace(step.given, memory=fresh, new=new, stored=stored)
     return replace(step, given=given, memory=stored.memory, tombstones=tombstones)
 
@@ -591,12 +591,12 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
         prior.memory_id in moved for prior in priors
     )
     new = {
-        memories.name_of(context, place, step.key): step.key
+        memories.stored_name(context, place, step.key): step.key
         for step in changing
         if step.prior is None
     }
     known = unit.known_names([(mapping.STANDARD, name) for name in new])
-    is_taken = any(memories.find(context, unit, place, new[name]) is not None for _, name in known)
+    is_taken = any(memories.find_head(context, unit, place, new[name]) is not None for _, name in known)
     if (
         is_moved
         or is_taken
@@ -616,7 +616,7 @@ def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
         if prior is not None:
             withdraw(unit, prior, now)
         return Change(key=step.key, written=None, before=prior_id)
-    version = memories.append(context, unit, step.given.new, prior, now)
+    version = memories.append_memory(context, unit, step.given.new, prior, now)
     return Change(key=step.key, written=version.version_id, before=prior_id)
 
 

@@ -19,7 +19,7 @@ from memoranda.consolidation.text.note import MemoryNote, shorten, to_one_line
 from memoranda.encoding import json_text
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import digest_of, synthetic_source
 from memoranda.standards.oams.memory import Memory
@@ -82,7 +82,7 @@ class Maker:
     """Makes memories of what one pass found; no two of them under one key."""
 
     def __init__(
-        self, place: Place, strategy: str, run_id: str, inputs: Mapping[str, Input]
+        self, place: Location, strategy: str, run_id: str, inputs: Mapping[str, Input]
     ) -> None:
         self.index = place
         self.strategy = strategy

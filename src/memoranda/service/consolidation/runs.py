@@ -23,7 +23,7 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import strategy_of
@@ -112,7 +112,7 @@ def runs(context: Context, access: Access) -> list[dict[str, Any]]:
 
 def _is_open(access: Access, namespace: str) -> bool:
     try:
-        memories.place_of(access, parse_namespace(namespace))
+        memories.locate_namespace(access, parse_namespace(namespace))
     except ForbiddenScope:
         return False
     return True
@@ -172,7 +172,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         kept, seq = _kept(snapshot), snapshot.change_seq()
         number = _last(access, kept, run_id)
         run = kept.pop(number)
-        place = memories.place_of(access, parse_namespace(run["namespace"]))
+        place = memories.locate_namespace(access, parse_namespace(run["namespace"]))
         require_whole(access, place)
         plan = _planned(context, snapshot, place, _changes(snapshot, number), now)
         earlier = {
@@ -240,7 +240,7 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
 def _planned(
     context: Context,
     snapshot: Snapshot,
-    place: Place,
+    place: Location,
     changes: Sequence[Sequence[Any]],
     now: Instant,
 ) -> list[_Step]:
@@ -248,7 +248,7 @@ def _planned(
     for key, written, before in changes:
         head = None
         if written is not None:
-            head = memories.find(context, snapshot, place, key)
+            head = memories.find_head(context, snapshot, place, key)
             if head is None or head.version_id != written or not may_change(snapshot, head, now):
                 found.append(_Step(key=key, before=before, is_left=True))
                 continue
@@ -277,7 +277,7 @@ def _apply(context: Context, unit: Unit, step: _Step, now: Instant) -> int | Non
         withdraw(unit, step.withdrawn, now)
     if step.brought is None:
         return None
-    return memories.append(context, unit, step.brought, None, now).version_id
+    return memories.append_memory(context, unit, step.brought, None, now).version_id
 
 
 def _correct(
@@ -303,7 +303,7 @@ def _correct(
 def _brought_again(
     context: Context,
     snapshot: Snapshot,
-    place: Place,
+    place: Location,
     version_id: int,
     rests_on: set[int],
     now: Instant,
@@ -317,7 +317,7 @@ def _brought_again(
     content, expires = load_memory(found[0].document.native), found[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None
-    last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
+    last = snapshot.named(mapping.STANDARD, memories.stored_name(context, place, content["key"]))
     is_withdrawn = (
         last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
     )
@@ -325,7 +325,7 @@ def _brought_again(
     if last is None or last.state.erased or is_there or not _is_result(last):
         # Somebody wrote something else under this key, even if they forgot it again.
         return None
-    cited = [memories.find(context, snapshot, place, key) for key in cited_keys(content)]
+    cited = [memories.find_head(context, snapshot, place, key) for key in cited_keys(content)]
     if any(each is None for each in cited):
         return None
     rests_on.update(each.memory_id for each in (*cited, last) if each is not None)
@@ -340,7 +340,7 @@ def _is_result(version: Version) -> bool:
 # --- shared with the passes ----------------------------------------------------------------------------------
 
 
-def require_whole(access: Access, place: Place) -> None:
+def require_whole(access: Access, place: Location) -> None:
     """Results are about a whole namespace: whoever sees only a part must not put theirs in place of the owner's."""
     if not access.sees_whole(place.tenant):
         raise ForbiddenScope(
@@ -348,9 +348,9 @@ def require_whole(access: Access, place: Place) -> None:
         )
 
 
-def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
+def owned(context: Context, place: Location, fresh: Memory) -> NewVersion:
     """What rests on memories of a user is the user's: encrypted under the same key, and erased with them."""
-    new, user = memories.new_version(context, place, fresh), place.user
+    new, user = memories.build_version(context, place, fresh), place.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
     return structs.replace(
@@ -382,10 +382,10 @@ def withdraw(unit: Unit, version: Version, now: Instant) -> None:
     unit.announce("tombstoned", version, now=now)
 
 
-def is_erased(context: Context, snapshot: Snapshot, place: Place, key: str) -> bool:
+def is_erased(context: Context, snapshot: Snapshot, place: Location, key: str) -> bool:
     """Whether the memory under a key was erased."""
     names: Iterable[tuple[str, str]] = (
-        (mapping.STANDARD, memories.name_of(context, place, key)),
+        (mapping.STANDARD, memories.stored_name(context, place, key)),
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
@@ -393,6 +393,6 @@ def is_erased(context: Context, snapshot: Snapshot, place: Place, key: str) -> b
     return found is not None and found.state.erased
 
 
-def place_scope(place: Place) -> dict[str, str]:
+def place_scope(place: Location) -> dict[str, str]:
     """A place, as audit entries name it."""
     return {"owner": place.tenant, **({"project": place.space} if place.space else {})}

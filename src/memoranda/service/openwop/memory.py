@@ -39,8 +39,8 @@ from memoranda.service.core.lineage import forget_derived
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import holds, project, root_of, unless_damaged
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place, as_memory
+from memoranda.service.oams.memories import stored_name
+from memoranda.service.oams.views import Location, to_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
@@ -194,7 +194,7 @@ def _writing_under(
 
     What is there keeps its time and whatever else it says; its end comes no later than it would have (RFC 0004 §E).
     """
-    place = Place(
+    place = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
@@ -202,21 +202,21 @@ def _writing_under(
     key = check_key(entry_id)
 
     def there(snapshot: Snapshot) -> Version | None:
-        return memories.find(context, snapshot, place, key, or_retracted=True)
+        return memories.find_head(context, snapshot, place, key, or_retracted=True)
 
     with context.engine.read(place.tenant) as snapshot:
         prior = there(snapshot)
-        known = None if prior is None else as_memory(context, snapshot, prior, place)
+        known = None if prior is None else to_memory(context, snapshot, prior, place)
     # Reads the owner's rules by itself; that nothing changed meanwhile is seen when it is written.
     given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
     with context.engine.read(place.tenant) as snapshot:
-        foreseen = memories.foresee(context, snapshot, given, prior, now)
+        foreseen = memories.prepare_next(context, snapshot, given, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
         head = there(unit)
         if head != prior:
             raise Conflict("the entry was changed meanwhile; try again")
-        memories.follow(context, unit, foreseen, head, now)
+        memories.write_next(context, unit, foreseen, head, now)
         version = there(unit)
         assert version is not None
         return show(context, unit, version), version
@@ -224,7 +224,7 @@ def _writing_under(
     return write
 
 
-def _as_memory(place: Place, key: str, draft: Draft, before: Memory | None) -> Unchecked:
+def _as_memory(place: Location, key: str, draft: Draft, before: Memory | None) -> Unchecked:
     known: Unchecked = {**before} if before is not None else {}
     # A vector was of the words that were there; a view names what it shows as its source.
     dropped = {
@@ -558,8 +558,8 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
     else:
         version = None
     if version is None:
-        place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+        place = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.named(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
     head = snapshot.newest(version.memory_id)
