@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from memoranda.model.facts import DocumentReading
-from memoranda.model.memory import Projection, Version
+from memoranda.model.memory import DocumentReading, Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant

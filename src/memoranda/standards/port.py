@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import orjson
 
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model.memory import Bounds, Document, Projection
-from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+from memoranda.model.memory import OAMS, OMS, OPENWOP, UMP, Bounds, Document, Projection
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain

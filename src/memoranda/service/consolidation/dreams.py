@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.text.note import MemoryNote
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import AuditEntry, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import (
@@ -400,7 +399,8 @@ def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass
             continue
         given.append(
             structs.replace(
-                accepted, place=structs.replace(accepted.location, user=user or accepted.location.user)
+                accepted,
+                place=structs.replace(accepted.location, user=user or accepted.location.user),
             )
         )
         rests_on.update(found.inputs[name].memory_id for name in each.inputs)
@@ -510,7 +510,9 @@ def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) ->
     return steps
 
 
-def _step(context: Context, snapshot: Snapshot, made: _Pass, given: AcceptedMemory, now: Instant) -> _Step:
+def _step(
+    context: Context, snapshot: Snapshot, made: _Pass, given: AcceptedMemory, now: Instant
+) -> _Step:
     key = given.memory["key"]
     prior = memories.find_head(context, snapshot, made.asked.place, key, or_retracted=True)
     if made.asked.only is None and _is_refused(context, snapshot, given.memory):
@@ -596,7 +598,9 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
         if step.prior is None
     }
     known = unit.known_names([(mapping.STANDARD, name) for name in new])
-    is_taken = any(memories.find_head(context, unit, place, new[name]) is not None for _, name in known)
+    is_taken = any(
+        memories.find_head(context, unit, place, new[name]) is not None for _, name in known
+    )
     if (
         is_moved
         or is_taken

@@ -14,7 +14,7 @@ from contextlib import closing
 import msgspec
 
 from memoranda.errors import StoreUnavailable
-from memoranda.model.change import ChangeType
+from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry

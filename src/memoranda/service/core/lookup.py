@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Kind, Version
+from memoranda.model.memory import OMS, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
-from memoranda.model.standard import OMS, Standard
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, visibilities
 from memoranda.service.core.context import Context, audit_entry

@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import Version
-from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.model.memory import OAMS, OMS, UMP, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion

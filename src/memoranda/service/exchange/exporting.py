@@ -124,7 +124,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
                 f"{root.document.name}, its id in {port.name}, stays behind with its first version",
             )
             return version
-        place = memories.locate_namespace(self.access, parse_namespace(reference[0]), tenant=self.tenant)
+        place = memories.locate_namespace(
+            self.access, parse_namespace(reference[0]), tenant=self.tenant
+        )
         made = oams_views.to_memory(self.context, snapshot, version, place)
         name = memories.stored_name(self.context, place, made["key"])
         document = Document(

@@ -423,7 +423,9 @@ def _memory(context: Context, given: memories.AcceptedMemory) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
-        result = memories.write_next(context, unit, given, prior, now, is_allowed=new.may_follow).result
+        result = memories.write_next(
+            context, unit, given, prior, now, is_allowed=new.may_follow
+        ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
     return Ready(

@@ -384,12 +384,12 @@ def prepare_next(
         mapping.drop_original(accepted.memory),
     )
     if not _is_retracted(prior) and _has_content(current, accepted.memory, wanted):
-        return replace(accepted, after=(prior, None, _unchanged_result(current, accepted)))
+        return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
     new, stored = _build_next(context, accepted, wanted, prior, current.memory, now)
     new = following(
         context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
     )
-    return replace(accepted, after=(prior, new, stored))
+    return replace(accepted, prepared=(prior, new, stored))
 
 
 def _has_content(current: TaggedMemory, *candidates: Memory) -> bool:
