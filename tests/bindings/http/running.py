@@ -22,7 +22,7 @@ from memoranda.bindings.http.server import create_server
 from memoranda.opening import open_service
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.limits import Quotas
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -59,7 +59,7 @@ def running(
     extra: Callable[[Service], dict[str, Any]] | None = None,
     cal: CalSettings | None = None,
     quotas: Quotas | None = None,
-    meaning: Meaning | None = None,
+    meaning: SemanticSearch | None = None,
     settings: Mapping[str, Any] | None = None,
     trusted_proxies: Sequence[str] = (),
     **options: Any,

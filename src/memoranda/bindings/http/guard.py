@@ -29,8 +29,8 @@ from memoranda.bindings.http.passage import Passage
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access, Gate
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.sign_in import USUAL_VERBS
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.sign_in import DEFAULT_VERBS
 from memoranda.tracing import request_span
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -119,7 +119,7 @@ class UnreadAnswers:
     """Large answers on their way. When they get too many, whoever has most of them is let go, the oldest first."""
 
     def __init__(self) -> None:
-        self._held: Shares[Callable[[], None]] = Shares()
+        self._held: FairShares[Callable[[], None]] = FairShares()
 
     async def send(self, scope: Scope, send: Send, message: Message) -> None:
         """Send a large piece of a body in small ones, each when the one before is on its way."""
@@ -131,7 +131,7 @@ class UnreadAnswers:
         caller = scope["state"].get("caller")
         self._held.put(drop, caller.digest if caller else scope.get("client"), len(body))
         while self._held.total > UNREAD_BYTES_LIMIT and (
-            other := self._held.take(lambda each: each != drop)
+            other := self._held.evict(lambda each: each != drop)
         ):
             other()
         try:
@@ -225,7 +225,7 @@ class Guard:
         challenge = ""
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
             where = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
-            challenge = f', resource_metadata="{where}", scope="{" ".join(USUAL_VERBS)}"'
+            challenge = f', resource_metadata="{where}", scope="{" ".join(DEFAULT_VERBS)}"'
         await wire.send_bytes(
             send, status, dump(body), wire.error_headers(error, status, challenge)
         )

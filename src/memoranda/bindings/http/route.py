@@ -24,8 +24,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.service import Service
 
 # Parsed, each is several times as large as it was on the way.
@@ -81,7 +81,7 @@ class Room:
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
         self._large = asyncio.Semaphore(LARGE_BODIES_LIMIT)
-        self._held: Shares[Callable[[], None]] = Shares()
+        self._held: FairShares[Callable[[], None]] = FairShares()
         self._coming: set[Callable[[], None]] = set()
 
     async def receive(self, scope: Scope, receive: Receive) -> bytes:
@@ -103,7 +103,7 @@ class Room:
                 drop, scope["state"]["caller"].digest, limit if stated is None else stated
             )
             while self._held.total > BODIES_BYTES_LIMIT and (
-                other := self._held.take(self._coming.__contains__)
+                other := self._held.evict(self._coming.__contains__)
             ):
                 other()
         try:
@@ -183,7 +183,7 @@ class Endpoint:
 
     def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
         assert operation.serve is not None
-        with noticing() as noticed:
+        with collect_notices() as noticed:
             given = operation.serve(self._service, call, asked)
         answer = given if isinstance(given, Answer) else Answer(result=given)
         if noticed.kinds:

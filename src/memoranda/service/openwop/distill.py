@@ -24,9 +24,9 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.lineage import note_replaced, source_name
-from memoranda.service.core.views import holds
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.lineage import get_source_name, note_replaced
+from memoranda.service.core.views import is_intact
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.passes import (
     entries,
@@ -118,7 +118,7 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
     one entry, the newest, stays as it is.
     """
     space = space_in(access, ref)
-    return try_again(lambda: _compact(context, access, ref, space))
+    return retry_on_conflict(lambda: _compact(context, access, ref, space))
 
 
 def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
@@ -242,7 +242,7 @@ def distill(
         made = prepare(context, access, asked)
         return context.engine.write(access.default_tenant, made.write)
 
-    return try_again(attempt)
+    return retry_on_conflict(attempt)
 
 
 def _budget(requested: int | None) -> int:
@@ -296,7 +296,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     with context.engine.read(tenant) as snapshot:
         sources = []
         if asked.given is None:
-            sources = [source_name(snapshot, named[note.name][0]) for note in chosen]
+            sources = [get_source_name(snapshot, named[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     draft = Draft(content=content, tags=(tag, *provenance_tags(run_id, sources)), expires=expires)
@@ -397,7 +397,7 @@ def _with_body(entry: Entry) -> Entry:
 
 
 def _is_archive_version(version: Version) -> bool:
-    is_readable = not version.state.erased and holds(version)
+    is_readable = not version.state.erased and is_intact(version)
     return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
@@ -501,7 +501,7 @@ def consolidate(
     What ends is left alone: what stands for it, or what it stands for, would end at another time.
     """
     space = space_in(access, ref)
-    return try_again(lambda: _consolidate(context, access, ref, space, trigger))
+    return retry_on_conflict(lambda: _consolidate(context, access, ref, space, trigger))
 
 
 def _consolidate(

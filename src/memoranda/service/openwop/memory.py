@@ -32,12 +32,12 @@ from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleT
 from memoranda.retrieval.analysis import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
-from memoranda.service.core.authorship import refuse_unnamed
+from memoranda.service.core.authorship import refuse_peer_without_author
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.lineage import forget_derived
+from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import name_of
 from memoranda.service.oams.views import Place, as_memory
@@ -94,7 +94,7 @@ def list_entries(
     if space is None:
         return []
     if wanted.query is not None:
-        context.meaning.settle()
+        context.semantic_search.settle()
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         found = _found(context, access, snapshot, space, wanted, run, now)
@@ -168,7 +168,7 @@ def put_entry(
 
 def _writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
     """The space of a ref in which the caller may write entries. Raises InvalidInput."""
-    refuse_unnamed(access)
+    refuse_peer_without_author(access)
     space = space_of(access, ref, access.default_tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -364,7 +364,7 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     check_supersession(unit, version, {}, now=now)
     tombstone(unit, version, now, whole=True)
     unit.announce("tombstoned", version, now=now)
-    forget_derived(unit, version.memory_id, now=now)
+    remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
     unit.record(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
 
@@ -458,7 +458,9 @@ def _ranked(
 ) -> list[Version]:
     """What answers the query, the best first."""
     assert wanted.query is not None
-    legs = context.meaning.legs(asked_for(context, KeywordQuery(text=wanted.query)))
+    legs = context.semantic_search.create_retriever_queries(
+        asked_for(context, KeywordQuery(text=wanted.query))
+    )
     selection = _selection(context, access, snapshot, space, wanted, run)
     limit = _RANKED_FACTOR * wanted.limit
     found = best(snapshot, selection, legs, lambda version: version, limit=limit, now=now)
@@ -477,7 +479,7 @@ def _with_changed(
     asked = sought(query)
 
     def shared(version: Version) -> int:
-        read = unless_damaged(version, lambda: project(context, version))
+        read = run_unless_damaged(version, lambda: project(context, version))
         return 0 if read is None else len(asked.intersection(words(read.text)))
 
     changed = [
@@ -564,12 +566,12 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
         return None
     head = snapshot.newest(version.memory_id)
     # A name of a later version names that version, not the memory: an entry has the name of its first.
-    return head if _id(root_of(snapshot, head)) == entry_id else None
+    return head if _id(find_first_version(snapshot, head)) == entry_id else None
 
 
 def id_of(snapshot: Snapshot, version: Version) -> str:
     """The id of the entry that a version shows as."""
-    return _id(root_of(snapshot, version))
+    return _id(find_first_version(snapshot, version))
 
 
 def _id(root: Version) -> str:
@@ -583,11 +585,11 @@ def seen(context: Context, access: Access, snapshot: Snapshot, version: Version)
     """A version as an entry, if it is whole and for this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: show(context, snapshot, version))
+    return run_unless_damaged(version, lambda: show(context, snapshot, version))
 
 
 def load_entry(version: Version) -> Entry:
@@ -597,7 +599,7 @@ def load_entry(version: Version) -> Entry:
 
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     """A version as an entry: itself, or the projection of another standard's memory."""
-    root = root_of(snapshot, version)
+    root = find_first_version(snapshot, version)
     if mapping.owns(version.document) and root is version:
         return load_entry(version)
     read = project(context, version)
@@ -605,7 +607,7 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     tags = port_of(version.document.standard).written_tags(version.document)
     if tags is not None:
         read = replace(read, tags=tags)
-    if root is not version and holds(root):
+    if root is not version and is_intact(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         read = replace(read, created=project(context, root).created)
     return mapping.from_projection(read, _id(root))
@@ -620,7 +622,7 @@ def may_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
     """The space of a ref that the caller may go to; None for what is malformed or another tenant's."""
     space = refs.resolve_ref(ref, tenant)
-    if space is None or not access.within(
+    if space is None or not access.allows_scope(
         {**access.limits, "owner": tenant, "project": space or None}
     ):
         return None

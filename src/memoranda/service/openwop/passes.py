@@ -16,8 +16,8 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lineage import bring_back, is_by_a_pass, note_returned
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.lineage import is_written_by_run, note_restored, restore_replaced
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import PASSES
 from memoranda.service.retrieve import walk
@@ -40,7 +40,7 @@ def space_in(access: Access, ref: str) -> str:
     access.require_scope(
         {**access.limits, "owner": tenant, **({"project": space} if space else {})}
     )
-    if not access.sees_whole(tenant):
+    if not access.sees_whole_space(tenant):
         # What it comes to would tell them of the rest, and take the place of what they cannot see.
         raise ForbiddenScope(
             "a pass reads the whole of a memoryRef, and this credential sees only a part of it"
@@ -70,10 +70,10 @@ def entries_and_others(
     for version in _current(snapshot, space, now):
         if mapping.owns(version.document):
             found.append((version, memory.load_entry(version)))
-        elif memory.is_stated(version, None, now) and not is_by_a_pass(version):
+        elif memory.is_stated(version, None, now) and not is_written_by_run(version):
             others.append(version)
     for version in others:
-        made = unless_damaged(version, lambda v=version: _unbound(context, snapshot, v))  # type: ignore[misc]
+        made = run_unless_damaged(version, lambda v=version: _unbound(context, snapshot, v))  # type: ignore[misc]
         if made is not None and not is_archive(made["tags"]):
             found.append((version, made))
     return found
@@ -81,7 +81,7 @@ def entries_and_others(
 
 def _current(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
     found = walk(snapshot, Selection(space=space, exportable=True), now=now)
-    return (version for version, _ in found if holds(version))
+    return (version for version, _ in found if is_intact(version))
 
 
 def _unbound(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
@@ -154,10 +154,10 @@ def undo(context: Context, access: Access, run_id: str) -> int:
         count = (
             unit.reopen_superseded(taken, now=now)
             if made is None
-            else bring_back(unit, made, (), now)
+            else restore_replaced(unit, made, (), now)
         )
         for each in done["taken"]:
-            note_returned(unit, each["by"], {number for number, _ in taken})
+            note_restored(unit, each["by"], {number for number, _ in taken})
         unit.delete_item(PASSES, run_id)
         record_pass(unit, access, "undo", done["space"], now, f"{count} brought back")
         return count
