@@ -19,8 +19,8 @@ from memoranda.model.instant import (
     from_datetime,
     parse_instant,
 )
+from memoranda.model.memory import Standard
 from memoranda.model.owner import check_owner
-from memoranda.model.standard import Standard
 from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service

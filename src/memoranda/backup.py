@@ -30,8 +30,8 @@ from memoranda.keys import OPERATOR_KEY_FILE, make_private_folder, operator_key,
 from memoranda.model.instant import format_instant
 from memoranda.opening import DID_FOLDER, OWNER_CREDENTIAL_FILE, system_clock
 from memoranda.settings import SETTINGS_FILE, Settings
-from memoranda.storage.engine.heads import heads_path, losses_path, write_heads_of
 from memoranda.storage.sqlite.copying import copy_database, settle, writers_kept_out
+from memoranda.storage.sqlite.heads import heads_path, losses_path, write_heads_of
 from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, copy_to_file, move_store
 
 Progress = Callable[[int], None]

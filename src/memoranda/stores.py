@@ -126,7 +126,7 @@ def _tables(url: str, *, is_target: bool = False) -> Tables:
         from memoranda.storage.postgres.moving import PostgresTables
 
         return PostgresTables(url)
-    from memoranda.storage.sqlite.moving import SqliteTables
+    from memoranda.storage.sqlite.copying import SqliteTables
 
     path = sqlite_path(url)
     if path is None:

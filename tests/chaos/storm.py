@@ -25,7 +25,8 @@ from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
-from memoranda.storage.engine.heads import Loss, losses_path
+from memoranda.storage.engine.database import Loss
+from memoranda.storage.sqlite.heads import losses_path
 from tests.chaos.owners import Act, Owner, marks_in
 from tests.embedders import WORDS_ALONE
 from tests.forking import Forked

@@ -16,8 +16,8 @@ from memoranda.app import Memoranda
 from memoranda.cli import main
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
-from memoranda.storage.engine.heads import heads_path, losses_path
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.heads import heads_path, losses_path
 from tests.embedders import WORDS_ALONE
 from tests.proofs.store import DATABASE_FILE
 from tests.waiting import HANG_SECONDS

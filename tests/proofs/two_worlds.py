@@ -23,7 +23,7 @@ from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.ump import token
-from memoranda.storage.engine.system_contract import ApiKey
+from memoranda.storage.engine.contract import ApiKey
 from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.proofs.store import Store, build
 

@@ -15,7 +15,7 @@ from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, Access, Gate
 from memoranda.service.core.sign_in import Sessions
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.requests import RehydrateRequest
-from memoranda.storage.engine.system_contract import ProgramGrant
+from memoranda.storage.engine.contract import ProgramGrant
 from tests.service.world import OPERATOR, PEER, World
 
 ADA = SigningKey(b"a" * 32)

@@ -12,9 +12,7 @@ import pytest
 
 from memoranda.model.memory import Version
 from memoranda.storage.engine.contract import Engine, Unit
-from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.heads import End
-from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.database import Begun, Connection, End
 from tests.storage.contract import NOW, document, projection
 from tests.waiting import HANG_SECONDS
 

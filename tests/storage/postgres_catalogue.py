@@ -14,9 +14,8 @@ import psycopg
 import pytest
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.database import Connection, load_queries
 from memoranda.storage.engine.moving import TABLES as MOVED
-from memoranda.storage.engine.queries import load_queries
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.server import native, open_connection
 from tests.postgres import server

@@ -16,7 +16,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.service.core.feed import ChangeNotifier
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.sql_engine import SqlEngine
-from memoranda.storage.postgres import notify
+from memoranda.storage.postgres import coordination
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
 from tests.embedders import letters
@@ -49,7 +49,7 @@ def _write(engine: SqlEngine, value: bytes) -> None:
 
 
 def test_a_commit_of_one_node_wakes_another(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(coordination, "LOOK_SECONDS", NEVER_SECONDS)
     with closing(_node(address)) as here, closing(_node(address)) as there:
         for engine in (here, there):
             with closing(engine.change_tokens()) as tokens:
@@ -61,9 +61,9 @@ def test_a_commit_of_one_node_wakes_another(address: str, monkeypatch: pytest.Mo
 
 
 def test_a_notification_that_is_lost_loses_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(coordination, "LOOK_SECONDS", 0.1)
     # As of a node that was killed between its commit and that.
-    monkeypatch.setattr(notify, "_NOTIFY", "SELECT 1")
+    monkeypatch.setattr(coordination, "_NOTIFY", "SELECT 1")
     with closing(_node(address)) as here, closing(_node(address)) as there, closing(there.change_tokens()) as tokens:
         before = next(tokens)
         _write(here, b"1")
@@ -71,7 +71,7 @@ def test_a_notification_that_is_lost_loses_nothing(address: str, monkeypatch: py
 
 
 def test_whoever_listens_goes_on_when_the_database_is_back(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(coordination, "LOOK_SECONDS", NEVER_SECONDS)
     woken = threading.Event()
     with closing(_node(address)) as here, closing(_node(address)) as there, closing(ChangeNotifier(there)) as notifier:
         notifier.listen(woken.set)

@@ -30,9 +30,8 @@ from memoranda.model.selection import (
     VisibleToRun,
 )
 from memoranda.retrieval import vectors
-from memoranda.storage.engine.database import Params, Row
+from memoranda.storage.engine.database import Params, Row, load_queries
 from memoranda.storage.engine.paging import Paging, Reading
-from memoranda.storage.engine.queries import load_queries
 from memoranda.storage.postgres.server import PostgresConnection
 from tests.embedders import letters
 from tests.postgres import server

@@ -27,7 +27,7 @@ from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.document_cache import Age
-from memoranda.storage.postgres import clear_vectors
+from memoranda.storage.postgres import pgvector
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
 from memoranda.stores import move_store, open_database, settle_vectors
@@ -314,7 +314,7 @@ def test_a_store_that_has_vectors_is_filled_from_where_it_was_interrupted(
     for text in NOTES:
         before.remember(text)
     _work_off(before)
-    monkeypatch.setattr(clear_vectors, "COPIED_LIMIT", 7)
+    monkeypatch.setattr(pgvector, "COPIED_LIMIT", 7)
     for copied in (7, 14):
         with closing(PostgresDatabase(address, has_clear_vectors=True)) as database:
             world = World(database=database, meaning=letters())

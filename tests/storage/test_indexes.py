@@ -9,7 +9,7 @@ from importlib.resources import files
 import apsw
 
 from memoranda.storage.engine import selection
-from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.database import load_queries
 
 SCHEMA = files("memoranda.storage") / "sql" / "sqlite" / "migrations" / "0001_store.sql"
 

@@ -15,15 +15,13 @@ import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
-from memoranda.model.change import AuditEntry
-from memoranda.model.memory import Projection, Relation
+from memoranda.model.memory import AuditEntry, Projection, Relation
 from memoranda.model.selection import Selection
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.contract import Engine, Unit
-from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.database import Connection, load_queries
 from memoranda.storage.engine.sql_engine import SqlEngine
-from memoranda.storage.postgres import notify
+from memoranda.storage.postgres import coordination
 from memoranda.storage.postgres import server as postgres_server
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
@@ -225,7 +223,7 @@ def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has
 ) -> None:
     here, there = nodes
     # To notify is a transaction, too, and so is to make a key: the one that began last would not be the last.
-    monkeypatch.setattr(notify, "_NOTIFY", "SELECT 1")
+    monkeypatch.setattr(coordination, "_NOTIFY", "SELECT 1")
     has_begun, may_go_on, has_number, may_end = (threading.Event() for _ in range(4))
 
     def append(unit: Unit, name: str) -> None:

@@ -25,10 +25,7 @@ from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine import contract as engine_module
 from memoranda.storage.engine.contract import Engine
-from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.dialect import SQLITE
-from memoranda.storage.engine.heads import Heads
-from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.database import SQLITE, Connection, load_queries
 from memoranda.storage.engine.rows import (
     NewChangeRow,
     NewFacetRow,
@@ -41,6 +38,7 @@ from memoranda.storage.engine.selection import Naming, SelectionSql
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.engine.write_queue import LATER_SECONDS
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.heads import Heads
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
@@ -397,7 +395,7 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
 _TAKE_TURNS = """
 import os, sys
 from pathlib import Path
-from memoranda.storage.engine.heads import Heads
+from memoranda.storage.sqlite.heads import Heads
 heads = Heads(Path(sys.argv[1]))
 for _ in range(200):
     with heads.turn():
@@ -425,7 +423,7 @@ def test_who_is_killed_in_its_turn_lets_the_next_have_it(tmp_path: Path) -> None
 _STAY = """
 import sys
 from pathlib import Path
-from memoranda.storage.engine.heads import Heads
+from memoranda.storage.sqlite.heads import Heads
 with Heads(Path(sys.argv[1])).turn():
     print("mine", flush=True)
     sys.stdin.read()

@@ -47,9 +47,11 @@ def convert(
 
     Nothing is lost between records (.ndjson, .ump.json, .ump.md), grains (.mg) and OAMS: each converted memory carries
     its original document, and converting back restores it. Files of other systems can be read, and written as by
-    `export`. Signatures are carried over without being checked. Each memory that cannot be converted is reported with
-    its file and line, and the exit code is 1; if none can be converted, nothing is written. --owner names the owner of
-    memories that have none.
+    `export`. Signatures are carried over without being checked. --owner names the
+    owner of memories that have none.
+
+    Each memory that cannot be converted is reported with its file and line, and the exit code is 1. If none can be
+    converted, nothing is written.
     """
     shape = target_format or form_of(target)
     _check_options(shape, to_folder=is_folder(target), compress=compress, overwrite=overwrite)

@@ -17,7 +17,7 @@ from memoranda.keys import OPERATOR_KEY_FILE
 from memoranda.model.instant import format_instant
 from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem, open_service
 from memoranda.settings import Settings
-from memoranda.storage.engine.heads import losses_path
+from memoranda.storage.sqlite.heads import losses_path
 
 if TYPE_CHECKING:
     from memoranda.service.service import Service

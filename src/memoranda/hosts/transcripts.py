@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 from memoranda.bindings.files.folder import read_whole
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
-from memoranda.hosts.marked_text import remove_passages
+from memoranda.hosts.document import remove_passages
 
 # Bytes of a transcript; long sessions with tool results reach tens of megabytes.
 TRANSCRIPT_BYTES_LIMIT: Final = 64 * 1_048_576

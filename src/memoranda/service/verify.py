@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from memoranda.model.facts import DocumentReading
-from memoranda.model.memory import Projection, Version
+from memoranda.model.memory import DocumentReading, Projection, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
@@ -19,7 +18,7 @@ from memoranda.service.core.indexing import derive_facts
 from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
-from memoranda.storage.engine.heads import Loss
+from memoranda.storage.engine.database import Loss
 
 PAGE_LIMIT: Final = 500
 

@@ -14,7 +14,7 @@ from memoranda.bindings.console.app import COOKIE
 from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
-from memoranda.storage.engine.system_contract import ProgramGrant
+from memoranda.storage.engine.contract import ProgramGrant
 
 ALL = ("read", "write", "derive", "export", "erase", "activate")
 

@@ -17,7 +17,7 @@ from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, FORMS, PAGES,
 from memoranda.bindings.console.ask import EXAMPLES
 from memoranda.bindings.console.moving import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
-from memoranda.bindings.http.turns import LONG_LIMIT, ROOM, Turn
+from memoranda.bindings.http.limits import SCAN_SLOTS, SCANS_LIMIT, ScanSlot
 from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import key_parts
@@ -181,40 +181,40 @@ def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Ru
 
 
 def test_few_have_everything_read_at_once() -> None:
-    room = threading.BoundedSemaphore(LONG_LIMIT)
-    turns = [Turn(room) for _ in range(LONG_LIMIT + 1)]
+    room = threading.BoundedSemaphore(SCANS_LIMIT)
+    turns = [ScanSlot(room) for _ in range(SCANS_LIMIT + 1)]
     for turn in turns[:-1]:
         turn.take()
     with pytest.raises(RateLimited):
         turns[-1].take()
     # What nobody took is not given back.
-    turns[-1].leave()
+    turns[-1].finish()
     # What goes on after its answer gives it back itself, once.
-    turns[0].pass_on()
-    turns[0].leave()
+    turns[0].hand_over()
+    turns[0].finish()
     with pytest.raises(RateLimited):
         turns[-1].take()
     turns[0].release()
     turns[0].release()
     turns[-1].take()
     # Others never wait.
-    Turn(None).take()
+    ScanSlot(None).take()
 
 
 def test_who_has_everything_read_through_the_console_and_over_http_share_their_turns(
     server: Running, browser: httpx.Client
 ) -> None:
-    turns = [Turn(ROOM) for _ in range(LONG_LIMIT)]
+    turns = [ScanSlot(SCAN_SLOTS) for _ in range(SCANS_LIMIT)]
     with server.client() as client:
         for turn in turns:
             turn.take()
         try:
             answers = client.get("/ump/verify"), client.get("/ump/orders"), browser.get(f"{ROOT}/overview")
             assert [answer.status_code for answer in answers] == [429, 429, 429]
-            assert all("others are having everything read" in answer.text for answer in answers)
+            assert all("too many full scans are running" in answer.text for answer in answers)
         finally:
             for turn in turns:
-                turn.leave()
+                turn.finish()
         assert client.get("/ump/orders").status_code == browser.get(f"{ROOT}/overview").status_code == 200
 
 

@@ -28,7 +28,7 @@ from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.mcp.http import McpEndpoint
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.server import create_agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
@@ -182,7 +182,7 @@ async def agent_peer(
     home: Path, mode: ConnectMode = "auto", *offer: str, person: Person | None = None
 ) -> AsyncIterator[Client]:
     """What `stdio_peer` gives, without its process and its pipes: these have tests of their own."""
-    asked = Offer().with_query(dict(each.split("=") for each in offer))
+    asked = ToolOffer().with_query(dict(each.split("=") for each in offer))
     with closing(store(home)) as service:
         server = create_agent_server(service, service.gate.local(actor_kind="agent"), asked)
         async with (

@@ -11,8 +11,8 @@ from memoranda.bindings.console.words import difference
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import Standard
 from memoranda.model.native import CUT_KEY
-from memoranda.model.standard import Standard
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import TAG_PREFIX

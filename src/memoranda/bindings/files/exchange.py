@@ -35,7 +35,6 @@ from memoranda.bindings.files.folder import (
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.importers.importer import Importer
 from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
-from memoranda.bindings.files.names import file_name
 from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
@@ -154,7 +153,7 @@ def export_folder(records: Iterable[Record], folder: Path, progress: Progress = 
     counter = Counter(records, progress)
     with Folder(folder) as opened_folder:
         for record in counter:
-            name = holders.get(record["id"]) or file_name(record, taken)
+            name = holders.get(record["id"]) or formats.file_name(record, taken)
             taken.add(name.casefold())
             opened_folder.write(name, markdown.render(record).encode("utf-8"))
     return counter.count

@@ -17,7 +17,6 @@ from typing import IO, Any, Final, Self
 
 from memoranda.encoding.terminal import escape_controls
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
-from memoranda.storage.sqlite.file_locks import is_open_here
 
 # Links are refused at the moment of opening, so that nobody can swap a file for one in between.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -27,6 +26,8 @@ PRIVATE: Final = 0o600
 AS_THE_PERSON_CHOSE: Final = 0o666
 
 STANDARD_STREAM: Final = "-"
+# The files of a database that SQLite locks: the database itself, and the index of its log.
+_LOCKED_ENDINGS: Final = ("", "-shm")
 # Of folders in folders; deeper ones are left alone.
 MAX_DEPTH: Final = 32
 
@@ -61,9 +62,40 @@ def open_named(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
+def _is_open_database(path: str | os.PathLike[str], *, within: int | None = None) -> bool:
+    """Return True if SQLite has this file open in this process; `within` is the open folder that the path starts in.
+
+    POSIX drops all locks that a process has on a file as soon as the process closes any descriptor of that file.
+    Without its locks, another program takes the database for unused and deletes its write-ahead log under us. So only
+    SQLite may open a database that is open in this process.
+    """
+    # Loading SQLite takes longer than most commands, and a process that has not loaded it has no database open.
+    apsw: Any = sys.modules.get("apsw")
+    if apsw is None:
+        return False
+    try:
+        status = os.stat(path, dir_fd=within)
+    except OSError:
+        return False
+    # Our connections are `FileConnection`s. SQLite tells the file of a connection only to the thread that uses it.
+    databases = {getattr(connection, "path", None) for connection in apsw.connections()} - {None}
+    return any(
+        _is_same_file(f"{database}{ending}", status)
+        for database in databases
+        for ending in _LOCKED_ENDINGS
+    )
+
+
+def _is_same_file(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)  # noqa: PTH116 - a path as SQLite knows it
+    except OSError:
+        return False
+
+
 def _refuse_open_database(path: Path, within: int | None = None) -> None:
     """Raise InvalidInput for a database that is open in this process: only SQLite may open it once more."""
-    if is_open_here(path, within=within):
+    if _is_open_database(path, within=within):
         raise InvalidInput(
             f"{path.name}: this is the database of the store in use; copy it with `memoranda backup`, or move its "
             "memories with `memoranda export`"

@@ -9,7 +9,8 @@ What cannot be read does not end the reading: an error stands in the place of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Final, Literal, cast
@@ -47,6 +48,14 @@ GRAINS_ENDING: Final = ".mg"
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 _BOM: Final = b"\xef\xbb\xbf"
 _CHUNK_BYTES: Final = 1_048_576
+# Bytes of the words in a file name: enough to tell notes apart; the name stays below the 255 bytes of file systems.
+_SLUG_BYTES: Final = 60
+# Characters of an id that tell apart two memories with the same words.
+_ID_CHARS: Final = 8
+# Names that Windows reserves for devices.
+_DEVICES: Final = frozenset(
+    ("con", "prn", "aux", "nul", *(f"com{n}" for n in range(10)), *(f"lpt{n}" for n in range(10)))
+)
 
 
 def format_of(name: str) -> Format | None:
@@ -268,3 +277,38 @@ def plain_files(folder: Path) -> list[Path]:
         for path in folder.iterdir()
         if not path.name.startswith(".") and not path.is_symlink() and path.is_file()
     )
+
+
+# --- file names ------------------------------------------------------------------------------------------------------
+
+
+def file_name(record: Record, used: Container[str], ending: str = MARKDOWN_ENDING) -> str:
+    """Return a free file name for a memory, readable and safe on every system.
+
+    It has the first words of the text, and a part of the id if the words are not enough. `used` are the names that are
+    not free, in lower case.
+    """
+    slug = _slug(record["body"]["text"])
+    key = record["id"].removeprefix("urn:ump:")
+    for stem in (slug, f"{slug}-{key[:_ID_CHARS]}", key[:200], f"{slug}-{key[:150]}"):
+        name = f"{stem.strip('-')}{ending}"
+        if stem and stem not in _DEVICES and name.casefold() not in used:
+            return name
+    count = 2
+    while (name := f"{slug}-{key[:100]}-{count}{ending}".lstrip("-")).casefold() in used:
+        count += 1
+    return name
+
+
+def _slug(text: str) -> str:
+    """Return the first words of the first line, in lower case, joined by hyphens; letters and digits only."""
+    first = next((line for line in text.splitlines() if line.strip()), "")[:200]
+    folded = unicodedata.normalize("NFC", first.lower())
+    words = "".join(char if char.isalnum() else " " for char in folded).split()
+    slug = ""
+    for word in words:
+        longer = f"{slug}-{word}" if slug else word
+        if len(longer.encode("utf-8")) > _SLUG_BYTES:
+            break
+        slug = longer
+    return slug

@@ -44,7 +44,6 @@ from starlette.types import Message
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
-from memoranda.bindings.http.page import page, page_headers
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthorized
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
@@ -266,7 +265,7 @@ class OAuth:
         if wait := self._rates.take(client.host if client else ""):
             raise RateLimited(retry_after_seconds=wait)
         wire.check_length(request.scope, BODY_BYTES_LIMIT)
-        body = await wire.read_body(wire.bounded(request.receive, BODY_BYTES_LIMIT))
+        body = await wire.read_body(wire.limit_body(request.receive, BODY_BYTES_LIMIT))
 
         async def again() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -317,7 +316,7 @@ class OAuth:
     async def _authorize(self, request: Request) -> Response:
         base = base_of(request)
         # RFC 6749 3.1: none is given twice.
-        wire.query(request.scope)
+        wire.parse_query(request.scope)
         answer = await AuthorizationHandler(self._provider(request)).handle(request)
         place = answer.headers.get("location", base)
         if place.startswith(base):
@@ -438,4 +437,6 @@ def _page(body: str, status: int, target: str | None = None) -> Response:
     if target is not None:
         # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
         forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
-    return HTMLResponse(page("let a program in", body), status, page_headers(forms))
+    return HTMLResponse(
+        wire.render_page("let a program in", body), status, wire.page_headers(forms)
+    )

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from memoranda.bindings.mcp.lazy import PATH
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
@@ -76,10 +76,10 @@ class McpEndpoint:
         *,
         max_body_bytes: int = MAX_BODY_BYTES,
         has_sessions: bool = True,
-        offer: Offer | None = None,
+        offer: ToolOffer | None = None,
     ) -> None:
         self._service = service
-        self._offer = offer or Offer()
+        self._offer = offer or ToolOffer()
         # One for each stream on which a session waits for notifications.
         self._stream_scopes: set[CancelScope] = set()
         self._server = create_server(
@@ -170,11 +170,11 @@ def _refuse(
     )
 
 
-def _offer_of(ctx: RequestContext) -> Offer:
+def _offer_of(ctx: RequestContext) -> ToolOffer:
     request = ctx.request
     assert isinstance(request, Request)
     offer = request.state.offer
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, ToolOffer)
     return offer
 
 

@@ -17,8 +17,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.facts import QueriedDocument
-from memoranda.model.memory import Document, OpenedDocument, Version
+from memoranda.model.memory import Document, OpenedDocument, QueriedDocument, Version
 from memoranda.model.selection import (
     IsAmong,
     IsOneOf,

@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.text.note import MemoryNote
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import AuditEntry, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import (

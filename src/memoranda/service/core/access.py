@@ -34,7 +34,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, U
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import VISIBILITIES, Visibility
 from memoranda.standards.ump import token as ump_token
-from memoranda.storage.engine.system_contract import ApiKey, System
+from memoranda.storage.engine.contract import ApiKey, System
 
 # What an API key can be allowed. The first four are UMP's verbs.
 SCOPES: Mapping[str, str] = {

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.memory import AuditEntry
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain

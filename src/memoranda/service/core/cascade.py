@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version, is_over
-from memoranda.model.standard import OMS
+from memoranda.model.memory import OMS, Document, Projection, Version, is_over
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry

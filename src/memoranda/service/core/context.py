@@ -14,8 +14,8 @@ import msgspec
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import DAY_MS, Instant
+from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import Quotas, parse_rules, tighten_quotas

@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import embedded_text, prepend_context
@@ -324,9 +324,7 @@ class EmbeddingQueue:
         for version in versions:
             if version.state.erased:
                 continue
-            projection = run_unless_damaged(
-                version, lambda version=version: project(self._context, version)
-            )  # type: ignore[misc]
+            projection = run_unless_damaged(version, partial(project, self._context, version))
             if projection is not None:
                 texts[version.version_id] = _EmbeddedText(
                     embedded_text(projection.text, projection.subject),

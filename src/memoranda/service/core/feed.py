@@ -10,11 +10,12 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
 from memoranda.errors import StoreUnavailable
-from memoranda.model.change import ChangeType
+from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
@@ -96,9 +97,7 @@ def read_changes(
     events = []
     for change in page:
         version = change.version
-        record = run_unless_damaged(
-            version, lambda version=version: view_record(context, version, now)
-        )  # type: ignore[misc]
+        record = run_unless_damaged(version, partial(view_record, context, version, now))
         if record is None or not is_intact(version) or change.seq not in allowed:
             continue
         scope_stated = scope_of(record)

@@ -13,11 +13,19 @@ from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.model.bounds import apply_bounds
-from memoranda.model.facts import DocumentReading, FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, Projection, Scope, Version
+from memoranda.model.memory import (
+    OMS,
+    UMP,
+    Bounds,
+    Document,
+    DocumentReading,
+    FieldIndex,
+    Projection,
+    Scope,
+    Version,
+)
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OMS, UMP
 from memoranda.retrieval.entry import NOTHING, Indexed
 from memoranda.service.core.context import Context
 from memoranda.service.core.limits import Quotas, tighten_quotas

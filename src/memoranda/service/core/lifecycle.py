@@ -18,8 +18,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.bounds import FLAG_PREFIXES, UNBOUND, combine, remaining_bounds
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, Projection, Version
-from memoranda.model.standard import OMS
+from memoranda.model.memory import OMS, Bounds, Document, Projection, Version
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds

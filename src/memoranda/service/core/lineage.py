@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
-from memoranda.model.memory import LinkReason, Version
-from memoranda.model.standard import OMS, UMP
+from memoranda.model.memory import OMS, UMP, LinkReason, Version
 from memoranda.service.core.context import Context
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import is_intact

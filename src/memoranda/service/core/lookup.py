@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Kind, Version
+from memoranda.model.memory import OMS, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
-from memoranda.model.standard import OMS, Standard
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, readable_visibilities
 from memoranda.service.core.context import Context, audit_entry
@@ -188,8 +188,8 @@ def read_history_page(
     for entry_version in versions:
         entry_record = run_unless_damaged(
             entry_version,
-            lambda entry_version=entry_version: view_record(context, entry_version, now),
-        )  # type: ignore[misc]
+            partial(view_record, context, entry_version, now),
+        )
         if (
             entry_record is not None
             and scope_of(entry_record)["visibility"] in visible

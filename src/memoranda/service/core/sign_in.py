@@ -33,7 +33,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, SCOPES, TOKEN_VERBS, Access, Gate
-from memoranda.storage.engine.system_contract import ProgramGrant, System
+from memoranda.storage.engine.contract import ProgramGrant, System
 
 # Characters of a sealed value; the largest is a client id with eight redirect URIs.
 SEALED_CHARS_LIMIT: Final = 16_384

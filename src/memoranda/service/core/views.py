@@ -16,9 +16,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds, decode
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Bounds, Document, Projection, State, Version, is_over
+from memoranda.model.memory import UMP, Bounds, Document, Projection, State, Version, is_over
 from memoranda.model.native import CUT_KEY, NATIVE_KEY, STATE_KEY, wrap
-from memoranda.model.standard import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.port import Original, port_of

@@ -45,7 +45,7 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
-from memoranda.storage.engine.pending_write import Begun
+from memoranda.storage.engine.database import Begun
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500

@@ -15,9 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, Version, has_ended
+from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
 from memoranda.model.selection import Selection
-from memoranda.model.standard import OMS, OPENWOP, UMP
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -167,7 +166,7 @@ def _views_elsewhere(
     return {
         "OMS": oms_views.shown(context, version).document() if is_grain else None,
         "OAMS": None if memory is None else memory.memory,
-        "openwop": openwop.seen(context, access, snapshot, version),
+        "openwop": openwop.show_to(context, access, snapshot, version),
     }
 
 

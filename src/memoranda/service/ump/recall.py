@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -184,7 +185,7 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
     read: dict[int, str] = {}
     for version in versions:
         if version.version_id in best and not version.state.erased:
-            found = run_unless_damaged(version, lambda version=version: project(context, version))  # type: ignore[misc]
+            found = run_unless_damaged(version, partial(project, context, version))
             if found is not None:
                 read[version.version_id] = found.text
     texts: dict[str, tuple[int, str]] = {}

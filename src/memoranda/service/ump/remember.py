@@ -22,6 +22,7 @@ from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lifecycle import append_next, inherit_bounds
 from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
 from memoranda.service.core.views import redact_record, scope_of, view_record
+from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump.canonical import encode_random_id
@@ -335,7 +336,7 @@ def _append(
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.named(mapping.STANDARD, predecessor_id)
-        if prior is not None and prior.state.is_head and names_successor(prior, record["id"]):
+        if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
@@ -346,11 +347,10 @@ def _append(
     )
 
 
-def names_successor(prior: Version, successor_id: str) -> bool:
-    """Return True if a record says itself that it was superseded by this one."""
-    if not mapping.owns(prior.document):
-        return False
-    return successor_id in load_record(prior.document.native).get("superseded_by", ())
+def _names_successor(prior: Version, successor_id: str) -> bool:
+    """Return True if a document says itself that it was superseded by this record."""
+    port = port_of(prior.document.standard)
+    return port.names_successor(prior.document, mapping.STANDARD, successor_id)
 
 
 class Merged(msgspec.Struct, frozen=True):

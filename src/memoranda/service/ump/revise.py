@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
-from memoranda.model.change import Change
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version, has_ended
+from memoranda.model.memory import Change, Version, has_ended
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry

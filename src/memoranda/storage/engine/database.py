@@ -1,87 +1,230 @@
-"""The seam under the one SQL logic: what a database must offer, and nothing more.
+"""The database contract: the few things that the SQL logic needs of SQLite and of PostgreSQL.
 
-A database runs named queries inside a snapshot (reads) or inside a transaction (writes). Which SQL a name
-stands for is data, in `sql/<database>/queries.sql`; the logic above never sees a dialect.
+Theory of operation. The modules of `storage/engine` and `storage/index` hold one SQL logic for all databases. They
+use a `Connection`, which runs named queries in one snapshot (reads) or in one transaction (writes), and a `Database`,
+which opens snapshots and runs transactions. The text of a named query is data: `load_queries` reads it from
+`sql/<database>/queries.sql`. Only selections have too many shapes for that; `selection.py` builds their SQL from
+clauses that every database understands and from the pieces of a `Dialect`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from memoranda.errors import InvalidInput
-from memoranda.storage.engine.dialect import Dialect
-from memoranda.storage.engine.heads import End, Soundness
-from memoranda.storage.engine.pending_write import Begun
 
 if TYPE_CHECKING:
-    from memoranda.storage.postgres.clear_vectors import ClearVectors
+    from memoranda.storage.postgres.pgvector import ClearVectors
 
 T = TypeVar("T")
 
 Row = tuple[Any, ...]
-# By name; or, where many are added, in the order in which the query first says their names.
+# Parameters of a query: by name, or as a tuple in the order in which the query first mentions their names (inserts of
+# many rows, where a mapping for each row costs more than the insert).
 Params = Mapping[str, Any] | tuple[Any, ...]
+
+# The tenant number under which the chain end of the credentials, which belong to no owner, is stored.
+SYSTEM_SLOT: Final = 0
 
 
 def without_nul(text: str) -> str:
-    """A name that every database can keep: for PostgreSQL a text ends with NUL, so no store takes one with it."""
+    """Return a name unchanged; raise InvalidInput if it contains NUL, which PostgreSQL cannot store in a text."""
     if "\x00" in text:
         raise InvalidInput("a name may not contain the character NUL")
     return text
 
 
-class Connection(Protocol):
-    """Runs named queries in one snapshot or one transaction."""
+# --- the state of a store ----------------------------------------------------------------------------------
 
-    dialect: Dialect
-    # Scratch space for what was read in this transaction; empty again in the next.
-    memo: dict[str, Row]
-    # How far this transaction brought each tenant, by its number; kept apart from the database when it is committed.
-    ends: dict[int, End]
 
-    def rows(self, name: str, params: Params) -> list[Row]: ...
+class End(NamedTuple):
+    """The ends of one owner's chains: units of work, versions ever written, audit entries, hash of the last entry."""
 
-    def row(self, name: str, params: Params) -> Row | None: ...
+    units: int
+    versions: int
+    audit: int
+    audit_hash: str | None
 
-    def number(self) -> int:
-        """The number of the next version that is added."""
+
+class Loss(NamedTuple):
+    """The part of an owner's memory that is missing. The owner is None if its name is lost too, "" for credentials.
+
+    The field names are those of the losses file (sqlite/heads.py).
+    """
+
+    noticed: str
+    owner: str | None
+    units: int
+    versions: int
+    audit: int
+    # The last change that is still there, and the last that there was.
+    since: str | None
+    until: str
+
+    @property
+    def words(self) -> str:
+        """The loss as a sentence for people."""
+        if self.owner == "":
+            return f"{self.units} changes of credentials are missing (noticed {self.noticed})"
+        whose = f"the memory of {self.owner or 'an owner whose name is lost, too'}"
+        if not self.units:
+            return (
+                f"{whose}: the audit log ends in another entry than it did (noticed {self.noticed})"
+            )
+        after = f"after {self.since}" if self.since else "from the beginning"
+        return (
+            f"{whose}: {self.versions} written versions and {self.audit} audit entries are missing, of "
+            f"{self.units} acknowledged acts {after} up to {self.until} (noticed {self.noticed})"
+        )
+
+
+class Soundness(Protocol):
+    """The state of a store: if it can be written, if reads can be audited, and if anything is missing."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """True if the store can be read but not written."""
         ...
 
-    def run(self, name: str, params: Params) -> None: ...
+    def check_recording(self) -> None:
+        """Raise StoreUnavailable if reads must be refused because they cannot be recorded in the audit log."""
+        ...
+
+    def losses(self) -> list[Loss]:
+        """Return what is missing although it was acknowledged; empty if nothing is."""
+        ...
+
+
+# --- the database ------------------------------------------------------------------------------------------
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """The pieces of SQL text that differ between databases. `{0}` is a parameter or a name, `{1}` a second one.
+
+    Parameters are written `:name` everywhere; a connection translates them to the form its database expects.
+    """
+
+    # A JSON array as the right side of IN: of texts, of numbers, and of fingerprints in hexadecimal.
+    values: str
+    numbers: str
+    keys: str
+    # A JSON array of numbers as rows with a column `value`.
+    rows: str
+    # A table that must be read by index {1} and no other.
+    hint: str
+    # For each row of {0}, the rows of `state s` that match {1}.
+    join: str
+
+
+SQLITE: Final = Dialect(
+    values="(SELECT value FROM json_each({0}))",
+    numbers="(SELECT value FROM json_each({0}))",
+    keys="(SELECT unhex(value) FROM json_each({0}))",
+    rows="json_each({0}) {1}",
+    # SQLite has no statistics of these tables and would guess the index.
+    hint="{0} INDEXED BY {1}",
+    join="{0} CROSS JOIN state s ON {1}",
+)
+
+POSTGRES: Final = Dialect(
+    values="(SELECT value FROM listed({0}))",
+    numbers="(SELECT value FROM listed_numbers({0}))",
+    keys="(SELECT decode(value, 'hex') FROM listed({0}))",
+    rows="listed_numbers({0}) {1}",
+    # PostgreSQL has statistics, and no hints.
+    hint="{0}",
+    join="{0} CROSS JOIN LATERAL (SELECT * FROM state s WHERE {1} OFFSET 0) s",
+)
+
+
+class Connection(Protocol):
+    """Named queries in one snapshot or one transaction."""
+
+    dialect: Dialect
+    # Rows cached for the rest of this transaction; empty again in the next.
+    memo: dict[str, Row]
+    # The new chain ends of the tenants that this transaction changed, by tenant number. They are stored outside the
+    # database once the transaction is committed.
+    ends: dict[int, End]
+
+    def rows(self, name: str, params: Params) -> list[Row]:
+        """Run a named query and return all its rows."""
+        ...
+
+    def row(self, name: str, params: Params) -> Row | None:
+        """Run a named query and return its first row, or None."""
+        ...
+
+    def number(self) -> int:
+        """Return the number of the next version that is added."""
+        ...
+
+    def run(self, name: str, params: Params) -> None:
+        """Run a named statement that returns nothing."""
+        ...
 
     def run_many(self, name: str, params: Sequence[Params]) -> None:
-        """Run one query for each of many parameters."""
+        """Run one named statement once for each of many parameters."""
         ...
 
     def select(self, sql: str, params: Params) -> list[Row]:
-        """Run a query that was put together from our own pieces (selection.py)."""
+        """Run a query whose text `selection.py` built, and return its rows."""
         ...
+
+
+class Begun(Generic[T]):
+    """A write that was handed to the writer and is not waited for yet.
+
+    The caller prepares its next write while this one is performed and committed. It must still wait until this one
+    is performed: two threads that compute at the same time interrupt one another every few milliseconds, and each row
+    written would have to wait for the other thread. The commit is one call that waits for the disk, so it overlaps.
+    """
+
+    def __init__(
+        self, wait: Callable[[float], T], performed: threading.Event, seconds: float
+    ) -> None:
+        self._wait, self._performed, self._seconds = wait, performed, seconds
+
+    def wait_until_performed(self) -> None:
+        """Wait until only the commit is left, or the write has failed."""
+        self._performed.wait(self._seconds)
+
+    def result(self) -> T:
+        """Wait until the write is durable and return its result. Raises what it raised, and StoreUnavailable."""
+        return self._wait(self._seconds)
 
 
 class Database(Soundness, Protocol):
-    """A place that keeps rows durably."""
+    """A database that keeps rows durably."""
 
     @property
     def clear(self) -> ClearVectors | None:
-        """Vectors that it compares itself; None: it has none."""
+        """The table of unencrypted vectors that the database compares itself; None if it has none."""
         ...
 
     def reading(self, tenant: str | None = None) -> AbstractContextManager[Connection]:
-        """A consistent snapshot for a tenant; without one, of what belongs to the installation and of all tenants."""
+        """Open a consistent snapshot of a tenant; without one, of the installation's own rows and of all tenants."""
         ...
 
     def write(self, work: Callable[[Connection], T], tenant: str | None = None) -> T:
-        """Run `work` in a transaction; return only when it is durable. An exception undoes it alone.
+        """Run `work` in a transaction; return its result when it is durable. An exception undoes this work alone.
 
-        Whose work it is a database may need to know: it shows that transaction nothing else, or runs the work of others
-        beside it.
+        A database may need the tenant: PostgreSQL shows the transaction no other tenant's rows, and runs the work of
+        different tenants in parallel.
         """
         ...
 
     def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
-        """The same, and whoever hands it in waits later."""
+        """Hand `work` to the writer as `write` does, and return at once."""
         ...
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
@@ -89,45 +232,89 @@ class Database(Soundness, Protocol):
         ...
 
     def flush(self) -> None:
-        """Wait until everything handed to `write_later` is durable."""
+        """Wait until all work handed to `write_later` is durable."""
         ...
 
     def scrub(self, patience_seconds: float) -> bool:
-        """Make erased bytes unreadable in every file of the store; False if others are still reading."""
+        """Make erased bytes unreadable in every file of the store; return False if open readers prevent that."""
         ...
 
     def settled(self) -> int:
-        """Every version up to this number is there, or will never be: no transaction has one that is still to come."""
+        """Return a version number at or below which no transaction that is still open will add a version."""
         ...
 
     def token(self) -> int:
-        """A number that changes when any process has committed."""
+        """Return a number that changes when any process has committed."""
         ...
 
     def tokens(self) -> Generator[int]:
-        """The token again and again: soon after it has become another, and in between now and then.
+        """Yield the change token: soon after every change, and now and then in between.
 
-        Raises StoreUnavailable, after which it is to be asked for anew. Close it when nobody waits for it any more.
+        Raises StoreUnavailable; the caller then starts a new generator. Close it when nobody waits for it any more.
         """
         ...
 
     def is_elected(self, job: str) -> bool:
-        """Whether this process is the one of all to do some work, now; if it cannot be known, it is not.
+        """Return True if this process is the one of all that does a job now; False if that cannot be known.
 
-        It spares the others the work. That nothing is done twice is for the unit of work to see to.
+        An election only spares the others the work; the unit of work itself must make sure that nothing is done twice.
         """
         ...
 
     def let_go(self, job: str) -> None:
-        """Let another process do some work that this one was to do, and cannot."""
+        """Let another process be elected for a job that this one cannot do."""
         ...
 
     def check(self) -> list[str]:
-        """What the database itself finds wrong with its files; empty when all is well."""
+        """Return the problems that the database finds in its own files; empty if there are none."""
         ...
 
     def check_queries(self) -> None:
-        """Raise StoreUnavailable if the database refuses a named query; without this, the first use of it would."""
+        """Raise StoreUnavailable if the database refuses a named query, which otherwise only its first use would."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Finish what waits and close all connections."""
+        ...
+
+
+# --- named queries -----------------------------------------------------------------------------------------
+
+_SQL = Path(__file__).parent.with_name("sql")
+_HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"--[^\n]*")
+_FRAGMENT = re.compile(r"\{\{(\w+)\}\}")
+
+
+@cache
+def load_queries(database: str) -> dict[str, str]:
+    """Return the text of every named query of a database, with its fragments filled in."""
+    text = (_SQL / database / "queries.sql").read_text(encoding="utf-8")
+    bodies: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    headings = list(_HEADING.finditer(text))
+    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+        body = text[heading.end() : following.start() if following else len(text)]
+        # The comment above a query is part of the text that ends the query before it.
+        bodies[heading[1]][heading[2]] = _COMMENT.sub("", body).strip()
+    return {name: _fill(body, bodies["fragment"]) for name, body in bodies["name"].items()}
+
+
+def _fill(body: str, fragments: dict[str, str]) -> str:
+    """Replace `{{name}}` by fragments until none is left: a fragment may contain others."""
+    while _FRAGMENT.search(body):
+        body = _FRAGMENT.sub(lambda match: fragments[match[1]], body)
+    return body
+
+
+@cache
+def load_migrations(database: str) -> tuple[tuple[int, str], ...]:
+    """Return the numbered migrations of a database in order: (number, SQL)."""
+    paths = sorted((_SQL / database / "migrations").glob("*.sql"))
+    return tuple((int(path.name[:4]), path.read_text(encoding="utf-8")) for path in paths)
+
+
+@cache
+def layout(database: str) -> bytes:
+    """Return a digest of the migrations without comments: it differs if the tables of two builds do."""
+    statements = "\n".join(sql for _, sql in load_migrations(database))
+    return hashlib.sha256(" ".join(_COMMENT.sub("", statements).split()).encode()).digest()[:16]

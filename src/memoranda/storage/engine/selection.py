@@ -31,7 +31,7 @@ from memoranda.model.selection import (
     Test,
     VisibleToRun,
 )
-from memoranda.storage.engine.dialect import Dialect
+from memoranda.storage.engine.database import Dialect
 
 # After every instant that can occur: stands for "never ends".
 FOREVER_MS: Final = 1 << 62

@@ -11,10 +11,17 @@ from msgspec.structs import replace
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model import bounds
-from memoranda.model.change import Change
-from memoranda.model.facts import QueriedDocument
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, LinkReason, OpenedDocument, State, Version
+from memoranda.model.memory import (
+    Bounds,
+    Change,
+    Document,
+    LinkReason,
+    OpenedDocument,
+    QueriedDocument,
+    State,
+    Version,
+)
 from memoranda.model.selection import (
     WRITTEN,
     Matches,
@@ -30,8 +37,7 @@ from memoranda.storage.crypto.cipher import Cipher, Opener
 from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.engine.background import BackgroundReads
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
-from memoranda.storage.engine.database import Connection, Row
-from memoranda.storage.engine.dialect import Dialect
+from memoranda.storage.engine.database import Connection, Dialect, Row
 from memoranda.storage.engine.document_cache import Age, Documents
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow

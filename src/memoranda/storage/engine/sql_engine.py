@@ -10,21 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
-from memoranda.model.change import AuditEntry
-from memoranda.model.facts import DocumentReading
-from memoranda.model.memory import Projection, Version
+from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
-from memoranda.storage.engine.contract import Seal, Snapshot, Unit
-from memoranda.storage.engine.database import Connection, Database, without_nul
+from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
+from memoranda.storage.engine.database import Begun, Connection, Database, End, Loss, without_nul
 from memoranda.storage.engine.document_cache import Documents
-from memoranda.storage.engine.heads import End, Loss
-from memoranda.storage.engine.pending_write import Begun
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
-from memoranda.storage.engine.system_contract import System
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.index.checking import Checking
 from memoranda.storage.index.reindexing import Reads, Reindexing

@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from memoranda.model.instant import Instant
-from memoranda.storage.engine.database import Connection, Database, Row, without_nul
-from memoranda.storage.engine.heads import SYSTEM_SLOT, End
+from memoranda.storage.engine.contract import ApiKey, ProgramGrant
+from memoranda.storage.engine.database import (
+    SYSTEM_SLOT,
+    Connection,
+    Database,
+    End,
+    Row,
+    without_nul,
+)
 from memoranda.storage.engine.snapshot import as_json
-from memoranda.storage.engine.system_contract import ApiKey, ProgramGrant
 
 T = TypeVar("T")
 

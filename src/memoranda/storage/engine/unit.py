@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.model import bounds
-from memoranda.model.change import AuditEntry, ChangeType
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
+from memoranda.model.memory import (
+    DERIVED_FROM,
+    AuditEntry,
+    ChangeType,
+    Document,
+    FieldIndex,
+    Projection,
+    State,
+    Version,
+)
 from memoranda.retrieval.entry import Entry, Indexed, marks_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
 from memoranda.storage.engine.contract import Seal
-from memoranda.storage.engine.database import Connection, Row, without_nul
-from memoranda.storage.engine.insert_buffer import Buffered
+from memoranda.storage.engine.database import Connection, Params, Row, without_nul
 from memoranda.storage.engine.rows import (
     NewChangeRow,
     NewFacetRow,
@@ -499,3 +505,64 @@ def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
     for relation in projection.relations:
         if relation.type == DERIVED_FROM:
             yield facet_of("source"), relation.target
+
+
+class Buffered:
+    """A connection with rows that wait."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        counting: Callable[[Connection, list[Mapping[str, Any]]], None],
+    ) -> None:
+        """`counting` is shown each batch of changes before it is made."""
+        self._connection = connection
+        self._counting = counting
+        self._waiting: dict[str, list[Params]] = {}
+        self._changes: dict[str, list[Mapping[str, Any]]] = {}
+        self.dialect = connection.dialect
+        self.memo, self.ends = connection.memo, connection.ends
+
+    def add_later(self, name: str, params: Params) -> None:
+        """Add a row before the next query."""
+        self._waiting.setdefault(name, []).append(params)
+
+    def change_later(self, name: str, params: Mapping[str, Any]) -> None:
+        """Change a row before the next query; no other kind of change may wait with it."""
+        self._changes.setdefault(name, []).append(params)
+
+    def ask_now(self, name: str, params: Params) -> Row:
+        """The one row of a question to which what waits does not matter."""
+        (row,) = self._connection.rows(name, params)
+        return row
+
+    def send(self) -> Connection:
+        """Send what waits."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for name, rows in waiting.items():
+                self._connection.run_many(name, rows)
+        if self._changes:
+            changes, self._changes = self._changes, {}
+            for name, changed in changes.items():
+                self._counting(self._connection, changed)
+                self._connection.run_many(name, changed)
+        return self._connection
+
+    def rows(self, name: str, params: Params) -> list[Row]:
+        return self.send().rows(name, params)
+
+    def row(self, name: str, params: Params) -> Row | None:
+        return self.send().row(name, params)
+
+    def number(self) -> int:
+        return self._connection.number()
+
+    def run(self, name: str, params: Params) -> None:
+        self.send().run(name, params)
+
+    def run_many(self, name: str, params: Sequence[Params]) -> None:
+        self.send().run_many(name, params)
+
+    def select(self, sql: str, params: Params) -> list[Row]:
+        return self.send().select(sql, params)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from memoranda.retrieval.retrievers import Searched
     from memoranda.retrieval.segment import Facts, Flags, Postings
     from memoranda.retrieval.vectors import Matrix, Standing
-    from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
+    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
 
 # What a word weighs that nobody knows, where there is nothing.
 _UNKNOWN: Final = 1.0

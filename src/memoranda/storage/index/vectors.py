@@ -31,7 +31,7 @@ from memoranda.storage.index.word_index import SegmentCache, WordIndex
 
 if TYPE_CHECKING:
     from memoranda.retrieval.vectors import Matrix, Stored, VectorPlaces
-    from memoranda.storage.postgres.clear_vectors import ClearMatrix, ClearVectors
+    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
 
 # Of so many tenants and models vectors are kept in memory, and up to so many bytes; at least those asked for last.
 _MATRICES: Final = 256

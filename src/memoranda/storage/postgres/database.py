@@ -27,13 +27,20 @@ import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.heads import Loss
-from memoranda.storage.engine.pending_write import Begun
-from memoranda.storage.engine.write_queue import TenantQueue, failed
-from memoranda.storage.engine.write_slots import Outcome, Piece, PieceFailedError
-from memoranda.storage.postgres.election import Election
-from memoranda.storage.postgres.notify import Announcer, polled, tokens
+from memoranda.storage.engine.database import Begun, Connection, Loss
+from memoranda.storage.engine.write_queue import (
+    Outcome,
+    Piece,
+    PieceFailedError,
+    TenantQueue,
+    failed,
+)
+from memoranda.storage.postgres.coordination import (
+    Announcer,
+    Election,
+    poll_token,
+    watch_notifications,
+)
 from memoranda.storage.postgres.pgvector import clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
@@ -238,7 +245,7 @@ class PostgresDatabase:
                 for piece, _, failure in outcomes
                 if not failure
             ):
-                self._announcer.committed()
+                self._announcer.announce_commit()
         if connection is not None:
             connection.close()
 
@@ -295,14 +302,18 @@ class PostgresDatabase:
         return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
 
     def tokens(self) -> Generator[int]:
-        return polled(self.token) if self.is_read_only else tokens(self._connect, self.token)
+        return (
+            poll_token(self.token)
+            if self.is_read_only
+            else watch_notifications(self._connect, self.token)
+        )
 
     def is_elected(self, job: str) -> bool:
         self.queue.refuse_when_closed()
-        return self._election.holds(job)
+        return self._election.is_elected(job)
 
     def let_go(self, job: str) -> None:
-        self._election.let_go(job)
+        self._election.resign(job)
 
     def settled(self) -> int:
         # Numbers are given out before they are committed, by transactions that have begun.

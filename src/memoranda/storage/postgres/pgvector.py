@@ -1,18 +1,242 @@
-"""pgvector switched on and off in a store on PostgreSQL: as its tables are made, by whom they belong to."""
+"""Vectors that PostgreSQL keeps in clear and compares itself (`vector_search = pgvector`, sql/pgvector).
+
+They are a copy of those that are kept as their texts are: made from them in the order of their places, so that one
+number a model says how far it has come. A process keeps where the vectors of a tenant stand, as it does of those that
+it compares itself, but not their numbers. All of an owner's are compared: so what is found is the same as in process,
+whatever a filter leaves.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Row
-from memoranda.storage.engine.queries import load_migrations
-from memoranda.storage.postgres.clear_vectors import ClearVectors
+from memoranda.storage.engine.database import Connection, Row, load_migrations
+from memoranda.storage.index.embedding_work import InClear
 from memoranda.storage.postgres.server import MIGRATING, open_connection, translated
+from memoranda.storage.postgres.statements import (
+    read_reals,
+    read_whole_numbers,
+    reals,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memoranda.retrieval.segment import Flags, Floats, Places
+    from memoranda.retrieval.vectors import Standing, Stored, VectorPlaces
+
+# So many are copied in one unit of work.
+COPIED_LIMIT: Final = 512
+
+
+class ClearVectors:
+    """The table of vectors in clear, of a database that has one; `is_wanted`: by this process."""
+
+    def __init__(self, *, is_wanted: bool, path: str) -> None:
+        """`path`: what a connection is told first, so that it finds pgvector's types and operators."""
+        self.is_wanted, self.path = is_wanted, path
+
+    def model(self, connection: Connection, name: str) -> tuple[int | None, bool]:
+        """Which model it is, and whether all its vectors were copied once."""
+        found = _rows(connection, "clear_model", name=name)
+        return (found[0][0], bool(found[0][1])) if found else (None, False)
+
+    def follow(
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+    ) -> None:
+        """Take up where vectors stand that came since."""
+        import numpy as np
+
+        whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
+        ((*packed,),) = _rows(connection, "clear_after", **whose, after=known.last_place)
+        places, versions, contexts, has_second = map(read_whole_numbers, packed)
+        if len(places):
+            # They go when keys change, whether these were encrypted or not: to look again takes one question.
+            known.was_encrypted = True
+            known.add(places, versions, contexts, has_second.astype(np.bool_))
+
+    def counts(self, connection: Connection) -> InClear:
+        """What there is."""
+        ((copies, vectors, orphans, version),) = _rows(connection, "clear_counts")
+        return InClear(copies, vectors, orphans, version or "", self.is_wanted)
+
+    def is_behind(self, connection: Connection, name: str) -> bool:
+        """Whether vectors of a model are to be copied."""
+        return bool(_rows(connection, "clear_is_behind", name=name))
+
+    def copy(
+        self, connection: Connection, model_id: int, opened: Callable[[Sequence[Row]], list[Stored]]
+    ) -> bool:
+        """Copy the vectors of a model that come next; False: nobody wants them any more.
+
+        Whoever calls has the model's row locked, so they are copied in the order of their places.
+        """
+        progress = _rows(connection, "clear_progress", model_id=model_id)
+        if not progress:
+            return False
+        ((after, is_filled),) = progress
+        rows = _rows(connection, "clear_next", model_id=model_id, after=after, limit=COPIED_LIMIT)
+        for (tenant_id, _, _, _, _, key_id, *_), stored in zip(
+            rows, opened([row[1:] for row in rows]), strict=True
+        ):
+            self._add(connection, model_id, tenant_id, key_id, stored)
+        last = rows[-1][2] if rows else after
+        is_filled = is_filled or len(rows) < COPIED_LIMIT
+        _run(connection, "clear_progress_put", model_id=model_id, place=last, filled=int(is_filled))
+        return True
+
+    def _add(
+        self,
+        connection: Connection,
+        model_id: int,
+        tenant_id: int,
+        key_id: str | None,
+        stored: Stored,
+    ) -> None:
+        from memoranda.retrieval.vectors import decode
+
+        second = stored.context_data if stored.context_id >= 0 else None
+        if (
+            not stored.version_id
+            or not stored.data
+            or (second is not None and len(second) != len(stored.data))
+        ):
+            return
+        scale, own = decode(stored.data)
+        second_scale, beside = (None, None) if second is None else decode(second)
+        _run(
+            connection,
+            "clear_add",
+            tenant_id=tenant_id,
+            model_id=model_id,
+            place=stored.place,
+            version_id=stored.version_id,
+            context_id=stored.context_id,
+            key_id=key_id,
+            size=len(own),
+            scale=scale,
+            own=reals(own),
+            second_scale=second_scale,
+            second=None if beside is None else reals(beside),
+        )
+
+    def drop(self, connection: Connection, model_id: int) -> None:
+        """Forget how far a model came that is not used any more; its vectors went with those they were copies of."""
+        _run(connection, "clear_progress_drop", model_id=model_id)
+
+    def matrix(
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+    ) -> ClearMatrix:
+        """The vectors of a tenant, for one question."""
+        whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
+        return ClearMatrix(known, lambda query, params: connection.rows(query, {**whose, **params}))
+
+
+def _rows(connection: Connection, query: str, **params: Any) -> list[Row]:
+    return connection.rows(query, params)
+
+
+def _run(connection: Connection, query: str, **params: Any) -> None:
+    connection.run(query, params)
+
+
+class ClearMatrix:
+    """As a `Matrix`, but that the database compares."""
+
+    def __init__(
+        self, known: VectorPlaces, ask: Callable[[str, dict[str, Any]], list[Row]]
+    ) -> None:
+        self._known, self._ask = known, ask
+        self.standing, self.contexts, self.share_alone = (
+            known.standing,
+            known.contexts,
+            known.share_alone,
+        )
+
+    def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
+        """Of many those that are worth to be looked at: the nearest, by themselves."""
+        import numpy as np
+
+        from memoranda.retrieval.vectors import NEAREST_BY_SIGNS, Standing
+
+        is_asked = np.zeros(len(self._known), np.bool_)
+        for each in several:
+            is_asked[each.rows] = True
+        # So many that enough are left without those that are not to be seen.
+        limit = NEAREST_BY_SIGNS + len(is_asked) - int(np.count_nonzero(is_asked))
+        ((packed,),) = self._ask(
+            "clear_nearest", {**_in_parts("question", question), "limit": limit}
+        )
+        rows, _ = self._rows_of(read_whole_numbers(packed), len(is_asked))
+        is_near = np.zeros(len(is_asked), np.bool_)
+        is_near[rows[is_asked[rows]][:NEAREST_BY_SIGNS]] = True
+        found = []
+        for each in several:
+            near = is_near[each.rows].nonzero()[0]
+            found.append(Standing(each.places.take(near), each.rows.take(near), is_run=False))
+        return found
+
+    def cosines(
+        self,
+        questions: Floats,
+        rows: Places,
+        in_context: Flags,
+        second: Floats | None = None,
+        share: float = 1.0,
+    ) -> tuple[Floats, Floats]:
+        """As of a `Matrix`."""
+        import numpy as np
+
+        from memoranda.retrieval.vectors import with_opinion
+
+        size = len(self._known)
+        other = questions if second is None or second.shape != questions.shape else second
+        asked: dict[str, Any] = {}
+        for name, each in zip(
+            ("question", "typical", "other", "other_typical"), (*questions, *other), strict=True
+        ):
+            asked |= _in_parts(name, each)
+        if len(rows) * 2 < size:
+            places = whole_numbers(np.sort(self._known.places_of(rows)))
+            ((packed, *columns),) = self._ask("clear_cosines_of", {**asked, "places": places})
+        else:
+            ((packed, *columns),) = self._ask("clear_cosines", asked)
+        at, is_known = self._rows_of(read_whole_numbers(packed), size)
+        # What another process has erased meanwhile is near to nothing.
+        found = np.zeros((len(columns), size), np.float32)
+        for column, values in zip(found, columns, strict=True):
+            column[at] = read_reals(values)[is_known]
+        own, beside = found[:2, rows], found[2:, rows]
+        if second is not None:
+            alone = self._known.is_alone(rows).nonzero()[0]
+            own[:, alone] = with_opinion(own[:, alone], beside[:, alone], share)
+        return own, np.where(in_context, beside, own)
+
+    def _rows_of(self, places: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], Flags]:
+        """The rows of what is at some places, and which of these are known: a snapshot may be newer than they are."""
+        import numpy as np
+
+        known = self._known.places_of(np.arange(size, dtype=np.int32))
+        at = known.searchsorted(places)
+        is_known: Flags = known.take(at, mode="clip") == places
+        return at[is_known], is_known
+
+
+def _in_parts(name: str, question: Floats) -> dict[str, Any]:
+    """A question as two vectors of half floats, which are it when they are added."""
+    import numpy as np
+
+    half = question.astype(np.float16).astype(np.float32)
+    return {name: reals(half), f"{name}_rest": reals(question - half)}
+
 
 _BEGIN: Final = (
     f"SELECT set_config('memoranda.system', 'on', true), pg_advisory_xact_lock({MIGRATING})"

@@ -12,10 +12,15 @@ import psycopg
 from psycopg import errors, pq
 
 from memoranda.errors import InvalidInput, StoreCorrupt, StoreUnavailable
-from memoranda.storage.engine.database import Params, Row
-from memoranda.storage.engine.dialect import POSTGRES
-from memoranda.storage.engine.heads import End
-from memoranda.storage.engine.queries import layout, load_migrations, load_queries
+from memoranda.storage.engine.database import (
+    POSTGRES,
+    End,
+    Params,
+    Row,
+    layout,
+    load_migrations,
+    load_queries,
+)
 from memoranda.storage.postgres.statements import Statements
 
 # The oldest major version whose server is taken; `make test-postgres` runs on it.

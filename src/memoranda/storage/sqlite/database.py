@@ -26,14 +26,26 @@ from typing import Any, ClassVar, TypeVar
 import apsw
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection, Params, Row
-from memoranda.storage.engine.dialect import SQLITE
-from memoranda.storage.engine.heads import SYNC_SECONDS, End, Heads, Loss, losses_of
-from memoranda.storage.engine.pending_write import Begun
-from memoranda.storage.engine.queries import load_queries
+from memoranda.storage.engine.database import (
+    SQLITE,
+    Begun,
+    Connection,
+    End,
+    Loss,
+    Params,
+    Row,
+    load_queries,
+)
 from memoranda.storage.engine.selection import FOREVER_MS
-from memoranda.storage.engine.write_queue import WriteQueue, failed
-from memoranda.storage.engine.write_slots import Observer, Outcome, Piece, PieceFailedError, Turns
+from memoranda.storage.engine.write_queue import (
+    Observer,
+    Outcome,
+    Piece,
+    PieceFailedError,
+    Turns,
+    WriteQueue,
+    failed,
+)
 from memoranda.storage.sqlite.file import (
     STATEMENTS_LIMIT,
     Watched,
@@ -46,6 +58,7 @@ from memoranda.storage.sqlite.file import (
     translated,
     wait_a_little,
 )
+from memoranda.storage.sqlite.heads import SYNC_SECONDS, Heads, losses_of
 
 T = TypeVar("T")
 

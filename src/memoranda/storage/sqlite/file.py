@@ -17,7 +17,7 @@ from urllib.parse import quote
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable, words_of
-from memoranda.storage.engine.queries import layout, load_migrations
+from memoranda.storage.engine.database import layout, load_migrations
 
 # A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
 BUSY_SECONDS = 30.0

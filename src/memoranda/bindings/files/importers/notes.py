@@ -71,7 +71,7 @@ def _each(
     for member, name in _files(source, endings):
         where = source.where(member)
         try:
-            note = Note.read(source.read(member, max_bytes=_MAX_BYTES))
+            note = Note.parse(source.read(member, max_bytes=_MAX_BYTES))
         except MemorandaError as error:
             yield Unreadable(where, error)
             continue

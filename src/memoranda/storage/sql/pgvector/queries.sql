@@ -1,5 +1,5 @@
 -- What is asked of vectors in clear (migrations/0001_clear_vector.sql). Many numbers are sent and come as one value
--- each: an array, in PostgreSQL's binary form (postgres_arrays.py).
+-- each: an array, in PostgreSQL's binary form (statements.py).
 
 -- name: clear_model
 SELECT m.model_id, coalesce((SELECT p.filled FROM clear_progress p WHERE p.model_id = m.model_id), 0)

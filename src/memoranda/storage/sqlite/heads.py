@@ -21,11 +21,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from memoranda.model.instant import Instant, format_instant
+from memoranda.storage.engine.database import End, Loss
+from memoranda.storage.sqlite.file import open_existing
 
 if TYPE_CHECKING:
     import apsw
@@ -34,8 +36,7 @@ _log = logging.getLogger(__name__)
 
 # How old the ends on the disk may be after a power cut.
 SYNC_SECONDS: Final = 1.0
-# The slot of what belongs to no owner: credentials.
-SYSTEM_SLOT: Final = 0
+# Bytes of one slot: `_SLOT` with its checksum, and small enough to be written in one step.
 SLOT_BYTES: Final = 64
 _SLOT: Final = struct.Struct("<qqqqq16s8x")
 # Two bytes behind all slots that stand for whose turn it is to write; there is nothing in them.
@@ -50,65 +51,6 @@ SELECT 0, '', ifnull((SELECT value FROM meta WHERE name = 'system_seq'), 0), 0, 
 _LAST_CHANGE: Final = "SELECT at_ms FROM change WHERE tenant_id = ? ORDER BY seq DESC LIMIT 1"
 
 _sync = getattr(os, "fdatasync", os.fsync)
-
-
-class End(NamedTuple):
-    """How far an owner's memory has come: units of work, versions ever written, audit entries, the last."""
-
-    units: int
-    versions: int
-    audit: int
-    audit_hash: str | None
-
-
-class Loss(NamedTuple):
-    """What is missing of an owner's memory; the owner is None if nothing of it is left."""
-
-    noticed: str
-    owner: str | None
-    units: int
-    versions: int
-    audit: int
-    # The last change that is there, and the last that there was.
-    since: str | None
-    until: str
-
-    @property
-    def words(self) -> str:
-        """What is missing, in words for people."""
-        whose = (
-            "credentials"
-            if self.owner == ""
-            else f"the memory of {self.owner or 'an owner whose name is lost, too'}"
-        )
-        after = f"after {self.since}" if self.since else "from the beginning"
-        if self.owner == "":
-            return f"{self.units} changes of credentials are missing (noticed {self.noticed})"
-        if not self.units:
-            return (
-                f"{whose}: the audit log ends in another entry than it did (noticed {self.noticed})"
-            )
-        return (
-            f"{whose}: {self.versions} written versions and {self.audit} audit entries are missing, of "
-            f"{self.units} acknowledged acts {after} up to {self.until} (noticed {self.noticed})"
-        )
-
-
-class Soundness(Protocol):
-    """What a store knows of its own state."""
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether it can be read and not written."""
-        ...
-
-    def check_recording(self) -> None:
-        """Raise StoreUnavailable if what is done cannot be put on record, and so is refused."""
-        ...
-
-    def losses(self) -> list[Loss]:
-        """What is missing that was once acknowledged, and since when; empty when all is well."""
-        ...
 
 
 class _There(NamedTuple):
@@ -288,8 +230,6 @@ class Heads:
 
 def write_heads_of(database: Path) -> None:
     """Write the ends of a database that nobody uses, as they are, to a file of their own."""
-    from memoranda.storage.sqlite.file import open_existing
-
     with contextlib.closing(open_existing(database)) as raw:
         heads = Heads(database)
         heads.compare(raw)
