@@ -219,7 +219,7 @@ def test_what_a_process_left_undone_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(cascade, "finish", die)
+        dying.setattr(cascade, "erase_withdrawn", die)
         with pytest.raises(KeyboardInterrupt):
             practice.withdraw()
     assert all(practice.is_there(each) for each in resting)

@@ -343,7 +343,7 @@ def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
         return by_letters(texts)
 
     embedder = of_callable("slow", slowly)
-    slow = replace(world.service.context, meaning=SemanticSearch("slow", lambda: embedder))
+    slow = replace(world.service.context, semantic_search=SemanticSearch("slow", lambda: embedder))
     return EmbeddingQueue(slow, seconds=watch), watch
 
 

@@ -74,7 +74,7 @@ def running(
     if quotas is not None:
         service = Service(replace(service._context, quotas=quotas))
     if meaning is not None:
-        service = Service(replace(service._context, meaning=meaning))
+        service = Service(replace(service._context, semantic_search=meaning))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set(), trusted_proxies=trusted_proxies)

@@ -94,7 +94,7 @@ def store(home: Path) -> Service:
 def http_peer(home: Path, meaning: SemanticSearch | None = None) -> Iterator[HttpPeer]:
     service = store(home)
     if meaning is not None:
-        service = Service(replace(service.context, meaning=meaning))
+        service = Service(replace(service.context, semantic_search=meaning))
     endpoint = McpEndpoint(service)
     app = Starlette(routes=list(endpoint.routes), lifespan=lambda _app: endpoint.running())
     config = uvicorn.Config(
