@@ -31,7 +31,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import holds, project, unless_damaged
 from memoranda.service.openwop import memory, runs
-from memoranda.service.openwop.passes import space_in
+from memoranda.service.openwop.ref_entries import require_space
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
@@ -108,7 +108,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
     tenant, now = access.default_tenant, context.clock()
-    space = space_in(access, ref)
+    space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
         made = _armable(context, snapshot, ref, space, _versions(snapshot, access, space, now))
     arm(context, tenant, made, now)
@@ -121,10 +121,10 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
 def infer_changed(context: Context, access: Access, ref: str, after: int) -> None:
     """The same in what changed after a place in the feed."""
     tenant, now = access.default_tenant, context.clock()
-    space = space_in(access, ref)
+    space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
         changed = [
-            each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)
+            each for each in _changed(snapshot, space, after) if memory.is_current(each, None, now)
         ]
         made = _armable(context, snapshot, ref, space, changed)
     if made:
@@ -162,7 +162,7 @@ def _armable(
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """The commitments that are known, of a ref or of all."""
-    space = None if ref is None else space_in(access, ref)
+    space = None if ref is None else require_space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
         return sorted(map(_parsed, snapshot.commitments(space)), key=_order)
 
@@ -451,7 +451,7 @@ def _statement(
 def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
     """Whether a memory is there, by itself or in what a pass has put in its place."""
     for _ in range(_PASSES_LIMIT):
-        if memory.is_open(version, None, now):
+        if memory.is_current(version, None, now):
             return True
         state = version.state
         is_over = (

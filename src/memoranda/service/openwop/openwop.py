@@ -24,7 +24,7 @@ from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.core.views import project
 from memoranda.service.openwop import commitments as promises
 from memoranda.service.openwop import distill as digests
-from memoranda.service.openwop import idempotency, memory, passes, webhooks, workspace
+from memoranda.service.openwop import idempotency, memory, ref_entries, webhooks, workspace
 from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
@@ -327,7 +327,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     # The oldest first: forgetting a source also forgets the entry that was made from it, which then counts no more.
     heads = {version.memory_id: version.version_id for version in matches}.values()
     results = [
-        context.engine.write(tenant, partial(memory.forget_found, access, version_id, now))
+        context.engine.write(tenant, partial(memory.forget_version, access, version_id, now))
         for version_id in heads
     ]
     return sum(results)
@@ -372,7 +372,7 @@ class Openwop(Verbs[Caller]):
     compact = Verb(digests.compact, "read", "write")
     distill = Verb(digests.distill, "read", "write")
     consolidate = Verb(digests.consolidate, "read", "write")
-    undo_consolidation = Verb(passes.undo, "write", whole=True)
+    undo_consolidation = Verb(ref_entries.undo, "write", whole=True)
     schedules = Verb(timetable.schedules, "read", whole=True)
     unschedule = Verb(timetable.unschedule, "write", whole=True)
 

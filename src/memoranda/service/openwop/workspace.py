@@ -5,7 +5,7 @@ stay in the store. They are kept as items of three kinds: the head of each file 
 its content, and for a removed file the last version number, so that no number is used for two contents.
 
 Every change has a number in a sequence of the tenant (`place` in the stored value). A run sees a file as of the change
-that was the last when the run began, whoever writes later, even the run itself (RFC 0059 §D). A removed file is gone
+that was the last when the run began: it sees no later write, not even its own (RFC 0059 §D). A removed file is gone
 with all its versions, for every run as well: nothing keeps what its owner removed.
 """
 

@@ -159,7 +159,7 @@ def _views_elsewhere(
     return {
         "OMS": oms_views.shown(context, version).document() if is_grain else None,
         "OAMS": None if memory is None else memory.memory,
-        "openwop": openwop.seen(context, access, snapshot, version),
+        "openwop": openwop.show_to(context, access, snapshot, version),
     }
 
 
