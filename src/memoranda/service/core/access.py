@@ -53,8 +53,8 @@ KEY_PREFIX = "mk_"
 GRANT_PREFIX = "program:"
 GRANT_AUDIENCE = "/mcp"
 NAME_CHARS_LIMIT = 200
-# How long a key is not looked up again: a key that is revoked in another process may be good for so long. And how many
-# keys are kept in mind.
+# Seconds for which a key that was looked up is not read again: a key revoked by another process is good for as long.
+# Keys in that cache; a full one is emptied.
 KEY_CACHE_SECONDS = 0.05
 KEY_CACHE_LIMIT = 1_024
 # Why revoking a key may lock a person out: the person's own credential, or the last one that may do everything.

@@ -41,27 +41,28 @@ from memoranda.storage.index.embedding_work import (
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector
 
-# What is embedded between two writes: about half a second's work.
+# Versions embedded between two writes: about half a second of work.
 BATCH_LIMIT: Final = 16
-# Nothing to do: another process may have written something.
+# Seconds between two looks for new versions, which another process may have written.
 _IDLE_SECONDS: Final = 0.2
-# What is written in a second where it gives way: a few leave room for both, and whoever keeps on is never left behind.
+# Versions written in a second from which on the queue yields to writers. It yields for a limited time, so a steady
+# writer cannot leave it behind for ever.
 _BUSY_VERSIONS_PER_SECOND: Final = 200.0
-# So soon it is looked whether that is still so; it gives way so long at first, and then so many times as long as it
-# worked.
+# Seconds between two checks whether writers are still busy. The queue yields for _YIELD_SECONDS at first, then for
+# _YIELD_RATIO times the seconds it has just worked.
 _YIELD_CHECK_SECONDS: Final = 0.05
 _YIELD_SECONDS: Final = 5.0
 _YIELD_RATIO: Final = 9.0
-# After a failure, of an endpoint say; twice as long after each that follows, up to a limit.
+# Seconds until the next try after a failure, of an endpoint say; doubled after each failure up to the limit.
 _RETRY_SECONDS: Final = 5.0
 _RETRY_LIMIT_SECONDS: Final = 60.0
-# A failure is believed for so long without another try: three times the longest wait between two.
+# Milliseconds for which a noted failure counts without another try: three times the longest wait between two tries.
 _FAILURE_TTL_MS: Final = 180_000
-# A version that fails so often, one time after the other, is set aside.
+# Tries in a row after which a version is set aside.
 _TRIES_LIMIT: Final = 3
-# If more than these are set aside, the fault is not theirs.
+# Versions set aside; with more of them the fault is the embedder's.
 _SET_ASIDE_LIMIT: Final = 1_000
-# Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
+# Versions without vectors that a search waits for. Of a larger import the rest is found by keywords meanwhile.
 _SETTLE_LIMIT: Final = 5_000
 
 _ANY_TEXT: Final = "memory"

@@ -29,14 +29,14 @@ from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import SLICE_VERSIONS, Snapshot
 
 ID_PREFIX: Final = "urn:ump:"
-# Of a beginning that is shown: 40 bits, which hardly ever two memories of one owner share; then more is shown.
+# Characters of a short id: 40 bits, which two memories of one owner hardly ever share. If they do, more are shown.
 SHORT_CHARS: Final = 8
-# By standard: what its names begin with, and the rest of a name that may be the beginning of a longer one.
+# By standard: the prefix of its names, and the pattern of what may follow it in an abbreviated name.
 _PREFIX_PATTERNS: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
     mapping.STANDARD: (ID_PREFIX, re.compile(r"[a-z2-7]{4,51}", re.ASCII)),
     OMS: ("", re.compile(r"[0-9a-f]{4,63}", re.ASCII)),
 }
-# As many are counted when a beginning is too short.
+# Memories counted when a prefix is ambiguous.
 _SHARED_PREFIX_LIMIT: Final = 100
 
 

@@ -23,18 +23,18 @@ from memoranda.model.native import NATIVE_KEY
 if TYPE_CHECKING:
     from memoranda.service.core.context import Context
 
-# What a field mostly is besides a text: no mapping, which takes longer to tell.
+# Types of most fields that are not texts. Checked first: an isinstance check against Mapping takes longer.
 _SCALAR_TYPES: Final = frozenset((int, float, bool, type(None)))
-# Every document names who wrote it, itself and when it was written, by what looks random or like a number: DIDs, UUIDs,
-# hashes in hexadecimal, instants; and where it came from, by a short link whose parts are short. Nothing of that shape
-# is a secret (tests/encoding/test_detection.py).
+# Values that look random or like a number but are no secrets: DIDs, UUIDs, hexadecimal hashes and instants, which every
+# document has, and short links to its origin (tests/encoding/test_detection.py).
 PLAIN_VALUES: Final = re.compile(
     r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{64}"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
     r"|https?://(?=[a-z0-9.-]{1,24}(?:/.{0,24})?\Z)[a-z0-9-]{1,12}(?:\.[a-z0-9-]{1,12})*(?:/[A-Za-z0-9_-]{1,12})*/?",
     re.ASCII,
 )
-# Single words in which nothing was found: tags, kinds and the names of places are the same in many documents.
+# Words in which no secret was detected, as tags, kinds and spaces repeat in many documents. At most 4,096 words of up
+# to 40 characters; a full cache is emptied.
 _CLEAN_WORDS: Final[dict[str, None]] = {}
 _CLEAN_WORD_CHARS: Final = 40
 _CLEAN_WORDS_LIMIT: Final = 4_096
