@@ -37,11 +37,11 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
-from memoranda.service.core.lifecycle import append_next, following
-from memoranda.service.core.lineage import forget_derived
-from memoranda.service.core.protection import check_supersession, refuse_held
-from memoranda.service.core.secret_screening import screened_fields
-from memoranda.service.core.views import holds, project
+from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.lineage import remove_derived_of
+from memoranda.service.core.protection import check_supersession, refuse_on_hold
+from memoranda.service.core.secret_screening import screen_fields
+from memoranda.service.core.views import is_intact, project
 from memoranda.service.oams.views import (
     Location,
     TaggedMemory,
@@ -171,7 +171,7 @@ def store(
 def finish_withdrawals(context: Context, batch: Sequence[AcceptedMemory]) -> None:
     """Erase what rested on a withdrawn consent, if a memory is the view of a grain that withdraws one."""
     if any(NATIVE_KEY in memory.metadata_of(accepted.memory) for accepted in batch):
-        cascade.finish(context, batch[0].location.tenant)
+        cascade.erase_withdrawn(context, batch[0].location.tenant)
 
 
 def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[StoreResult]:
@@ -259,7 +259,7 @@ def accept(
     """
     checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
     screened = {name: value for name, value in checked.items() if name in _SCREENED_FIELDS}
-    replaced = screened_fields(context, screened)
+    replaced = screen_fields(context, screened)
     if replaced is not screened:
         checked = {**checked, **replaced}
     namespace = parse_namespace(checked["namespace"])
@@ -272,7 +272,7 @@ def accept(
     is_written = access.is_peer or not complete
     if (
         is_written
-        and (rules := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY))
+        and (rules := authorship.attribute_metadata(access, metadata, mapping.ACTOR_KEY))
         is not metadata
     ):
         checked = {**checked, "metadata": rules}
@@ -386,7 +386,7 @@ def prepare_next(
     if not _is_retracted(prior) and _has_content(current, accepted.memory, wanted):
         return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
     new, stored = _build_next(context, accepted, wanted, prior, current.memory, now)
-    new = following(
+    new = inherit_bounds(
         context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
     )
     return replace(accepted, prepared=(prior, new, stored))
@@ -598,7 +598,7 @@ def append_memory(
     new = _adjust_times(new, prior, now)
     projection = new.projection
     cascade.check_basis(context, unit, new.document, projection, now)
-    cascade.note(unit, projection)
+    cascade.note_withdrawal(unit, projection)
     if prior is None:
         version = new.append(unit, now=now, follow_head=True)
     else:
@@ -661,7 +661,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Tag
         version = find_head(context, snapshot, location, key)
         if version is None or not may_see(context, access, snapshot, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        if not holds(version):
+        if not is_intact(version):
             raise StoreCorrupt(
                 "the stored memory was changed outside of Memoranda; run 'memoranda verify'"
             )
@@ -689,10 +689,10 @@ def forget(
         _check_condition(render(context, unit, version, location).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
         for protected in unit.protecting(version.memory_id):
-            refuse_held(protected)
+            refuse_on_hold(protected)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
-        forget_derived(unit, version.memory_id, now=now)
+        remove_derived_of(unit, version.memory_id, now=now)
         unit.record(
             build_audit_entry(
                 access, "forget", now, location, (compute_etag(version.document),), "tombstoned"

@@ -21,7 +21,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.ranking import below_sources
+from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oams.memories import (
     build_audit_entry,
     locate_namespace,
@@ -117,7 +117,7 @@ def recall(
         for lexical, version, found_memory in hits
     ]
     ranked.sort(key=lambda hit: (-hit[0], hit[1]["key"], hit[1]["namespace"]))
-    ordered = below_sources(ranked, lambda hit: hit[2].document)
+    ordered = place_below_sources(ranked, lambda hit: hit[2].document)
     return [
         memory.to_response(found_memory, score=score)
         for score, found_memory, _ in ordered[: request.k]

@@ -16,7 +16,7 @@ from memoranda.model.memory import Document, Version
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oms.views import is_listed
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
@@ -64,7 +64,9 @@ def render_for_reader(
     answer = render(context, snapshot, version, location)
     if version.bounds is None or not version.bounds.writer:
         return answer
-    metadata = authorship.marked(version, memory.metadata_of(answer.memory), mapping.ACTOR_KEY)
+    metadata = authorship.metadata_with_writer(
+        version, memory.metadata_of(answer.memory), mapping.ACTOR_KEY
+    )
     return replace(answer, memory={**answer.memory, "metadata": metadata})
 
 
@@ -88,11 +90,13 @@ def render_visible(
     """Return a version as a list shows it; None if it is damaged, erased, or hidden from this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: render_for_reader(context, snapshot, version, location))
+    return run_unless_damaged(
+        version, lambda: render_for_reader(context, snapshot, version, location)
+    )
 
 
 def _keep_origin_fields(
@@ -128,7 +132,7 @@ def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
     documents = (
         earlier.document.native
         for earlier in snapshot.history(version.memory_id, newest_first=True)
-        if mapping.owns(earlier.document) and not earlier.state.erased and holds(earlier)
+        if mapping.owns(earlier.document) and not earlier.state.erased and is_intact(earlier)
     )
     return next(map(load_memory, documents), None)
 
@@ -152,8 +156,8 @@ def key_of_version(snapshot: Snapshot, version: Version, location: Location) -> 
 
 def _root(snapshot: Snapshot, version: Version) -> Version:
     """Return the first version of a memory, or the given one if the first is erased."""
-    root = root_of(snapshot, version)
-    return root if holds(root) else version
+    root = find_first_version(snapshot, version)
+    return root if is_intact(root) else version
 
 
 def compute_etag(document: Document) -> str:
