@@ -430,7 +430,7 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
         raise InvalidInput(f"there is no setting {name!r}; there are {', '.join(kinds)}")
     if name == "home":
         raise InvalidInput("home is the folder of this file; set it with --data or MEMORANDA_HOME")
-    from memoranda.bindings.files.folder import write_whole
+    from memoranda.bindings.files.folder import replace_file
 
     path = home / SETTINGS_FILE
     before = _from_file(path)
@@ -446,7 +446,7 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
             f"{path}: the lines of {name} are too unusual to be changed here; use an editor"
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, new_source.encode("utf-8"))
+    replace_file(path, new_source.encode("utf-8"))
     return path
 
 

@@ -463,7 +463,7 @@ class NoteFolder(FolderPass[Note]):
             super()._remove_file(name)
             return
         self._require_unchanged(name)
-        self._folder.set_aside(name, TRASH)
+        self._folder.move_into(name, TRASH)
         del self._state.entries[name]
 
 

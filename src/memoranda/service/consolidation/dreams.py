@@ -55,10 +55,10 @@ from memoranda.service.consolidation.runs import (
 )
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.lifecycle import Tombstones, erase_version
-from memoranda.service.core.secret_screening import screened, screened_fields
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.secret_screening import screen_fields, screen_text
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oams.memories import Given
@@ -230,7 +230,7 @@ def consolidate(
         is_dry=is_dry,
         only=None if only is None else frozenset(only),
     )
-    return try_again(lambda: _run(context, request))
+    return retry_on_conflict(lambda: _run(context, request))
 
 
 def refuse(
@@ -341,7 +341,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
             raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
         for version in _visible_versions(context, request.access, snapshot, location, now):
             show = partial(oams_views.show, context, snapshot, version, location)
-            answer = unless_damaged(version, show)
+            answer = run_unless_damaged(version, show)
             if answer is None:
                 continue
             document = answer.memory
@@ -374,7 +374,7 @@ def _visible_versions(
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
         if (
             not version.state.erased
-            and holds(version)
+            and is_intact(version)
             and oams_views.may_see(context, access, snapshot, version)
         ):
             yield version
@@ -467,8 +467,8 @@ def _screen_secrets(context: Context, dream: Dream) -> Dream:
     """Return a result without likely secrets: its inputs may have been stored before screening was on."""
     return replace(
         dream,
-        text=screened(context, dream.text, "value"),
-        detail=screened_fields(context, dream.detail),
+        text=screen_text(context, dream.text, "value"),
+        detail=screen_fields(context, dream.detail),
     )
 
 

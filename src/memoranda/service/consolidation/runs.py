@@ -22,7 +22,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
 from memoranda.service.consolidation.results import cited_keys, details_of, user_of
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
@@ -185,7 +185,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
     Raises NotFound if there is no such run, and Conflict if a later run of the same kind must be undone first.
     """
     now, tenant = context.clock(), access.default_tenant
-    return try_again(lambda: _undo(context, access, run_id, tenant, now))
+    return retry_on_conflict(lambda: _undo(context, access, run_id, tenant, now))
 
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
@@ -373,7 +373,7 @@ def require_whole(access: Access, location: Place) -> None:
 
     Results are about a whole namespace: those of a caller who sees a part must not replace the owner's.
     """
-    if not access.sees_whole(location.tenant):
+    if not access.sees_whole_space(location.tenant):
         raise ForbiddenScope(
             "consolidating is for who sees the whole namespace; this credential can only run it dry"
         )
