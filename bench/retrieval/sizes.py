@@ -166,7 +166,7 @@ class Measured:
             legs = (KeywordQuery(text=question),)
             matches = snapshot.match(selection, legs, limit=LIMIT, now=context.clock(), counted=False)
             taken = watch.stop()
-            versions = snapshot.versions([each.version_id for each in matches.hits])
+            versions = snapshot.load_versions([each.version_id for each in matches.hits])
         return [each.state.observed for each in versions], taken
 
     def hits(self, rounds: int) -> Figures:

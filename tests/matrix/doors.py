@@ -49,7 +49,7 @@ class House(World):
         """The only version that is current and says this."""
         with self.engine.read(self.tenant) as snapshot:
             found = [each.version_id for each in snapshot.page(Selection(), limit=500, now=self.now)]
-            versions = [each for each in snapshot.versions(found) if text.encode() in each.document.native]
+            versions = [each for each in snapshot.load_versions(found) if text.encode() in each.document.native]
         assert len(versions) == 1, (text, len(versions))
         return versions[0]
 

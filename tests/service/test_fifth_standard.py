@@ -198,4 +198,4 @@ def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wo
     assert report.refusals == []
     assert other.texts("ferry tide") == ["the ferry never sails"]
     with other.engine.read(other.owner.default_tenant) as snapshot:
-        assert snapshot.named("note", "n1") is None
+        assert snapshot.find_by_name("note", "n1") is None

@@ -319,7 +319,7 @@ def test_the_index_names_no_archive_that_is_gone(wop: Wop, how: str) -> None:
     else:
         goes = source if how.startswith("its") else first.entry
         with wop.engine.read(wop.owner.default_tenant) as snapshot:
-            version = snapshot.named("openwop", goes["id"])
+            version = snapshot.find_by_name("openwop", goes["id"])
             assert version is not None
             name = snapshot.names_of(version.version_id)["ump"]
         wop.forget(name, hard=how.endswith("hard"), reason="asked")

@@ -287,7 +287,7 @@ def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
     assert wop.service.import_items(wop.owner, numbered("oams", later)).updated == 3
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
         (found,) = snapshot.page(Selection(), limit=9, now=wop.now)
-        history = list(snapshot.history(snapshot.versions([found.version_id])[0].memory_id))
+        history = list(snapshot.iterate_history(snapshot.load_versions([found.version_id])[0].memory_id))
         assert (len(history), snapshot.usage()[0]) == (4, 1)
         assert [version.state.is_head for version in history] == [False, False, False, True]
 
@@ -338,6 +338,6 @@ def test_a_memory_of_many_versions_is_erased_with_what_was_made_before_the_write
         name = wop.revise(name, body={"text": f"Server 1 uses port {number} now."})
     wop.forget(name, hard=True)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        history = list(snapshot.history(snapshot.versions([1])[0].memory_id))
+        history = list(snapshot.iterate_history(snapshot.load_versions([1])[0].memory_id))
     assert len(history) == 251
     assert all(version.state.erased for version in history)

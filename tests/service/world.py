@@ -108,7 +108,7 @@ class World:
 
     def named(self, standard: str, name: str) -> Version:
         with self.engine.read(self.owner.default_tenant) as snapshot:
-            version = snapshot.named(standard, name)
+            version = snapshot.find_by_name(standard, name)
         assert version is not None
         return version
 

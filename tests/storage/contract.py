@@ -56,13 +56,13 @@ def matches(snapshot: Snapshot, text: str, selection: Selection, *, limit: int =
 
 
 def names(snapshot: Snapshot, found: Sequence[Selected]) -> list[str]:
-    return [version.document.name for version in snapshot.versions([each.version_id for each in found])]
+    return [version.document.name for version in snapshot.load_versions([each.version_id for each in found])]
 
 
 def everything(snapshot: Snapshot) -> list[Version]:
     """All versions that no fuller document has replaced, oldest first."""
     page = snapshot.page(Selection(status_filter="all"), limit=10_000, now=NOW)
-    return snapshot.versions([each.version_id for each in page])
+    return snapshot.load_versions([each.version_id for each in page])
 
 
 class EngineContract:
@@ -93,7 +93,7 @@ class EngineContract:
         native = bytes(range(256)) * 40
         engine.write("ada", lambda unit: unit.append(document("n", native), projection("x"), now=NOW, cause=b"why"))
         with engine.read("ada") as snapshot:
-            version = snapshot.named("note", "n")
+            version = snapshot.find_by_name("note", "n")
         assert version is not None
         assert version.document == document("n", native)
         assert version.cause == b"why"
@@ -104,9 +104,9 @@ class EngineContract:
         version = self.add(engine, "secret plan", name="shared-name")
         engine.write("ada", lambda unit: unit.announce("created", version, now=NOW))
         with engine.read("bob") as snapshot:
-            assert snapshot.named("note", "shared-name") is None
-            assert snapshot.versions([version.version_id]) == []
-            assert list(snapshot.history(version.memory_id)) == []
+            assert snapshot.find_by_name("note", "shared-name") is None
+            assert snapshot.load_versions([version.version_id]) == []
+            assert list(snapshot.iterate_history(version.memory_id)) == []
             assert matches(snapshot, "secret", Selection(at=NOW)).hits == ()
             for order in (WRITTEN, UPDATED):
                 assert snapshot.page(Selection(at=NOW), order, limit=9, now=NOW) == []
@@ -210,8 +210,8 @@ class EngineContract:
         # Before the correction was recorded, Rome was believed to hold for good.
         assert self.found(engine, "lives", at=after, known_at=NOW) == ["lives in Rome"]
         with engine.read("ada") as snapshot:
-            assert [v.document.name for v in snapshot.history(prior.memory_id)] == ["lives in Rome", "oslo"]
-            closed = snapshot.named("note", "lives in Rome")
+            assert [v.document.name for v in snapshot.iterate_history(prior.memory_id)] == ["lives in Rome", "oslo"]
+            closed = snapshot.find_by_name("note", "lives in Rome")
             assert closed is not None
             assert closed.state.superseded_by == "oslo"
             assert not closed.state.is_head
@@ -230,7 +230,7 @@ class EngineContract:
         assert self.found(engine, "apple") == []
         assert engine.system.next_expiry() is None
         with engine.read("ada") as snapshot:
-            kept = snapshot.named("note", "apple")
+            kept = snapshot.find_by_name("note", "apple")
         assert kept is not None
         assert kept.document.native == b"{}"
         assert kept.state.tombstoned == LATER
@@ -240,7 +240,7 @@ class EngineContract:
         engine.write("ada", lambda unit: unit.erase(version, tombstone=b"tombstone_record", now=LATER))
         assert self.found(engine, "apple") == []
         with engine.read("ada") as snapshot:
-            left = snapshot.named("note", "apple")
+            left = snapshot.find_by_name("note", "apple")
         assert left is not None
         assert (left.document.native, left.cause, left.state.erased) == (b"tombstone_record", None, True)
 
@@ -266,12 +266,12 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            current = snapshot.named("note", "n")
+            current = snapshot.find_by_name("note", "n")
             assert current is not None
             assert current.document.native == b"fuller"
             (only,) = snapshot.page(Selection(status_filter="all"), limit=9, now=NOW)
-            assert snapshot.versions([only.version_id])[0].document.native == b"fuller"
-            assert len(list(snapshot.history(version.memory_id))) == 2
+            assert snapshot.load_versions([only.version_id])[0].document.native == b"fuller"
+            assert len(list(snapshot.iterate_history(version.memory_id))) == 2
 
     def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
@@ -280,7 +280,7 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            head = snapshot.named("note", "one")
+            head = snapshot.find_by_name("note", "one")
         assert head is not None
         assert head.document.name == "two"
 
@@ -326,7 +326,7 @@ class EngineContract:
         for outcome in ("followed", "followed", "contradicted"):
             engine.write("ada", lambda unit, o=outcome: unit.feedback(version, o, "s", now=NOW))  # type: ignore[misc]
         with engine.read("ada") as snapshot:
-            state = snapshot.versions([version.version_id])[0].state
+            state = snapshot.load_versions([version.version_id])[0].state
         assert (state.followed, state.overridden, state.ignored, state.contradicted) == (2, 0, 0, 1)
 
     def test_many_threads_write_at_once(self, engine: Engine) -> None:
@@ -448,7 +448,7 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([version.version_id])
+            (kept,) = snapshot.load_versions([version.version_id])
         assert (kept.state.has_legal_hold, kept.state.needs_review, kept.state.verification) == (
             True,
             True,
@@ -507,9 +507,9 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([old.version_id])
+            (kept,) = snapshot.load_versions([old.version_id])
             assert kept.state.successor_names == {"note": "new", "other": "neu"}
-            head = snapshot.named("other", "neu")
+            head = snapshot.find_by_name("other", "neu")
             assert head is not None
             assert snapshot.names_of(head.version_id) == {"note": "new", "other": "neu"}
 

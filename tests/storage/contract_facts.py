@@ -295,7 +295,7 @@ class FactsContract:
             selection = Selection(space="", tests=tests)
             with engine.read("ada") as snapshot:
                 hits = snapshot.match(selection, (KeywordQuery(text="apple"),), limit=9, now=NOW).hits
-                return sorted(v.document.name for v in snapshot.versions([hit.version_id for hit in hits]))
+                return sorted(v.document.name for v in snapshot.load_versions([hit.version_id for hit in hits]))
 
         assert found() == ["0", "1", "2", "3"]
         assert found(IsOneOf(name="label", texts=("red",))) == ["0", "1"]

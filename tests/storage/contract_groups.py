@@ -84,10 +84,10 @@ class GroupContract:
         with engine.read(TENANT) as snapshot:
             assert [each.seq for each in snapshot.changes(0, 9)] == [1, 2]
             assert snapshot.usage() == (3, 3 * len(document("x").native))
-            assert [each.document.name for each in snapshot.versions([each.version_id for each in written])] == [
+            assert [each.document.name for each in snapshot.load_versions([each.version_id for each in written])] == [
                 "first",
                 "last",
             ]
-            assert snapshot.named("note", "failed") is None
+            assert snapshot.find_by_name("note", "failed") is None
         assert engine.check([TENANT]) == []
         assert engine.losses() == []

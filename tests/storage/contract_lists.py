@@ -210,8 +210,8 @@ class ListsContract:
         engine.write(tenant, work)
         with engine.read(tenant) as snapshot:
             (only,) = snapshot.page(Selection(space=""), UPDATED, limit=9, now=NOW)
-            (head,) = snapshot.versions([only.version_id])
-            history = [version.state.updated for version in snapshot.history(head.memory_id)]
+            (head,) = snapshot.load_versions([only.version_id])
+            history = [version.state.updated for version in snapshot.iterate_history(head.memory_id)]
         assert head.state.updated == only.at
         assert history == sorted(set(history))
         assert history[0] == NOW + observed[0]
@@ -221,7 +221,7 @@ class ListsContract:
         shown = projection("x", observed=Instant(NOW - 5), created=NOW)
         version = engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([version.version_id])
+            (kept,) = snapshot.load_versions([version.version_id])
         assert version.state.updated == kept.state.updated == NOW
 
     def test_spaces_are_where_anything_was_ever_written(self, engine: Engine) -> None:
@@ -244,7 +244,7 @@ class ListsContract:
     def test_the_name_of_a_view_stays_with_what_it_stands_for_until_that_is_gone(self, engine: Engine) -> None:
         def stands_for() -> str:
             with engine.read("ada") as snapshot:
-                found = snapshot.named("other", "view")
+                found = snapshot.find_by_name("other", "view")
                 return "" if found is None else found.document.name
 
         def write(name: str, native: bytes = b"x") -> Version:
@@ -269,7 +269,7 @@ class ListsContract:
 
         def stands_for() -> int:
             with engine.read("ada") as snapshot:
-                found = snapshot.named("other", "view")
+                found = snapshot.find_by_name("other", "view")
                 assert found is not None
                 return found.version_id
 
@@ -290,12 +290,12 @@ class ListsContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            head = snapshot.named("note", "k")
+            head = snapshot.find_by_name("note", "k")
             assert head is not None
             assert head.document.native == b"3"
             # A name that follows belongs to no single version.
             assert snapshot.names_of(head.version_id) == {"note": "other"}
-            assert next(snapshot.history(head.memory_id)).state.superseded_by == "k"
+            assert next(snapshot.iterate_history(head.memory_id)).state.superseded_by == "k"
 
     def test_lists_and_counters_are_of_one_tenant(self, engine: Engine) -> None:
         row = {"age": 0, "space": "p", "visibility": "public", "tags": ("red",), "fate": "live", "exportable": True}
@@ -327,7 +327,7 @@ class ListsContract:
         for move, which in [("append", 1), ("succeed", 0), *moves, ("erased", 0)]:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
         with engine.read(tenant) as snapshot:
-            versions = snapshot.versions([version.version_id for version in kept.written])
+            versions = snapshot.load_versions([version.version_id for version in kept.written])
         present = sum(not version.state.erased for version in versions)
         assert present < len(versions)
         # Each of them says one word.
@@ -383,7 +383,7 @@ class _Ledger:
         return projection("x", tenant=unit.tenant, tags=("t",))
 
     def recount(self, snapshot: Snapshot) -> tuple[int, int]:
-        versions = snapshot.versions([version.version_id for version in self.written])
+        versions = snapshot.load_versions([version.version_id for version in self.written])
         live = len(snapshot.page(Selection(space=""), UPDATED, limit=99, now=NOW))
         for version in versions:
             state = version.state

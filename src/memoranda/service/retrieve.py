@@ -160,8 +160,8 @@ def best(
         else:
             found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
-        fitting = snapshot.within(list(lexical), left)
-        for version in snapshot.versions(fitting):
+        fitting = snapshot.fit_into_bytes(list(lexical), left)
+        for version in snapshot.load_versions(fitting):
             made = shows(version)
             hit = None if made is None else Hit(version, made, lexical[version.version_id])
             known[version.version_id] = hit
@@ -200,7 +200,7 @@ def candidates(
         ]
         latest.sort(key=lambda each: each.cursor, reverse=True)
         ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
-    return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
+    return snapshot.load_versions(snapshot.fit_into_bytes(ids, PAGE_BYTES)), matches
 
 
 def read_page(
@@ -211,7 +211,7 @@ def read_page(
         selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
     )
     return (
-        snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES))
+        snapshot.load_versions(snapshot.fit_into_bytes([each.version_id for each in found], PAGE_BYTES))
         if found
         else []
     )
@@ -230,7 +230,7 @@ def walk(
     while True:
         page = snapshot.page(selection, order, limit=size, now=now, after=after)
         places = {each.version_id: each.cursor for each in page}
-        for version in snapshot.in_slices(list(places)):
+        for version in snapshot.iterate_versions(list(places)):
             after = places[version.version_id]
             yield version, after
         if len(page) < size:

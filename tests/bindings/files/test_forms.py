@@ -147,7 +147,7 @@ class Writer:
 
     def retract(self, name: str) -> None:
         with self.m.service.context.engine.read(self.m.owner) as snapshot:
-            version = snapshot.named("ump", name)
+            version = snapshot.find_by_name("ump", name)
             assert version is not None
             address = snapshot.names_of(version.version_id)["oms"]
         self.m.grains.set_verification(address, "retracted" if self.count % 2 else "contested", reason="wrong")
@@ -158,7 +158,7 @@ class Writer:
     def supersede(self, name: str) -> None:
         list(self.m.service.grains.export(self.m.access))
         with self.m.service.context.engine.read(self.m.owner) as snapshot:
-            version = snapshot.named("ump", name)
+            version = snapshot.find_by_name("ump", name)
             assert version is not None
             address = snapshot.names_of(version.version_id)["oms"]
         fields = {"type": "belief", "subject": "ada", "relation": "likes", "object": self.text, "confidence": 0.5}

@@ -167,12 +167,12 @@ class GrainReader(msgspec.Struct):
         start = 0
         while start < len(version_ids):
             self.check_time()
-            chunk: Sequence[int] = self.snapshot.within(
+            chunk: Sequence[int] = self.snapshot.fit_into_bytes(
                 version_ids[start : start + _CHUNK], PAGE_BYTES
             )
             start += max(1, len(chunk))
             if not self._sees_all():
-                chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
+                chunk = [v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)]
             kept = self.snapshot.documents(chunk)
             self.count_bytes(*(len(each.document.native) for each in kept))
             kept = below_sources(kept, _document_of) if ranked else kept
@@ -206,7 +206,7 @@ class GrainReader(msgspec.Struct):
         found = self.snapshot.page(selection, order_of(None), limit=limit, now=self.session.now)
         if self._sees_all():
             return list(found)
-        versions = self.snapshot.versions([each.version_id for each in found])
+        versions = self.snapshot.load_versions([each.version_id for each in found])
         allowed = {version.version_id for version in versions if self._may_see(version)}
         return [each for each in found if each.version_id in allowed]
 
@@ -446,7 +446,7 @@ class GrainReader(msgspec.Struct):
             return replace(paged(window.rest, page, offset), total=total)
         ids, total, is_more = self._page_ids(question, window, offset)
         is_paged = is_list(window.rest)
-        fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
+        fitting = self.snapshot.fit_into_bytes(ids, PAGE_BYTES) if is_answer and is_paged else ids
         page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
         outcome = pipeline.run_stages(window.rest, GrainList(page))
         if len(fitting) < len(ids):
@@ -625,7 +625,7 @@ class GrainReader(msgspec.Struct):
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
         if not port_of(document.standard).has_own_fields:
-            grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
+            grain = whole(self.context, self.snapshot.load_versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
             document.decoded = _decoded(document)

@@ -554,7 +554,7 @@ def _prepared(
         current = oams_views.show(context, snapshot, step.prior, place).memory
         if any(is_erased(context, snapshot, place, key) for key in cited_keys(current)):
             tombstones = Tombstones(
-                context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id)
+                context, _ERASED_REASON, now, snapshot.iterate_history(step.prior.memory_id)
             )
     if step.given is None:
         return replace(step, tombstones=tombstones)
@@ -622,7 +622,7 @@ def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
 
 def _erase(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
     """Erase what is there, with its history; what is written instead begins anew."""
-    for each in unit.history(prior.memory_id):
+    for each in unit.iterate_history(prior.memory_id):
         if not each.state.erased:
             erase_version(unit, each, tombstones)
     unit.announce("tombstoned", prior, now=tombstones.now)

@@ -311,13 +311,13 @@ def _brought_again(
     withdrawn: Version | None,
 ) -> NewVersion | None:
     """What a result said, to be stored again as it said it, unless something that it rests on is gone."""
-    found = snapshot.versions([version_id])
+    found = snapshot.load_versions([version_id])
     if not found or found[0].state.erased:
         return None
     content, expires = load_memory(found[0].document.native), found[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None
-    last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
+    last = snapshot.find_by_name(mapping.STANDARD, memories.name_of(context, place, content["key"]))
     is_withdrawn = (
         last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
     )
@@ -389,7 +389,7 @@ def is_erased(context: Context, snapshot: Snapshot, place: Place, key: str) -> b
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
-    found = next((each for name in names if (each := snapshot.named(*name)) is not None), None)
+    found = next((each for name in names if (each := snapshot.find_by_name(*name)) is not None), None)
     return found is not None and found.state.erased
 
 

@@ -90,7 +90,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_given(snapshot: Snapshot, address: str, now: Instant) -> bool:
-    named = snapshot.named(OMS, address)
+    named = snapshot.find_by_name(OMS, address)
     return (
         named is not None
         and not is_over(named.state, now)
@@ -149,7 +149,7 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
         some, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
         with context.engine.read(tenant) as snapshot:
             made = {version.memory_id for each in some for version in made_from(snapshot, each)}
-            versions = (version for each in some for version in snapshot.history(each))
+            versions = (version for each in some for version in snapshot.iterate_history(each))
             tombstones = Tombstones(context, _REASON, now, versions)
         gone = context.engine.write(tenant, partial(_erase, memory_ids=some, tombstones=tombstones))
         erased, held = erased + gone, held + len(some) - gone
@@ -202,7 +202,7 @@ def _rests(
 def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
     """Erase memories with all their versions; how many: one that is held stays whole."""
     erased, now = 0, tombstones.now
-    over = {version_id for memory_id in memory_ids for version_id in unit.history_ids(memory_id)}
+    over = {version_id for memory_id in memory_ids for version_id in unit.list_history_ids(memory_id)}
     for memory_id in memory_ids:
         last: Version | None = None
         if not any(_is_held(version, now) for version in _unerased(unit, memory_id)):
@@ -216,7 +216,7 @@ def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> 
 
 
 def _unerased(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
-    return (version for version in snapshot.history(memory_id) if not version.state.erased)
+    return (version for version in snapshot.iterate_history(memory_id) if not version.state.erased)
 
 
 def _is_held(version: Version, now: Instant) -> bool:

@@ -83,7 +83,7 @@ def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Versio
     after: PageCursor | None = None
     while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].cursor
-        versions = snapshot.versions([each.version_id for each in page])
+        versions = snapshot.load_versions([each.version_id for each in page])
         # Only a grain can be a consent (OMS §8.10).
         yield from (
             version for version in versions if port_of(version.document.standard).has_own_fields

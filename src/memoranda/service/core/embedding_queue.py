@@ -310,7 +310,7 @@ class EmbeddingQueue:
         """Return what of some versions is embedded; nothing of those that are damaged or erased."""
         found: dict[int, _Read] = {}
         with self._context.engine.read(tenant) as snapshot:
-            versions = snapshot.versions(version_ids)
+            versions = snapshot.load_versions(version_ids)
         for version in versions:
             if version.state.erased:
                 continue

@@ -226,7 +226,7 @@ def _keep_withdrawal(unit: Unit, version: Version) -> None:
     # OMS §8.10: without its withdrawal a consent would count again.
     fields = policy_fields(version)
     prior = (
-        unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+        unit.find_by_name(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
     )
     if prior is not None and not prior.state.erased:
         from memoranda.standards.oms.policy import DENIED

@@ -59,14 +59,14 @@ def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
     """The memories that a memory stands for since a pass, and what those stood for."""
     waiting, found = [memory_id], list[int]()
     while waiting:
-        history = snapshot.history(waiting.pop())
+        history = snapshot.iterate_history(waiting.pop())
         names = dict.fromkeys(
             each.document.name
             for each in history
             if port_of(each.document.standard).replaces_others
         )
         numbers = [number for name in names for number in _replaced(snapshot, name)]
-        for version in snapshot.versions(numbers) if numbers else ():
+        for version in snapshot.load_versions(numbers) if numbers else ():
             if version.state.superseded_by in names and version.memory_id not in (
                 memory_id,
                 *found,
@@ -80,7 +80,7 @@ def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
     """The versions that name any version of a memory as what they were made from, in any standard's words."""
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
-    for version in snapshot.history(memory_id):
+    for version in snapshot.iterate_history(memory_id):
         names.update(dict.fromkeys(_names(snapshot, version)))
         standard = version.document.standard
         if version.state.superseded_by and port_of(standard).replaces_others:
@@ -92,7 +92,7 @@ def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
     for standard, successor in successors:
-        named = snapshot.named(standard, successor)
+        named = snapshot.find_by_name(standard, successor)
         if named is not None and named.memory_id != memory_id:
             yield named
 
@@ -170,18 +170,18 @@ def drop(
     over = {
         version_id
         for memory_id in (*gone, *memory_ids)
-        for version_id in unit.history_ids(memory_id)
+        for version_id in unit.list_history_ids(memory_id)
     }
     count = 0
     for memory_id in memory_ids:
         if any(
-            each.state.has_legal_hold and not each.state.erased for each in unit.history(memory_id)
+            each.state.has_legal_hold and not each.state.erased for each in unit.iterate_history(memory_id)
         ):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
             unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
             continue
         last: Version | None = None
-        for version in unit.history(memory_id):
+        for version in unit.iterate_history(memory_id):
             if not version.state.erased:
                 _let_go(unit, version, tombstones, now)
                 last = version
@@ -241,7 +241,7 @@ def tombstones_for(
     context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
 ) -> Tombstones:
     """What will be left of derived memories."""
-    histories = (snapshot.history(memory_id) for memory_id in memory_ids)
+    histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
         context, _REASON, now, (version for history in histories for version in history)
     )
@@ -258,5 +258,5 @@ def going(context: Context, version: Version, reason: str, now: Instant) -> Goin
     """Everything that can be made before the writer's turn to erase a memory up to a version."""
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
-        own = Tombstones(context, reason, now, snapshot.history(memory_id))
+        own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
         return Going(own, tombstones_for(context, snapshot, going_with(snapshot, memory_id), now))

@@ -51,7 +51,7 @@ def whole_name(
         if prefix + rest in named:
             return prefix + rest
         if not sees_everything(access, snapshot.tenant):
-            versions = snapshot.versions(list(named.values()))
+            versions = snapshot.load_versions(list(named.values()))
             seen = {each.version_id for each in versions if sees(context, access, snapshot, each)}
             named = {each: version_id for each, version_id in named.items() if version_id in seen}
     if len(named) > 1:
@@ -157,11 +157,11 @@ def history_page(
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         visible = visibilities(context, access, snapshot)
-        left = snapshot.history_ids(version.memory_id)[after:]
-        fitting = snapshot.within(left[:SLICE_VERSIONS], PAGE_BYTES)
+        left = snapshot.list_history_ids(version.memory_id)[after:]
+        fitting = snapshot.fit_into_bytes(left[:SLICE_VERSIONS], PAGE_BYTES)
         versions = [
             each
-            for each in snapshot.versions(fitting)
+            for each in snapshot.load_versions(fitting)
             if may_read_personal(context, access, snapshot, each)
         ]
     entry = audit_entry(
@@ -237,8 +237,8 @@ def list_records(
             # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
             where = replace(where, redacted=None)
         found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
-        fitting = snapshot.within([each.version_id for each in found[:limit]], PAGE_BYTES)
-        versions = snapshot.versions(fitting)
+        fitting = snapshot.fit_into_bytes([each.version_id for each in found[:limit]], PAGE_BYTES)
+        versions = snapshot.load_versions(fitting)
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and holds(version)]
     records = [show(context, access, view(context, version, now)) for version in readable]
@@ -276,7 +276,7 @@ def _locate(
 
 def _named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
     with context.engine.read(tenant) as snapshot:
-        return snapshot.named(standard, name)
+        return snapshot.find_by_name(standard, name)
 
 
 def _is_visible(context: Context, access: Access, version: Version) -> bool:

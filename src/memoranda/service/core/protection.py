@@ -53,7 +53,7 @@ def check_supersession(
 
     old = policy_fields(prior)
     lineage = []
-    for each in snapshot.protecting(prior.memory_id):
+    for each in snapshot.iterate_protecting(prior.memory_id):
         # A record keeps its name when it is told again, and its hold with it.
         if each.document.name == prior.document.name:
             refuse_held(each)
@@ -112,7 +112,7 @@ def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
             if address in seen:
                 continue
             seen.add(address)
-            version = snapshot.named(OMS, address)
+            version = snapshot.find_by_name(OMS, address)
             if version is not None and (fields := policy_fields(version)):
                 yield hops, fields
                 following += _sources(fields)

@@ -130,7 +130,7 @@ def purge(context: Context) -> int:
 def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        due = snapshot.versions(version_ids)
+        due = snapshot.load_versions(version_ids)
         last = {
             each.memory_id: each.version_id
             for each in sorted(due, key=lambda each: each.version_id)
@@ -151,7 +151,7 @@ def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
 def _ending(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
     """The versions of memories up to the last one that is over."""
     for memory_id, version_id in last.items():
-        for each in snapshot.history(memory_id):
+        for each in snapshot.iterate_history(memory_id):
             if each.version_id <= version_id and not each.state.erased:
                 yield each
 

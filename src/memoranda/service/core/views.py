@@ -112,7 +112,7 @@ def root_of(snapshot: Snapshot, version: Version) -> Version:
     """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
     if version.version_id == version.memory_id:
         return version
-    found = snapshot.versions([version.memory_id])
+    found = snapshot.load_versions([version.memory_id])
     return found[0] if found and not found[0].state.erased else version
 
 

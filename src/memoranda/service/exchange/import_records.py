@@ -142,12 +142,12 @@ class _Undoing:
     def _some(self, numbers: range) -> None:
         with self._context.engine.read(self._access.default_tenant) as snapshot:
             found = [
-                each for each in snapshot.versions(list(numbers)) if not each.state.is_forgotten
+                each for each in snapshot.load_versions(list(numbers)) if not each.state.is_forgotten
             ]
             changed = [each for each in found if not each.state.is_head]
             # What the import changed itself is among what it wrote, too.
             self.counts["left"] += sum(
-                not self._is_own(snapshot.history_ids(each.memory_id)[-1]) for each in changed
+                not self._is_own(snapshot.list_history_ids(each.memory_id)[-1]) for each in changed
             )
         for version in found:
             if version.state.erased or not version.state.is_head:
@@ -172,7 +172,7 @@ def _end(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
     written = [
         (version.version_id, before)
         for each, before in restored
-        if (version := unit.named(UMP, each))
+        if (version := unit.find_by_name(UMP, each))
     ]
     for other, held in unit.items(_IMPORTS).items() if written else ():
         told = json_text.parse(held)

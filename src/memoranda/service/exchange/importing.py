@@ -397,7 +397,7 @@ class _Import:
                 )
                 if seen.settled is not None and item.form == oms.STANDARD:
                     # A view may bring a document one name more.
-                    is_named = snapshot.named(oms.STANDARD, ready.known_as) is not None
+                    is_named = snapshot.find_by_name(oms.STANDARD, ready.known_as) is not None
                     seen = seen if is_named else replace(seen, settled=None)
                 found.append((item, seen))
             return found, before
@@ -503,7 +503,7 @@ class _Import:
                 return "forgotten"
         outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
         if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
-            version = unit.named(ready.standard, ready.name)
+            version = unit.find_by_name(ready.standard, ready.name)
             if (
                 version is not None
                 and version.state.is_head
@@ -524,7 +524,7 @@ class _Import:
             return True
         if (ready.standard, ready.name) not in known.names:
             return known.went_with_predecessor(ready)
-        version = unit.named(ready.standard, ready.name)
+        version = unit.find_by_name(ready.standard, ready.name)
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory under a key can have been written anew elsewhere.
@@ -614,7 +614,7 @@ class _Import:
         """Return the version that came before a memory and supersedes it."""
         for name in ready.claims:
             if name in known.names and name != (ready.standard, ready.name):
-                found = unit.named(*name)
+                found = unit.find_by_name(*name)
                 # Who asks for what was forgotten asks for it as it was.
                 if found is not None and not (self.restores and found.state.is_forgotten):
                     return found

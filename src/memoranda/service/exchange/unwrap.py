@@ -304,11 +304,11 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
 
 def version_of(unit: Unit, ready: Ready) -> Version | None:
     """The version that a memory was written as, or was there as."""
-    version = unit.named(ready.standard, ready.name)
+    version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
-        (each for each in unit.history(version.memory_id) if each.document.native == ready.native),
+        (each for each in unit.iterate_history(version.memory_id) if each.document.native == ready.native),
         None,
     )
 
@@ -325,7 +325,7 @@ def _grain(
     new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
+        known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = grains.append(context, unit, new, now, prior=prior)
@@ -445,7 +445,7 @@ def foreseen(
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     if ready.given is None and ready.native is None:
-        known = snapshot.named(ready.standard, ready.name)
+        known = snapshot.find_by_name(ready.standard, ready.name)
         return (
             ready
             if known is None or known.state.is_forgotten
@@ -608,13 +608,13 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     name = memories.name_of(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.named(oams.STANDARD, name) or memories.find(
+        known = unit.find_by_name(oams.STANDARD, name) or memories.find(
             context, unit, place, key, or_retracted=True
         )
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
-            if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+            if any(each.document.native == inner.native for each in unit.iterate_history(known.memory_id)):
                 return "known"
             if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
@@ -651,7 +651,7 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
     new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(inner.standard, inner.name)
+        known = None if new_here.name else unit.find_by_name(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = (

@@ -436,7 +436,7 @@ class Heads:
         if (given.place.space, given.memory["key"]) not in self._known:
             return None
         for standard, name in _names(given):
-            version = self._unit.named(standard, name)
+            version = self._unit.find_by_name(standard, name)
             if version is not None and version.state.space == given.place.space:
                 head = self._unit.newest(version.memory_id)
                 if head.state.is_forgotten:
@@ -576,7 +576,7 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
         return False
     original = original_of(given.memory, given.place.tenant, ump_version=context.ump_version)
     known = (
-        None if original is None else unit.named(original.document.standard, original.document.name)
+        None if original is None else unit.find_by_name(original.document.standard, original.document.name)
     )
     if known is None or known.state.erased:
         return False
@@ -619,7 +619,7 @@ def forget(
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         check_condition(show(context, unit, version, place).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
-        for each in unit.protecting(version.memory_id):
+        for each in unit.iterate_protecting(version.memory_id):
             refuse_held(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
@@ -639,7 +639,7 @@ def find(
 ) -> Version | None:
     """The head of the memory under a key, unless it was forgotten or retracted, has expired or never was."""
     now = context.clock()
-    version = snapshot.named(mapping.STANDARD, name_of(context, place, key))
+    version = snapshot.find_by_name(mapping.STANDARD, name_of(context, place, key))
     if version is None or not _is_there(version, place, now):
         version = foreign_head(snapshot, place, key)
     if version is None or not _is_there(version, place, now):

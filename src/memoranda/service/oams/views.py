@@ -117,7 +117,7 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
         return None
     there = (
         each.document.native
-        for each in snapshot.history(version.memory_id, newest_first=True)
+        for each in snapshot.iterate_history(version.memory_id, newest_first=True)
         if mapping.owns(each.document) and not each.state.erased and holds(each)
     )
     return next(map(load_memory, there), None)
@@ -154,7 +154,7 @@ def etag_of(document: Document) -> str:
 
 def foreign_head(snapshot: Snapshot, place: Place, key: str) -> Version | None:
     """The head of a memory of another standard, by the key under which it is shown."""
-    named = snapshot.named(foreign_standard(key), key)
+    named = snapshot.find_by_name(foreign_standard(key), key)
     if named is None:
         return None
     head = snapshot.newest(named.memory_id)

@@ -76,7 +76,7 @@ def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now
     # OMS §12.5: of several records the protected one counts, and a claim against it is at most an observation.
     asked = Selection(subject=str(fields.get("subject")), relation=OWNED_BY)
     found = snapshot.page(asked, limit=_LIMIT, now=now)
-    for version in snapshot.versions([each.version_id for each in found]) if found else ():
+    for version in snapshot.load_versions([each.version_id for each in found]) if found else ():
         known = policy_fields(version)
         if (prior is not None and version.memory_id == prior.memory_id) or known.get(
             "type"
@@ -105,7 +105,7 @@ def _delegation_ends(snapshot: Snapshot, agent: str, now: Instant) -> list[objec
     """When each delegation to an agent ends."""
     asked = Selection(relation=DELEGATES_TO, object=agent)
     found = snapshot.page(asked, limit=_LIMIT, now=now)
-    versions = snapshot.versions([each.version_id for each in found]) if found else []
+    versions = snapshot.load_versions([each.version_id for each in found]) if found else []
     return [policy_fields(version).get("delegation_expiry") for version in versions]
 
 
@@ -119,7 +119,7 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
     if fields.get("goal_state") != "active":
         return
     for goal in fields.get("depends_on") or ():
-        named = snapshot.named(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
+        named = snapshot.find_by_name(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
         head = None if named is None else snapshot.newest(named.memory_id)
         if (
             head is None

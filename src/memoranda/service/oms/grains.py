@@ -109,7 +109,7 @@ def write(
     context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
 ) -> Stored:
     """Write an admitted grain in a unit of work."""
-    known = unit.named(oms.STANDARD, grain.address)
+    known = unit.find_by_name(oms.STANDARD, grain.address)
     if known is not None and not known.state.is_forgotten:
         stored = Stored(address=grain.address, result="exists")
     else:
@@ -193,7 +193,7 @@ def supersede(
     successor = Successor(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        prior = unit.named(oms.STANDARD, old_address)
+        prior = unit.find_by_name(oms.STANDARD, old_address)
         if prior is None or prior.state.erased:
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
@@ -233,7 +233,7 @@ class Successor:
         authority.check(unit, opened.grain.fields, opened.signer, now=now, prior=prior)
         authority.check_activation(unit, policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
-        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+        if unit.find_by_name(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(
                 f"{fresh.grain.address} is already in the store; it cannot be made a successor"
             )
@@ -266,12 +266,12 @@ def set_verification(
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> str:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
             contradicting = (
-                policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+                policy_fields(named) if by and (named := unit.find_by_name(oms.STANDARD, by)) else {}
             )
             said = (
                 {"supersession_justification": reason, **contradicting} if reason else contradicting
@@ -297,7 +297,7 @@ def set_hold(
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> bool:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         unit.hold(version, held=held)
@@ -327,7 +327,7 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     gone = lineage.going(context, found, reason, now)
 
     def work(unit: Unit) -> None:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         lineage.forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
@@ -420,7 +420,7 @@ def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
     first: dict[int, int] = {}
     for each in page:
         first.setdefault(each.memory_id, each.version_id)
-    histories = (unit.history(memory_id) for memory_id in first)
+    histories = (unit.iterate_history(memory_id) for memory_id in first)
     found = [
         each
         for history in histories

@@ -394,7 +394,7 @@ def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
     """What the change feed names in a space after a place, and still is there."""
     ids = snapshot.changed_in_space(space, after)
     for first in range(0, len(ids), _PAGE_LIMIT):
-        found = snapshot.versions(ids[first : first + _PAGE_LIMIT])
+        found = snapshot.load_versions(ids[first : first + _PAGE_LIMIT])
         yield from (
             each
             for each in found
@@ -459,7 +459,7 @@ def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
             or state.tombstoned is not None
             or (state.expires is not None and state.expires <= now)
         )
-        successor = None if is_over else snapshot.named(mapping.STANDARD, state.superseded_by)
+        successor = None if is_over else snapshot.find_by_name(mapping.STANDARD, state.superseded_by)
         if successor is None:
             return False
         version = successor

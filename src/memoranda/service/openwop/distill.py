@@ -384,7 +384,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
             raise Conflict("the entries changed while they were distilled; try again")
         changed = unit.changed_in_space(self.asked.space, self.change_seq)
         if len(changed) > _CHANGES_LIMIT or any(
-            _is_archive_version(each) for each in unit.versions(changed)
+            _is_archive_version(each) for each in unit.load_versions(changed)
         ):
             # The index has to name what another pass made meanwhile.
             raise Conflict("the archives changed meanwhile; try again")

@@ -352,7 +352,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
 def forget_found(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
     """Forget a version that was found before the unit of work; whether it was still there."""
-    (version,) = unit.versions([version_id])
+    (version,) = unit.load_versions([version_id])
     if is_over(version.state, now):
         return False
     forget_entry(access, unit, version=version, now=now)
@@ -505,14 +505,14 @@ def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, 
     for first in range(0, len(ended), _SCAN_LIMIT):
         updated = dict(ended[first : first + _SCAN_LIMIT])
         yield from (
-            (version, updated[version.version_id]) for version in snapshot.in_slices(list(updated))
+            (version, updated[version.version_id]) for version in snapshot.iterate_versions(list(updated))
         )
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """The version of a memory that a run sees: its own, else what was there when it began."""
     own = snapshot.run_writes(run.run_id)
-    for version in snapshot.history(memory_id, newest_first=True):
+    for version in snapshot.iterate_history(memory_id, newest_first=True):
         if version.version_id in own or (
             _was_there(version, run, own) and not _had_ended(snapshot, version, run)
         ):
@@ -550,16 +550,16 @@ def is_stated(version: Version, run: Run | None, now: Instant) -> bool:
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
     """The head of the memory that an id names in a space, whichever standard wrote it."""
     if entry_id.startswith("urn:ump:"):
-        version = snapshot.named(ump.STANDARD, entry_id)
+        version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):
-        version = snapshot.named(mapping.STANDARD, entry_id)
+        version = snapshot.find_by_name(mapping.STANDARD, entry_id)
     elif len(entry_id) == ADDRESS_CHARS:
-        version = snapshot.named(oms.STANDARD, entry_id)
+        version = snapshot.find_by_name(oms.STANDARD, entry_id)
     else:
         version = None
     if version is None:
         place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+        version = snapshot.find_by_name(oams.STANDARD, name_of(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
     head = snapshot.newest(version.memory_id)

@@ -137,7 +137,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
         done = {"taken": []} if kept is None else json_text.parse(kept)
         named = {each[name] for each in done["taken"] for name in ("id", "by")}
         found = snapshot.version_ids(mapping.STANDARD, sorted(named))
-        made = snapshot.named(mapping.STANDARD, done["made"]) if "made" in done else None
+        made = snapshot.find_by_name(mapping.STANDARD, done["made"]) if "made" in done else None
     taken = [
         (found[each["id"]], found[each["by"]])
         for each in done["taken"]

@@ -221,15 +221,15 @@ def _find_source(
     from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     if reference.startswith(ID_PREFIX):
-        return snapshot.named(UMP, reference)
+        return snapshot.find_by_name(UMP, reference)
     if reference.startswith(ADDRESS_PREFIX):
-        return snapshot.named(OMS, reference.removeprefix(ADDRESS_PREFIX))
+        return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
     place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
     memory = memories.find(context, snapshot, place, key) if is_same_namespace else None
-    return memory or snapshot.named(OPENWOP, reference)
+    return memory or snapshot.find_by_name(OPENWOP, reference)
 
 
 def _show_visible(

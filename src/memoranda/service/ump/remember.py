@@ -241,7 +241,7 @@ def put(
 def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
     """A name stands for one record only; the same record again is no news, unless it was forgotten."""
     record = accepted.record
-    known = unit.named(mapping.STANDARD, record["id"])
+    known = unit.find_by_name(mapping.STANDARD, record["id"])
     if known is None or known.state.is_forgotten:
         return None
     if not _is_same(context, known, record, now):
@@ -276,7 +276,7 @@ def is_repeated(
     """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
-    known = snapshot.named(mapping.STANDARD, accepted.record["id"])
+    known = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
     if (
         known is None
         or known.state.is_forgotten
@@ -317,9 +317,9 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
     """Said again in the same millisecond after it was closed: the same content would get the same name."""
     record = accepted.record
-    if unit.named(mapping.STANDARD, record["id"]) is None:
+    if unit.find_by_name(mapping.STANDARD, record["id"]) is None:
         return accepted
-    while unit.named(mapping.STANDARD, record["id"]) is not None:
+    while unit.find_by_name(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
         completed = records.fill_defaults(accepted.draft, now=now, version=context.ump_version)
         if completed["time"] == record["time"]:  # the draft fixes every time itself
@@ -334,7 +334,7 @@ def _append(
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
-        prior = unit.named(mapping.STANDARD, predecessor_id)
+        prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
             unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)

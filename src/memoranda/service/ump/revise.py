@@ -251,7 +251,7 @@ def _current(
     context: Context, access: Access, unit: Unit, name: str, now: Instant
 ) -> tuple[Version, Record]:
     """Look again inside the transaction: what was found before may have changed."""
-    version = unit.named(mapping.STANDARD, name)
+    version = unit.find_by_name(mapping.STANDARD, name)
     if version is None:
         raise NotFound(f"no memory {name}")
     record = view(context, version, now)
@@ -264,7 +264,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 
     `whole`: everything that its memory ever said.
     """
-    for each in unit.history(version.memory_id):
+    for each in unit.iterate_history(version.memory_id):
         is_meant = (
             each.document.name == version.document.name and each.version_id <= version.version_id
         )
@@ -276,7 +276,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 def _erase(unit: Unit, version: Version, gone: Going, now: Instant) -> None:
     """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
     forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
-    for earlier in unit.history(version.memory_id):
+    for earlier in unit.iterate_history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
         erase_version(unit, earlier, gone.own)
@@ -340,7 +340,7 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
     now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
-        chain = snapshot.history(version.memory_id, newest_first=True)
+        chain = snapshot.iterate_history(version.memory_id, newest_first=True)
         earlier = next(
             (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
             None,

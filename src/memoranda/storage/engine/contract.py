@@ -74,31 +74,31 @@ class Snapshot(Protocol):
         """What the owner asks for, as it was set; empty: nothing."""
         ...
 
-    def named(self, standard: str, name: str) -> Version | None:
+    def find_by_name(self, standard: str, name: str) -> Version | None:
         """The version a standard's name stands for."""
         ...
 
-    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+    def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
         """The given versions, in the given order; unknown ids are left out."""
         ...
 
-    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+    def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         """The first of these versions whose documents have so many bytes together; at least one. None is read."""
         ...
 
-    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+    def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
         """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
         ...
 
-    def history_ids(self, memory_id: int) -> list[int]:
+    def list_history_ids(self, memory_id: int) -> list[int]:
         """All versions of a memory, oldest first. None is read."""
         ...
 
-    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+    def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
         """All versions of a memory, oldest first, read a few at a time: whoever keeps none holds few."""
         ...
 
-    def protecting(self, memory_id: int) -> Iterator[Version]:
+    def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
         """The versions of a memory that are held, or whose documents may protect those after them, oldest first."""
         ...
 

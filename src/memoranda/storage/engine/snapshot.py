@@ -145,11 +145,11 @@ class SqlSnapshot(BackgroundReads):
             # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
             return b"", None, None, None, True
 
-    def named(self, standard: str, name: str) -> Version | None:
+    def find_by_name(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)
         return found[0] if found else None
 
-    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+    def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
         rows = [
             VersionRow._make(row)
             for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
@@ -210,7 +210,7 @@ class SqlSnapshot(BackgroundReads):
             opened=before,
         )
 
-    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+    def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         if self._byte_count <= max_bytes or len(version_ids) < 2:
             return list(version_ids)
         found: list[int] = []
@@ -231,35 +231,35 @@ class SqlSnapshot(BackgroundReads):
                 return [(each, len(known[each].native)) for each in version_ids]
         return self._rows("version_sizes", version_ids=as_json(list(version_ids)))
 
-    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+    def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
         at = 0
         while at < len(version_ids):
-            fitting = self.within(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
-            yield from self.versions(fitting)
+            fitting = self.fit_into_bytes(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
+            yield from self.load_versions(fitting)
             at += max(1, len(fitting))
 
-    def history_ids(self, memory_id: int) -> list[int]:
+    def list_history_ids(self, memory_id: int) -> list[int]:
         return [
             version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)
         ]
 
-    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
-        version_ids = self.history_ids(memory_id)
-        return self.in_slices(version_ids[::-1] if newest_first else version_ids)
+    def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+        version_ids = self.list_history_ids(memory_id)
+        return self.iterate_versions(version_ids[::-1] if newest_first else version_ids)
 
-    def protecting(self, memory_id: int) -> Iterator[Version]:
+    def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
         name, value = PROTECTS
         asked = {
-            "version_ids": as_json(self.history_ids(memory_id)),
+            "version_ids": as_json(self.list_history_ids(memory_id)),
             "name": name,
             "value_key": self.value_key(value),
         }
-        return self.in_slices(
+        return self.iterate_versions(
             [version_id for (version_id,) in self._rows("versions_protecting", **asked)]
         )
 
     def newest(self, memory_id: int) -> Version:
-        (found,) = self.versions(self.history_ids(memory_id)[-1:])
+        (found,) = self.load_versions(self.list_history_ids(memory_id)[-1:])
         return found
 
     def same(self, sameness: str, now: Instant) -> Version | None:
@@ -273,7 +273,7 @@ class SqlSnapshot(BackgroundReads):
         key = self._prints.value(self._tenant_id, sameness)
         asked = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **asked)
-        return self.same(sameness, now) if is_same else None, self.named(
+        return self.same(sameness, now) if is_same else None, self.find_by_name(
             *name
         ) if is_named else None
 
@@ -341,7 +341,7 @@ class SqlSnapshot(BackgroundReads):
             now=now,
             selection=selection,
             selected=lambda: self._selection(selection, now),
-            versions=self.versions,
+            versions=self.load_versions,
             few=self._paging(selection, now).few,
         )
         return search.run(legs, limit=limit, whole=whole, counted=counted)
@@ -471,7 +471,7 @@ class SqlSnapshot(BackgroundReads):
         found = self._rows("changes_after", after=after, limit=limit)
         ids = [version_id for *_, version_id in found]
         versions = (
-            self.versions(ids if max_bytes is None else self.within(ids, max_bytes)) if ids else []
+            self.load_versions(ids if max_bytes is None else self.fit_into_bytes(ids, max_bytes)) if ids else []
         )
         return [
             Change(seq=seq, type=type_, at=Instant(at), version=version)

@@ -61,7 +61,7 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[str]:
         said = {
             each.version_id: found
-            for each in snapshot.versions(ids)
+            for each in snapshot.load_versions(ids)
             if (found := self.tells(each)) is not None
         }
         asked = {"tenant_id": snapshot.tenant_id, "version_ids": as_json(list(said))}

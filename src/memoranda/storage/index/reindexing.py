@@ -129,7 +129,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         for start in range(0, len(rows), _CHUNK):
             some = rows[start : start + _CHUNK]
             versions = {
-                each.version_id: each for each in snapshot.versions([row[0] for row in some])
+                each.version_id: each for each in snapshot.load_versions([row[0] for row in some])
             }
             for version_id, space, user, agent, session, at, visibility, redacted, lasting in some:
                 # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
