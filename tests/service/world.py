@@ -99,7 +99,7 @@ class World:
         """The UMP view of a grain, through the verbs of UMP."""
         version = self.named("oms", address)
         with self.engine.read(version.tenant) as snapshot:
-            name = snapshot.names_of(version.version_id)["ump"]
+            name = snapshot.load_names(version.version_id)["ump"]
         return self.get(name)
 
     def as_grain(self, record_id: str) -> StoredGrain:

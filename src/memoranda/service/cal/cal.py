@@ -428,11 +428,11 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
 
     def work(unit: Unit) -> bool:
         kind = template_kind(session.namespace)
-        if unit.item(kind, name) is None:
+        if unit.load_item(kind, name) is None:
             return False
         unit.delete_item(kind, name)
         scope = {"owner": session.tenant, "project": space_of(session.namespace)}
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access, "cal.remove_template", now=session.now, scope=scope, result="removed"
             )

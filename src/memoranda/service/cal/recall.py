@@ -172,8 +172,10 @@ class GrainReader(msgspec.Struct):
             )
             start += max(1, len(chunk))
             if not self._sees_all():
-                chunk = [v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)]
-            kept = self.snapshot.documents(chunk)
+                chunk = [
+                    v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)
+                ]
+            kept = self.snapshot.load_documents(chunk)
             self.count_bytes(*(len(each.document.native) for each in kept))
             kept = below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
@@ -193,7 +195,7 @@ class GrainReader(msgspec.Struct):
     def resolve(self, given: Hash) -> list[tuple[str, int]]:
         """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
         prefix = given.text.removeprefix("sha256:")
-        named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
+        named = self.snapshot.find_names_by_prefix(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
         by_id = {version_id: name for name, version_id in named}
         selection = self.selection(
             None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten"
@@ -203,7 +205,9 @@ class GrainReader(msgspec.Struct):
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
         """All that the selection finds and the caller may see, or at least so many of it."""
         limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.page(selection, order_of(None), limit=limit, now=self.session.now)
+        found = self.snapshot.load_page(
+            selection, order_of(None), limit=limit, now=self.session.now
+        )
         if self._sees_all():
             return list(found)
         versions = self.snapshot.load_versions([each.version_id for each in found])
@@ -353,7 +357,7 @@ class GrainReader(msgspec.Struct):
         return frozenset(ids)
 
     def _named(self, address: str) -> tuple[int, ...]:
-        found = self.snapshot.names_starting(oms.STANDARD, address, 1)
+        found = self.snapshot.find_names_by_prefix(oms.STANDARD, address, 1)
         return tuple(version_id for name, version_id in found if name == address)
 
     def _thread(self, thread: Thread) -> Test:
@@ -511,10 +515,12 @@ class GrainReader(msgspec.Struct):
     ) -> Matches:
         legs = self.context.meaning.legs(asked_for(self.context, KeywordQuery(text=text)))
         began = time.monotonic()
-        self.snapshot.warm()
+        self.snapshot.warm_index()
         # What the first question after a start waits for is not the question's fault.
         self.deadline += time.monotonic() - began
-        return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
+        return self.snapshot.match(
+            selection, legs, limit=limit, count_all=whole, now=self.session.now
+        )
 
     def _page(
         self, question: _Question, window: Window, offset: int
@@ -550,7 +556,7 @@ class GrainReader(msgspec.Struct):
                 selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.hits)),)
             )
         order = order_of(window.order)
-        page = self.snapshot.counted_page(
+        page = self.snapshot.load_counted_page(
             selection, order, limit=window.limit, offset=start, now=now
         )
         return [each.version_id for each in page.hits], page.total, not page.is_last
@@ -564,7 +570,9 @@ class GrainReader(msgspec.Struct):
             items = self._scored(matches.hits, 0)
         else:
             order = order_of(window.order)
-            found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
+            found = self.snapshot.load_page(
+                question.selection, order, limit=SCAN_LIMIT + 1, now=now
+            )
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
         items = [

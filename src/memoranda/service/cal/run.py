@@ -291,7 +291,7 @@ class Runner(msgspec.Struct):
 
     def templates(self) -> dict[str, DefineTemplate]:
         """The templates defined in this namespace."""
-        kept = self.reader.snapshot.items(_TEMPLATES + self.reader.session.namespace)
+        kept = self.reader.snapshot.load_items(_TEMPLATES + self.reader.session.namespace)
         found = (parse(text).statement for text in kept.values())
         return {each.name: each for each in found if isinstance(each, DefineTemplate)}
 
@@ -332,7 +332,9 @@ class Runner(msgspec.Struct):
             IsOneOf(name="relation", texts=(str(statement.relation),)),
         )
         selection = self.reader.selection(None, tests, standing="unforgotten")
-        found = self.reader.snapshot.page(selection, limit=SCAN_LIMIT, now=self.reader.session.now)
+        found = self.reader.snapshot.load_page(
+            selection, limit=SCAN_LIMIT, now=self.reader.session.now
+        )
         return self.reader.snapshot.iterate_versions(sorted(each.version_id for each in found))
 
     def _versions(self, versions: Iterable[Version], statement: History) -> Body:

@@ -241,7 +241,7 @@ def refuse(
                 _REFUSED, key, context.engine.fingerprint(place.tenant, digests[key]).encode()
             )
         meta, result = {"strategy": strategy, "keys": sorted(keys)}, f"{len(keys)} refused"
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access, "oams.refuse", now=now, scope=place_scope(place), result=result, meta=meta
             )
@@ -338,7 +338,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
                     f"{place.namespace} is too large for one pass, which reads at most {most}"
                 )
         return _Found(
-            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq()
+            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.find_last_change()
         )
 
 
@@ -537,7 +537,7 @@ def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: 
 
 
 def _is_refused(context: Context, snapshot: Snapshot, given: Memory) -> bool:
-    kept = snapshot.item(_REFUSED, given["key"])
+    kept = snapshot.load_item(_REFUSED, given["key"])
     return kept is not None and kept.decode() == context.engine.fingerprint(
         snapshot.tenant, mark_of(given)["digest"]
     )
@@ -573,7 +573,7 @@ def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant
         _require_unmoved(context, unit, made, steps)
         changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
         runs.keep(unit, run_strategy.run_id, place.namespace, made.asked.strategy, changes, now)
-        unit.record(_audited(made.asked, run_strategy, now))
+        unit.record_audit(_audited(made.asked, run_strategy, now))
 
     context.engine.write(place.tenant, work)
     if any(step.tombstones is not None for step in steps):
@@ -586,7 +586,7 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
     place = made.asked.place
     changing = [step for step in steps if step.result in _CHANGING]
     priors = [step.prior for step in changing if step.prior is not None]
-    moved = unit.changed_memories(made.found.change_seq)
+    moved = unit.list_changed_memories(made.found.change_seq)
     is_moved = not moved.isdisjoint(made.rests_on) or any(
         prior.memory_id in moved for prior in priors
     )
@@ -595,12 +595,12 @@ def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[
         for step in changing
         if step.prior is None
     }
-    known = unit.known_names([(mapping.STANDARD, name) for name in new])
+    known = unit.filter_known_names([(mapping.STANDARD, name) for name in new])
     is_taken = any(memories.find(context, unit, place, new[name]) is not None for _, name in known)
     if (
         is_moved
         or is_taken
-        or unit.count_free([prior.version_id for prior in priors]) < len(priors)
+        or unit.count_deletable([prior.version_id for prior in priors]) < len(priors)
     ):
         raise Conflict(f"{place.namespace} changes faster than it can be consolidated; try again")
 

@@ -75,13 +75,14 @@ def _drop(unit: Unit, number: int) -> None:
 def _kept(snapshot: Snapshot) -> _Kept:
     """What is on record, without what each pass did."""
     return {
-        int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())
+        int(name): json_text.parse(value)
+        for name, value in sorted(snapshot.load_items(_RUNS).items())
     }
 
 
 def _changes(snapshot: Snapshot, number: int) -> list[list[Any]]:
     """What a pass did: key, version written, version there before."""
-    changes: list[list[Any]] = json_text.parse(snapshot.item(_CHANGES, _name(number)) or b"[]")
+    changes: list[list[Any]] = json_text.parse(snapshot.load_item(_CHANGES, _name(number)) or b"[]")
     return changes
 
 
@@ -169,7 +170,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
     with context.engine.read(tenant) as snapshot:
-        kept, seq = _kept(snapshot), snapshot.change_seq()
+        kept, seq = _kept(snapshot), snapshot.find_last_change()
         number = _last(access, kept, run_id)
         run = kept.pop(number)
         place = memories.place_of(access, parse_namespace(run["namespace"]))
@@ -189,11 +190,11 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
 
     def work(unit: Unit) -> Undone:
         moved, heads = (
-            unit.changed_memories(seq),
+            unit.list_changed_memories(seq),
             [step.withdrawn for step in plan if step.withdrawn is not None],
         )
-        is_held = unit.count_free([head.version_id for head in heads]) < len(heads)
-        is_gone = unit.item(_RUNS, _name(number)) is None
+        is_held = unit.count_deletable([head.version_id for head in heads]) < len(heads)
+        is_gone = unit.load_item(_RUNS, _name(number)) is None
         if is_held or is_gone or any(not moved.isdisjoint(step.rests_on) for step in plan):
             raise Conflict("what the run made was changed meanwhile; try again")
         restored = {step.before: _apply(context, unit, step, now) for step in plan}
@@ -204,7 +205,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         entry = audit_entry(
             access, "oams.undo", now=now, scope=place_scope(place), result=result, meta=meta
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return undone
 
     return context.engine.write(tenant, work)
@@ -389,7 +390,9 @@ def is_erased(context: Context, snapshot: Snapshot, place: Place, key: str) -> b
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
-    found = next((each for name in names if (each := snapshot.find_by_name(*name)) is not None), None)
+    found = next(
+        (each for name in names if (each := snapshot.find_by_name(*name)) is not None), None
+    )
     return found is not None and found.state.erased
 
 

@@ -72,7 +72,7 @@ def query(context: Context, access: Access, request: object) -> list[dict[str, A
     found: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(found) < asked.limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
+        while len(found) < asked.limit and (page := snapshot.list_audit_before(before, PAGE_LIMIT)):
             events = (orjson.loads(entry) for _, entry in page)
             found += [event for event in events if _matches(event, asked)]
             before = page[-1][0]
@@ -91,7 +91,7 @@ def verify(context: Context, access: Access, owner: str | None = None) -> ChainR
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
     """Walk a chain from its signed head and compare its end with the one kept apart, so that a cut tail shows too."""
     with context.engine.read(tenant) as snapshot:
-        count, end = snapshot.audit_head()
+        count, end = snapshot.read_audit_head()
         head = _head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
     if head and not _is_ours(head, context, tenant):
@@ -107,7 +107,7 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
         after = start
         while after < count:
             with context.engine.read(tenant) as snapshot:
-                page = snapshot.audit_after(after, PAGE_LIMIT)
+                page = snapshot.list_audit_after(after, PAGE_LIMIT)
             if not page:
                 return
             for seq, entry in page:
@@ -146,7 +146,7 @@ def keep_retention(context: Context) -> int:
         return 0
     end = context.clock() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         access = Access(
             credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant
         )
@@ -161,7 +161,7 @@ def _prune_some(context: Context, access: Access, tenant: str, before: Instant) 
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         head = _head(snapshot)
-        page = snapshot.audit_after(head.get("seq", 0), PRUNE_LIMIT)
+        page = snapshot.list_audit_after(head.get("seq", 0), PRUNE_LIMIT)
     if head and not _is_ours(head, context, tenant):
         raise Conflict("the head of the pruned audit log is not the operator's; nothing was pruned")
     segment: list[dict[str, Any]] = []
@@ -195,14 +195,16 @@ def _prune_some(context: Context, access: Access, tenant: str, before: Instant) 
             return 0  # another process was faster
         unit.prune_audit(last["seq"])
         unit.put_item(_HEAD, "", dump(following))
-        unit.record(audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned"))
+        unit.record_audit(
+            audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned")
+        )
         return len(segment)
 
     return context.engine.write(tenant, work)
 
 
 def _head(snapshot: Snapshot) -> dict[str, Any]:
-    kept = snapshot.item(_HEAD, "")
+    kept = snapshot.load_item(_HEAD, "")
     return {} if kept is None else _event(kept)
 
 

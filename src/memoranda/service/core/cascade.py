@@ -72,7 +72,7 @@ def check_basis(
         and not _is_given(unit, basis, now)
     ):
         raise ConsentViolation(f"the consent {basis} that this rests on is not here")
-    if not unit.linked("withdraws", basis, after=0, limit=1):
+    if not unit.list_linked("withdraws", basis, after=0, limit=1):
         return
     if compliance.rests_on(
         context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now
@@ -124,7 +124,7 @@ def note(unit: Unit, projection: Projection) -> None:
 def finish(context: Context, tenant: str) -> Fallen:
     """Erase what rested on consents that were withdrawn, and what was made from it."""
     with context.engine.read(tenant) as snapshot:
-        pending = list(snapshot.items(PENDING))
+        pending = list(snapshot.load_items(PENDING))
     erased = held = 0
     for consent in pending:
         fallen = _fall(context, tenant, consent)
@@ -136,7 +136,7 @@ def finish(context: Context, tenant: str) -> Fallen:
 
 def finish_all(context: Context) -> None:
     """Finish what a process that died has left."""
-    for tenant in context.engine.system.tenants_with_items((PENDING,)):
+    for tenant in context.engine.system.list_tenants_with_items((PENDING,)):
         finish(context, tenant)
 
 
@@ -164,7 +164,7 @@ def _fall(context: Context, tenant: str, consent: str) -> Fallen:
                 credential="consent", actor="memoranda", tenant=tenant, default_tenant=tenant
             )
             result, meta = f"{erased} erased", {"held": held}
-            unit.record(
+            unit.record_audit(
                 audit_entry(
                     access, "oms.withdrawal", now=now, targets=(consent,), result=result, meta=meta
                 )
@@ -202,7 +202,9 @@ def _rests(
 def _erase(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
     """Erase memories with all their versions; how many: one that is held stays whole."""
     erased, now = 0, tombstones.now
-    over = {version_id for memory_id in memory_ids for version_id in unit.list_history_ids(memory_id)}
+    over = {
+        version_id for memory_id in memory_ids for version_id in unit.list_history_ids(memory_id)
+    }
     for memory_id in memory_ids:
         last: Version | None = None
         if not any(_is_held(version, now) for version in _unerased(unit, memory_id)):

@@ -81,7 +81,7 @@ def _withdrawn(snapshot: Snapshot, subject: str, grantee: str, now: Instant) -> 
 def _said(snapshot: Snapshot, asked: Selection, now: Instant) -> Iterator[Version]:
     """All consent grains between two parties, oldest first."""
     after: PageCursor | None = None
-    while page := snapshot.page(asked, limit=PAGE_LIMIT, now=now, after=after):
+    while page := snapshot.load_page(asked, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].cursor
         versions = snapshot.load_versions([each.version_id for each in page])
         # Only a grain can be a consent (OMS §8.10).

@@ -168,7 +168,7 @@ class EmbeddingQueue:
     def _let_go(self) -> None:
         try:
             self._context.engine.vectors.release(self._model, self._holder)
-            self._context.engine.let_go(self._job)
+            self._context.engine.resign(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
 

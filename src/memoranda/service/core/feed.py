@@ -59,14 +59,14 @@ def _subscribed(access: Access, scope: Mapping[str, str]) -> str:
 def position(context: Context, access: Access) -> int:
     """How far the caller's own feed has come. It tells of no memory, so it is not put on record."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return snapshot.change_seq()
+        return snapshot.find_last_change()
 
 
 def feed_end(context: Context, access: Access, scope: Mapping[str, str]) -> int:
     """Where the feed ends now: a new subscriber starts here."""
     tenant = _subscribed(access, scope)
     with context.engine.read(tenant) as snapshot:
-        end, known = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+        end, known = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
     context.audit_read(tenant if known else access.default_tenant, entry)
     return end
@@ -77,8 +77,8 @@ def changes(context: Context, access: Access, scope: Mapping[str, str], after: i
     tenant = _subscribed(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
-        is_last = not page or page[-1].seq >= snapshot.change_seq()
+        page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {
             each.seq for each in page if may_read_personal(context, access, snapshot, each.version)
         }
@@ -118,7 +118,7 @@ class ChangeNotifier:
             self._listeners.add(callback)
             if self._thread is None:
                 # Looked at before listening begins, so that what is written while the thread starts is heard.
-                seen = self._engine.change_token()
+                seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
                 )
@@ -147,7 +147,7 @@ class ChangeNotifier:
         is_away = False
         while self._is_listened_to():
             try:
-                with closing(self._engine.change_tokens()) as tokens:
+                with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
                         if token != seen:

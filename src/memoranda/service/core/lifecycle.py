@@ -141,7 +141,7 @@ def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
     """A version with the name of its successor also where that is not here."""
     state = version.state
     kept = (
-        snapshot.item(_ELSEWHERE, str(version.version_id))
+        snapshot.load_item(_ELSEWHERE, str(version.version_id))
         if is_superseded_elsewhere(version)
         else None
     )
@@ -226,7 +226,9 @@ def _keep_withdrawal(unit: Unit, version: Version) -> None:
     # OMS §8.10: without its withdrawal a consent would count again.
     fields = policy_fields(version)
     prior = (
-        unit.find_by_name(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+        unit.find_by_name(OMS, str(fields.get("prior_consent")))
+        if fields.get("is_withdrawal")
+        else None
     )
     if prior is not None and not prior.state.erased:
         from memoranda.standards.oms.policy import DENIED

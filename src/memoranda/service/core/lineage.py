@@ -51,7 +51,7 @@ def note_returned(unit: Unit, entry_id: str, version_ids: Collection[int]) -> No
 
 
 def _replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
-    kept = snapshot.item(_REPLACED, entry_id)
+    kept = snapshot.load_item(_REPLACED, entry_id)
     return [] if kept is None else parse(kept)
 
 
@@ -102,7 +102,7 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     from memoranda.standards.oams.namespace import namespace_of
     from memoranda.standards.oms import mapping as oms
 
-    names = snapshot.names_of(version.version_id)
+    names = snapshot.load_names(version.version_id)
     yield version.document.name
     yield from names.values()
     if OMS in names:
@@ -123,14 +123,14 @@ def source_name(snapshot: Snapshot, version: Version) -> str:
     """
     name = version.document.name
     has_local_name = port_of(version.document.standard).has_local_names
-    return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
+    return snapshot.load_names(version.version_id).get(UMP, name) if has_local_name else name
 
 
 def linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
     """Everything that names something, page by page."""
     after: int | None = 0
     while after is not None:
-        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        page = snapshot.list_linked(link, name, after=after, limit=PAGE_LIMIT)
         yield from page
         after = page[-1].version_id if len(page) == PAGE_LIMIT else None
 
@@ -141,7 +141,9 @@ def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
     seen, found = set(waiting), list[int]()
     while waiting:
         for version in made_from(snapshot, waiting.pop()):
-            if version.memory_id not in seen and is_by_a_pass(snapshot.newest(version.memory_id)):
+            if version.memory_id not in seen and is_by_a_pass(
+                snapshot.load_newest(version.memory_id)
+            ):
                 seen.add(version.memory_id)
                 found.append(version.memory_id)
                 waiting.append(version.memory_id)
@@ -175,7 +177,8 @@ def drop(
     count = 0
     for memory_id in memory_ids:
         if any(
-            each.state.has_legal_hold and not each.state.erased for each in unit.iterate_history(memory_id)
+            each.state.has_legal_hold and not each.state.erased
+            for each in unit.iterate_history(memory_id)
         ):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
             unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
@@ -194,7 +197,7 @@ def drop(
 
 def finish_held(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
     """Let a derived memory go that only a hold kept when what it was made from went; how many went."""
-    kept = unit.item(_HELD, str(memory_id))
+    kept = unit.load_item(_HELD, str(memory_id))
     if kept is None:
         return 0
     unit.delete_item(_HELD, str(memory_id))

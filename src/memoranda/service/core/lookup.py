@@ -47,7 +47,7 @@ def whole_name(
     if beginning.fullmatch(rest) is None:
         return name
     with context.engine.read(access.tenant or access.default_tenant) as snapshot:
-        named = dict(snapshot.names_starting(standard, prefix + rest, _SHARING_LIMIT))
+        named = dict(snapshot.find_names_by_prefix(standard, prefix + rest, _SHARING_LIMIT))
         if prefix + rest in named:
             return prefix + rest
         if not sees_everything(access, snapshot.tenant):
@@ -72,7 +72,7 @@ def short_ids(context: Context, access: Access, names: Sequence[str]) -> dict[st
 def _short(snapshot: Snapshot, name: str) -> str:
     rest = name.removeprefix(ID_PREFIX)
     for size in range(SHORT_CHARS, len(rest), 4):
-        sharing = len(snapshot.names_starting(mapping.STANDARD, ID_PREFIX + rest[:size], 2))
+        sharing = len(snapshot.find_names_by_prefix(mapping.STANDARD, ID_PREFIX + rest[:size], 2))
         if sharing == 0:
             return name
         if sharing == 1:
@@ -236,7 +236,7 @@ def list_records(
         if where.space is None and where.agent is None and asked == Selection(at=now):
             # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
             where = replace(where, redacted=None)
-        found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
+        found = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
         fitting = snapshot.fit_into_bytes([each.version_id for each in found[:limit]], PAGE_BYTES)
         versions = snapshot.load_versions(fitting)
     # UMP L3: integrity is verified on read.
@@ -260,12 +260,12 @@ def _locate(
             return version
         if not reachable_only:
             # What others have that is not public is not even looked for: the time it takes would tell that it is there.
-            for tenant in context.engine.system.tenants_showing(standard, name):
+            for tenant in context.engine.system.find_tenants_with_public_name(standard, name):
                 version = _named(context, tenant, standard, name)
                 if version is not None and _is_visible(context, access, version):
                     return version
     else:
-        holders = context.engine.system.tenants_naming(standard, name)
+        holders = context.engine.system.find_tenants_with_name(standard, name)
         if len(holders) > 1:
             raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
         for tenant in holders:

@@ -62,9 +62,9 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                self._context.engine.follow_keys()
+                self._context.engine.reload_keys()
                 # Of what was written here.
-                self._context.engine.tidy()
+                self._context.engine.merge_large_segments()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
@@ -100,7 +100,7 @@ class Upkeep:
 
     def _until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()
-        ends = system.next_expiry(), system.next_due()
+        ends = system.find_next_expiry(), system.find_next_due()
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
@@ -115,7 +115,7 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)
@@ -176,7 +176,7 @@ def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozen
         tenant=version.tenant,
         default_tenant=version.tenant,
     )
-    unit.record(
+    unit.record_audit(
         audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
     )
 

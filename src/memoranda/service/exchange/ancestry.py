@@ -98,7 +98,9 @@ def claims(names: Iterable[Name]) -> Iterator[Name]:
 def find(snapshot: Snapshot, name: Name) -> Version | None:
     """Return the version that a name in a file stands for; what was adopted may have another name here."""
     standard, text = name
-    return snapshot.find_by_name(standard, text) or snapshot.find_by_name(standard + _ELSEWHERE, text)
+    return snapshot.find_by_name(standard, text) or snapshot.find_by_name(
+        standard + _ELSEWHERE, text
+    )
 
 
 def keep_name(unit: Unit, version: Version, name: Name) -> None:
@@ -139,7 +141,7 @@ def find_all(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
             wanted.setdefault(place, []).append((text, (standard, text)))
     ids: dict[Name, int] = {}
     for place, listed in wanted.items():
-        found = snapshot.version_ids(place, [text for text, _ in listed])
+        found = snapshot.find_version_ids(place, [text for text, _ in listed])
         ids |= {name: found[text] for text, name in listed if text in found}
     versions = {each.version_id: each for each in snapshot.load_versions(sorted(set(ids.values())))}
     return {
@@ -192,7 +194,7 @@ def close(
     ends = None if told is None else told.valid_to
     if ends is None:
         ends = handover(prior, known if successor is None else successor.state.valid_from)
-    unit.close(prior, successor=successor, valid_to=ends, now=known)
+    unit.close_version(prior, successor=successor, valid_to=ends, now=known)
 
 
 def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:

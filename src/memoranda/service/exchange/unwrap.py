@@ -290,7 +290,7 @@ def _may_hold_another(given: object) -> bool:
 
 def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
     address = ready.known_as
-    known = unit.known_names([(ready.standard, ready.name)])
+    known = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, News(name=not known))
     version = version_of(unit, ready)
     if version is not None:
@@ -298,7 +298,7 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
+    unit.record_audit(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
     return grains.Stored(address=address, result=result)
 
 
@@ -308,7 +308,11 @@ def version_of(unit: Unit, ready: Ready) -> Version | None:
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
-        (each for each in unit.iterate_history(version.memory_id) if each.document.native == ready.native),
+        (
+            each
+            for each in unit.iterate_history(version.memory_id)
+            if each.document.native == ready.native
+        ),
         None,
     )
 
@@ -614,7 +618,10 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
-            if any(each.document.native == inner.native for each in unit.iterate_history(known.memory_id)):
+            if any(
+                each.document.native == inner.native
+                for each in unit.iterate_history(known.memory_id)
+            ):
                 return "known"
             if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.

@@ -134,7 +134,7 @@ def store(
 
     def write(unit: Unit, given: Given, prior: Version | None) -> Stored:
         stored = follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
-        unit.record(audited(access, "store", now, place, (stored.etag,), stored.result))
+        unit.record_audit(audited(access, "store", now, place, (stored.etag,), stored.result))
         return stored
 
     def write_if_new(unit: Unit) -> Stored | None:
@@ -174,10 +174,10 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
     with context.engine.read(given[0].place.tenant) as snapshot:
-        there, seq = _all_unchanged(context, snapshot, given), snapshot.change_seq()
+        there, seq = _all_unchanged(context, snapshot, given), snapshot.find_last_change()
 
     def work(unit: Unit) -> list[Stored]:
-        heads, moved = Heads(context, unit, given), unit.changed_memories(seq)
+        heads, moved = Heads(context, unit, given), unit.list_changed_memories(seq)
         stored = [
             there[number][1]
             if number in there and there[number][0] not in moved
@@ -185,7 +185,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             for number, each in enumerate(given)
         ]
         changed = sum(each.result != "unchanged" for each in stored)
-        unit.record(
+        unit.record_audit(
             audited(
                 access,
                 "batch_store",
@@ -384,7 +384,7 @@ class Heads:
         self._context, self._unit = context, unit
         keys = {(each.place.space, each.memory["key"]): each for each in given}
         asked = [(name, pair) for name, each in keys.items() for pair in _names(each)]
-        known = unit.known_names([pair for _, pair in asked])
+        known = unit.filter_known_names([pair for _, pair in asked])
         self._known = {name for name, pair in asked if pair in known}
         self._there = set(self._known)
         self._found: dict[tuple[str, str], tuple[Version, bool]] = {}
@@ -438,7 +438,7 @@ class Heads:
         for standard, name in _names(given):
             version = self._unit.find_by_name(standard, name)
             if version is not None and version.state.space == given.place.space:
-                head = self._unit.newest(version.memory_id)
+                head = self._unit.load_newest(version.memory_id)
                 if head.state.is_forgotten:
                     return head.state.tombstoned
         return None
@@ -545,7 +545,7 @@ def append(
             context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True
         )
     if prior is not None and closes:
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now
         )
     unit.announce("created" if prior is None else "revised", version, now=now)
@@ -576,7 +576,9 @@ def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
         return False
     original = original_of(given.memory, given.place.tenant, ump_version=context.ump_version)
     known = (
-        None if original is None else unit.find_by_name(original.document.standard, original.document.name)
+        None
+        if original is None
+        else unit.find_by_name(original.document.standard, original.document.name)
     )
     if known is None or known.state.erased:
         return False
@@ -624,7 +626,7 @@ def forget(
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
         forget_derived(unit, version.memory_id, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned")
         )
 

@@ -157,7 +157,7 @@ def foreign_head(snapshot: Snapshot, place: Place, key: str) -> Version | None:
     named = snapshot.find_by_name(foreign_standard(key), key)
     if named is None:
         return None
-    head = snapshot.newest(named.memory_id)
+    head = snapshot.load_newest(named.memory_id)
     return head if key_in(snapshot, head, place) == key else None
 
 

@@ -122,7 +122,7 @@ def write(
         stored = Stored(
             address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits)
         )
-    unit.record(
+    unit.record_audit(
         audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result)
     )
     return stored
@@ -202,7 +202,7 @@ def supersede(
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
         grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
-        unit.record(
+        unit.record_audit(
             audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason)
         )
         warnings = warnings_for(grain.fields)
@@ -240,7 +240,7 @@ class Successor:
         if fresh is not opened:
             new = admitted(context, self._access, fresh, unit.tenant)
         version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
         )
         if decision.needs_review:
@@ -271,7 +271,9 @@ def set_verification(
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
             contradicting = (
-                policy_fields(named) if by and (named := unit.find_by_name(oms.STANDARD, by)) else {}
+                policy_fields(named)
+                if by and (named := unit.find_by_name(oms.STANDARD, by))
+                else {}
             )
             said = (
                 {"supersession_justification": reason, **contradicting} if reason else contradicting
@@ -279,7 +281,7 @@ def set_verification(
             if check_supersession(unit, version, said, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
         unit.set_verification(version, status, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason})
         )
         return status
@@ -300,11 +302,11 @@ def set_hold(
         version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        unit.hold(version, held=held)
+        unit.set_hold(version, on_hold=held)
         if not held:
             lineage.finish_held(context, unit, version.memory_id, now)
         result = "held" if held else "released"
-        unit.record(
+        unit.record_audit(
             audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason})
         )
         return held
@@ -333,7 +335,7 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
         lineage.forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
         erase_version(unit, version, gone.own)
         unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason})
         )
 
@@ -372,7 +374,9 @@ def erase_user(
     result = f"{erased} erased"
     context.engine.write(
         tenant,
-        lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta)),
+        lambda unit: unit.record_audit(
+            audited(access, "erase_user", now, (), tenant, "", result, meta)
+        ),
     )
     context.engine.scrub()
     return UserErasure(erased=erased, held=held, key_destroyed=destroyed)

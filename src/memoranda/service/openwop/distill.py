@@ -276,7 +276,7 @@ def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
     """Read and distil. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq = snapshot.change_seq()
+        seq = snapshot.find_last_change()
         if asked.given is None and not asked.of_archives:
             there = entries_and_others(context, snapshot, asked.space, now)
         else:
@@ -382,7 +382,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     def _require_unmoved(self, unit: Unit) -> None:
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
-        changed = unit.changed_in_space(self.asked.space, self.change_seq)
+        changed = unit.list_changed_in_space(self.asked.space, self.change_seq)
         if len(changed) > _CHANGES_LIMIT or any(
             _is_archive_version(each) for each in unit.load_versions(changed)
         ):
@@ -535,7 +535,7 @@ def _consolidate(
             note_replaced(unit, each["by"], (versions[each["id"]].version_id,))
         for name, times in strengthened.items():
             for _ in range(times):
-                unit.feedback(versions[name], "followed", "consolidation", now=now)
+                unit.add_feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(

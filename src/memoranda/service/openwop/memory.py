@@ -160,7 +160,7 @@ def put_entry(
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
             _attribute(unit, run_id, ref, made, now, node_id=node, agent_id=agent)
-        unit.record(_entry(access, "put", space, now, (made["id"],), "written"))
+        unit.record_audit(_entry(access, "put", space, now, (made["id"],), "written"))
         return made
 
     return context.engine.write(tenant, work)
@@ -259,7 +259,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
             append(unit, new, now)
-        unit.record(_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        unit.record_audit(_entry(access, "put", space, now, (), f"{len(prepared)} written"))
         return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
@@ -366,7 +366,7 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     unit.announce("tombstoned", version, now=now)
     forget_derived(unit, version.memory_id, now=now)
     name = id_of(unit, version)
-    unit.record(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
+    unit.record_audit(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
 
 
 # --- what a run sees -----------------------------------------------------------------------------------------
@@ -501,17 +501,18 @@ def _was_there(version: Version, run: Run, own: Collection[int]) -> bool:
 
 def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
     """What was there when the run began and was replaced or forgotten since, the last updated first."""
-    ended = snapshot.ended_since(run.view, space)
+    ended = snapshot.list_ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updated = dict(ended[first : first + _SCAN_LIMIT])
         yield from (
-            (version, updated[version.version_id]) for version in snapshot.iterate_versions(list(updated))
+            (version, updated[version.version_id])
+            for version in snapshot.iterate_versions(list(updated))
         )
 
 
 def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """The version of a memory that a run sees: its own, else what was there when it began."""
-    own = snapshot.run_writes(run.run_id)
+    own = snapshot.list_run_writes(run.run_id)
     for version in snapshot.iterate_history(memory_id, newest_first=True):
         if version.version_id in own or (
             _was_there(version, run, own) and not _had_ended(snapshot, version, run)
@@ -527,7 +528,7 @@ def _had_ended(snapshot: Snapshot, version: Version, run: Run) -> bool:
     if not ends or min(ends) != run.started:
         return bool(ends) and min(ends) < run.started
     # In the very millisecond: the feed has an order where the clock has none.
-    return version.memory_id not in snapshot.changed_memories(run.change_seq)
+    return version.memory_id not in snapshot.list_changed_memories(run.change_seq)
 
 
 def _is_current(version: Version) -> bool:
@@ -562,7 +563,7 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
         version = snapshot.find_by_name(oams.STANDARD, name_of(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.newest(version.memory_id)
+    head = snapshot.load_newest(version.memory_id)
     # A name of a later version names that version, not the memory: an entry has the name of its first.
     return head if _id(root_of(snapshot, head)) == entry_id else None
 

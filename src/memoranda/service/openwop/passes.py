@@ -125,7 +125,7 @@ def provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
 
 def require_free(unit: Unit, version_ids: Sequence[int]) -> None:
     """Raise Conflict unless all that a pass rests on is still there, and nothing of it was put on hold."""
-    if unit.count_free(version_ids) < len(version_ids):
+    if unit.count_deletable(version_ids) < len(version_ids):
         raise Conflict("the entries changed while they were read; try again")
 
 
@@ -133,10 +133,10 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     """Bring back what a consolidation or a compaction took out; how many entries. What a compaction made goes."""
     now, tenant = context.clock(), access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        kept = snapshot.item(PASSES, run_id)
+        kept = snapshot.load_item(PASSES, run_id)
         done = {"taken": []} if kept is None else json_text.parse(kept)
         named = {each[name] for each in done["taken"] for name in ("id", "by")}
-        found = snapshot.version_ids(mapping.STANDARD, sorted(named))
+        found = snapshot.find_version_ids(mapping.STANDARD, sorted(named))
         made = snapshot.find_by_name(mapping.STANDARD, done["made"]) if "made" in done else None
     taken = [
         (found[each["id"]], found[each["by"]])
@@ -145,7 +145,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     ]
 
     def work(unit: Unit) -> int:
-        if kept is None or unit.item(PASSES, run_id) != kept:
+        if kept is None or unit.load_item(PASSES, run_id) != kept:
             raise NotFound("no consolidation of this run that could be undone")
         if made is not None:
             require_free(unit, [made.version_id])
@@ -167,4 +167,4 @@ def undo(context: Context, access: Access, run_id: str) -> int:
 
 def record_pass(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))
+    unit.record_audit(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))

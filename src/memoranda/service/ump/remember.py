@@ -172,7 +172,7 @@ def _write_if_new(
     if accepted.is_own:
         return write(context, access, unit, accepted, now)
     name = mapping.STANDARD, accepted.record["id"]
-    known, named = unit.same_or_named(accepted.projection.sameness, name, now)
+    known, named = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
     if known is not None:
         return known
     return write(context, access, unit, accepted, now, is_new=True, is_free=named is None)
@@ -197,7 +197,7 @@ def write(
         context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free
     )
     scope, targets = scope_of(accepted.record), (remembered.id,)
-    unit.record(
+    unit.record_audit(
         audit_entry(
             access, "remember", now=now, targets=targets, scope=scope, result=remembered.result
         )
@@ -290,7 +290,7 @@ def foresee(
     context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
 ) -> Merged | None:
     """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
-    known = None if accepted.is_own else snapshot.same(accepted.projection.sameness, now)
+    known = None if accepted.is_own else snapshot.find_duplicate(accepted.projection.sameness, now)
     return None if known is None else Merged(known, _joined(context, known, accepted, now))
 
 
@@ -337,7 +337,7 @@ def _append(
         prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
-            unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
+            unit.close_version(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
     return (
         new.append(unit, now=now)
@@ -385,7 +385,7 @@ def _merge(
     context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: Merged | None
 ) -> Remembered | None:
     """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
-    known = unit.same(accepted.projection.sameness, now)
+    known = unit.find_duplicate(accepted.projection.sameness, now)
     if known is None:
         return None
     # Made before the writer's turn, unless it changed since or was written in this very unit.
@@ -406,7 +406,8 @@ def _merge(
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
     # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
     if any(
-        other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)
+        other != tenant
+        for other in context.engine.system.find_tenants_with_name(mapping.STANDARD, name)
     ):
         raise Conflict(f"id: {name} already names a record of another owner")
 

@@ -141,7 +141,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
         _check_revisable(unit, prior, record, now)
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
         version = append_next(context, unit, prior, new, now=now)
-        unit.close(
+        unit.close_version(
             prior,
             successor=version,
             valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])),
@@ -158,7 +158,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
             meta={"supersedes": [request.id]},
             claimed=request.actor,
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
     return context.engine.write(found.tenant, work)
@@ -197,7 +197,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             forget_derived(unit, version.memory_id, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access,
                 "forget",
@@ -224,8 +224,8 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 
     def work(unit: Unit) -> None:
         version, record = _current(context, access, unit, request.id, now)
-        unit.feedback(version, request.outcome, request.session or "", now=now)
-        unit.record(
+        unit.add_feedback(version, request.outcome, request.session or "", now=now)
+        unit.record_audit(
             audit_entry(
                 access,
                 "feedback",
@@ -354,11 +354,11 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
 
 
 def _name_of(snapshot: Snapshot, version: Version) -> str:
-    return snapshot.names_of(version.version_id).get(mapping.STANDARD, version.document.name)
+    return snapshot.load_names(version.version_id).get(mapping.STANDARD, version.document.name)
 
 
 def _last(snapshot: Snapshot) -> Change:
-    changes = snapshot.changes(snapshot.change_seq() - 1, 1)
+    changes = snapshot.list_changes(snapshot.find_last_change() - 1, 1)
     if not changes:
         raise NotFound("nothing was changed yet")
     return changes[0]
