@@ -48,7 +48,7 @@ def test_the_page_about_postgresql_names_the_versions_that_the_tests_run_on() ->
 
 def test_every_bound_that_is_stated_has_its_test() -> None:
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    rows = page.partition("| what | bound | test |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    rows = page.partition("| resource or attack | bound | test |")[2].partition("\n\n")[0].strip().splitlines()[1:]
     named = [re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row) for row in rows]
     assert len(rows) > 15
     assert all(named)

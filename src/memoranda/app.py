@@ -19,8 +19,8 @@ from memoranda.model.instant import (
     from_datetime,
     parse_instant,
 )
+from memoranda.model.memory import Standard
 from memoranda.model.owner import check_owner
-from memoranda.model.standard import Standard
 from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -480,7 +480,7 @@ class Memoranda:
             self.ump.import_items,
             self.owner,
             [str(path) for path in paths],
-            known=system,
+            form=system,
             adopt=adopt,
             into=None if namespace is None else self.oams.namespace(namespace),
             restore=restore,

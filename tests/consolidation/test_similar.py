@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from tests.consolidation.notes import NOTES, note
 
-from memoranda.consolidation.text.cluster import cluster_pairs
+from memoranda.consolidation.strategies.reflection import cluster_pairs
 from memoranda.consolidation.text.corpus import Corpus, content_words, read_sentence
 from memoranda.consolidation.text.note import MemoryNote, order_notes, sort_by_strength
 from memoranda.consolidation.text.similar import TfidfVectors, fold_duplicates, group_duplicates, jaccard_similarity

@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidInput, Unsupported
-from memoranda.hosts.document import ConfigFormat, EntrySlot, add_entry, remove_entry
+from memoranda.hosts.document import (
+    ConfigFormat,
+    EntrySlot,
+    MarkedText,
+    TomlTables,
+    YamlBlocks,
+    add_entry,
+    remove_entry,
+)
 from memoranda.hosts.json_comments import JsonComments
-from memoranda.hosts.marked_text import MarkedText
-from memoranda.hosts.toml_tables import TomlTables
-from memoranda.hosts.yaml_blocks import YamlBlocks
 
 JSON, TOML, YAML = JsonComments(), TomlTables(), YamlBlocks()
 SLOT = EntrySlot(("servers",), "memoranda")

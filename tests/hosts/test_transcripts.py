@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processor import at_most
 
-from memoranda.hosts.marked_text import MarkedText
+from memoranda.hosts.document import MarkedText
 from memoranda.hosts.sessions import HostSession, summarize_session
 from memoranda.hosts.table import RULES, RULES_SLOT
 from memoranda.hosts.transcripts import TranscriptTurn, read_turns, typed_text

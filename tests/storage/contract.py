@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoranda.model.change import AuditEntry
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, LinkReason, Projection, Relation, Scope, Version
+from memoranda.model.memory import AuditEntry, Document, FieldIndex, LinkReason, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
 from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import FieldIndex, Version
 from memoranda.model.selection import (
     Compares,
     InGroup,

@@ -15,8 +15,7 @@ import pytest
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
-from memoranda.model.change import AuditEntry
-from memoranda.model.memory import Projection, Relation
+from memoranda.model.memory import AuditEntry, Projection, Relation
 from memoranda.model.selection import Selection
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.contract import Engine, Unit

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memoranda.standards.ump.requests import MAX_QUERY_BYTES
+
 
 @contextmanager
 def require_extra(extra: str) -> Iterator[None]:
@@ -19,3 +21,9 @@ def require_extra(extra: str) -> Iterator[None]:
         raise ImportError(
             f"{error.msg}; pip install 'memoranda[{extra}]'", name=error.name
         ) from error
+
+
+def limit_question(text: str) -> str:
+    """Return the end of a text, cut to the size limit of a query."""
+    data = text.strip().encode("utf-8", "replace")
+    return data[-MAX_QUERY_BYTES:].decode("utf-8", "ignore")

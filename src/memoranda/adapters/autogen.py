@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from memoranda.adapters import require_extra
-from memoranda.adapters.questions import limit_question
+from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput

@@ -11,8 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from memoranda.adapters import require_extra
-from memoranda.adapters.questions import limit_question
+from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.json_text import dump

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from memoranda.adapters import require_extra
-from memoranda.adapters.questions import limit_question
+from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
 
 with require_extra("llamaindex"):

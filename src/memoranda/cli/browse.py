@@ -13,7 +13,7 @@ from memoranda.cli.show import counted, line, note, one_line, table, when
 from memoranda.cli.values import complete_date, without_none
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
-from memoranda.model.standard import Standard
+from memoranda.model.memory import Standard
 from memoranda.standards.ump.requests import ListRequest
 
 if TYPE_CHECKING:

@@ -6,16 +6,17 @@ module shows them, applies them and reports the result.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import counted, is_confirmed, line, note, table
-from memoranda.errors import InvalidInput, MemorandaError, NotFound
-from memoranda.hosts.check import list_tools
+from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable
 from memoranda.hosts.plan import (
     Edit,
     HostState,
@@ -30,6 +31,9 @@ from memoranda.settings import SETTINGS_FILE, Settings, origins
 Name = Annotated[str, Parameter(name="HOST", help="An agent program; without one, all are listed.")]
 All = Annotated[bool, Parameter(name="--all", help="All agent programs on this machine.")]
 DryRun = Annotated[bool, Parameter(help="Show what would change, and change nothing.")]
+
+# Seconds for a cold start on a slow disk; hosts wait as long.
+_PATIENCE_SECONDS: Final = 60.0
 
 
 def connect(
@@ -61,7 +65,7 @@ def connect(
 ) -> int | None:
     """Add Memoranda to agent programs on this machine; without HOST, list them.
 
-    The change is shown, and a copy of the file as it was is kept next to it. The rest of the file stays unchanged.
+    The change is shown, and a copy of the original file is saved next to it. The rest of the file stays unchanged.
     """
     machine, server = Machine.current(), _server_command(run)
     if print_:
@@ -81,7 +85,7 @@ def connect(
     )
     tools: tuple[str, ...] = ()
     if any(edit.is_change for edit in edits) and not dry_run and not no_check:
-        tools = list_tools(server)
+        tools = _list_tools(server)
         note(f"the server answers, with {counted(len(tools), 'tool')}")
     for host in hosts:
         if rules and not yes and not host.rules:
@@ -156,6 +160,29 @@ def _server_command(run: GivenRun) -> ServerCommand:
         if typed is not None or (value and inherited.get(name, SETTINGS_FILE) != SETTINGS_FILE):
             args += [f"--{name}", value]
     return ServerCommand(command[0], tuple(args))
+
+
+def _list_tools(server: ServerCommand) -> tuple[str, ...]:
+    """Return the names of the tools that a server offers. Raises StoreUnavailable if it does not answer."""
+    return asyncio.run(_request_tools(server))
+
+
+async def _request_tools(server: ServerCommand) -> tuple[str, ...]:
+    from mcp import MCPError
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    message = f"the server does not answer, so nothing was changed: {server.command} {' '.join(server.args)}"
+    # Like a host, this client passes few environment variables. The log output of the server is dropped.
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        transport = stdio_client(
+            StdioServerParameters(command=server.command, args=[*server.args]), errlog=nowhere
+        )
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS), Client(transport) as client:
+                return tuple(tool.name for tool in (await client.list_tools()).tools)
+        except (TimeoutError, OSError, MCPError, ExceptionGroup):
+            raise StoreUnavailable(message) from None
 
 
 def _find_hosts(

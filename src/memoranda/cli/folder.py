@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from memoranda.bindings.files.sync import STATES_FOLDER, FolderSync
+from memoranda.bindings.files.sync import STATES_FOLDER, FolderSync, SyncReport
+from memoranda.bindings.files.sync import watch as watch_folder
 from memoranda.cli.commands import Parameter
 from memoranda.cli.json_output import print_json
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from memoranda.bindings.files.sync import SyncReport
 
 
 def sync(
@@ -54,14 +52,11 @@ def sync(
             ).run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
-        # Loads watchfiles, which only --watch needs.
-        from memoranda.bindings.files import watch as watching
-
         memoranda.service.start_background()
         if not run.json:
             note(f"watching {folder}; stop with Ctrl-C")
         try:
-            watching.watch(
+            watch_folder(
                 memoranda.service,
                 memoranda.access,
                 folder,

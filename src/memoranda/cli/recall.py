@@ -10,7 +10,7 @@ from memoranda.cli.run import GivenRun, GlobalOptions
 from memoranda.cli.show import line, no_matches, note, record_block
 from memoranda.cli.values import end_of_date, without_none
 from memoranda.errors import InvalidInput
-from memoranda.model.standard import Standard
+from memoranda.model.memory import Standard
 from memoranda.standards.ump.plain import PlainQuestion
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
 

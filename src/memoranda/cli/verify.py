@@ -37,7 +37,7 @@ def _verify_files(sources: tuple[str, ...], format_name: FormatName | None, run:
     from memoranda.bindings.files import exchange
 
     with progress("verifying") as done:
-        report = exchange.verify_files(sources, known=format_name, progress=done)
+        report = exchange.verify_files(sources, form=format_name, progress=done)
     if not run.json:
         note_report(report)
     document = {

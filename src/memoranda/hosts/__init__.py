@@ -6,8 +6,7 @@ parsing the result, which must equal the former content plus the entry. If a fil
 refused, and the user gets the text to paste.
 
 - `table` lists the hosts: the path of the configuration file, and the form of an entry.
-- `json_comments`, `toml_tables`, `yaml_blocks` and `marked_text` edit one format each, through `document`.
+- `document` edits configurations, in TOML, YAML or marked text; `json_comments` edits JSON with comments.
 - `plan` computes the changes of files, and applies them.
-- `check` starts the server as a host would.
 - `sessions` handles the hooks of a host, and `transcripts` parses the session files that it wrote.
 """

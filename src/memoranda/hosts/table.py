@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from memoranda.hosts.document import ConfigFormat, Entry, EntrySlot
+from memoranda.hosts.document import (
+    ConfigFormat,
+    Entry,
+    EntrySlot,
+    MarkedText,
+    TomlTables,
+    YamlBlocks,
+)
 from memoranda.hosts.json_comments import JsonComments
-from memoranda.hosts.marked_text import MarkedText
-from memoranda.hosts.toml_tables import TomlTables
-from memoranda.hosts.yaml_blocks import YamlBlocks
 
 NAME: Final = "memoranda"
 RULES: Final = """\

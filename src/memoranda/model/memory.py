@@ -3,6 +3,8 @@
 A memory has one identity through all its versions. A version is an immutable native document. Its state is kept by the
 store, and may change. A projection is the reading of a document independent of its standard.
 
+Entries of the change feed and of the audit log are here, too, and the field index of a version.
+
 Most are msgspec structs, which are created and copied (`msgspec.structs.replace`) in native code, because each request
 creates dozens. With `gc=False` the garbage collector ignores them, so they must not refer to each other in cycles.
 """
@@ -11,15 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from memoranda.model.instant import Instant
 
+# The names of the standards, as the store keeps them with each document.
+UMP: Final = "ump"
+OMS: Final = "oms"
+OAMS: Final = "oams"
+OPENWOP: Final = "openwop"
+
+Standard = Literal["ump", "oms", "oams", "openwop"]
 Kind = Literal["semantic", "episodic", "procedural", "working", "identity"]
 Visibility = Literal["private", "shared", "public"]
 Status = Literal["active", "candidate", "tombstoned"]
+ChangeType = Literal["created", "merged", "revised", "tombstoned"]
 # Why one memory refers to another: derived from it, based on it (a consent), or withdrawing it (a consent).
 LinkReason = Literal["source", "basis", "withdraws"]
 
@@ -243,3 +253,66 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
 
 
 _STORED = tuple(name for name in Version.__struct_fields__ if name != "opened")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a tenant's change feed. `seq` counts per tenant, so that it reveals nothing about others."""
+
+    seq: int
+    type: ChangeType
+    at: Instant
+    version: Version
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation for the tenant's audit chain. It never contains content of memories."""
+
+    at: Instant
+    op: str
+    actor: str = ""
+    actor_kind: str = ""
+    targets: tuple[str, ...] = ()
+    scope: tuple[tuple[str, str], ...] = ()
+    result: str = ""
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class FieldIndex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of one version, independent of its standard, for structured queries.
+
+    They are computed from the grain of the version (the form into which every document can be translated), and stored
+    with it. Texts are compared only for equality, numbers also by order. `form` is empty if the version cannot be
+    queried by fields.
+    """
+
+    address: str = ""
+    form: str = ""
+    at: Instant
+    confidence: float | None = None
+    importance: float | None = None
+    subject: str = ""
+    relation: str = ""
+    object: str = ""
+    # Further fields as (name, value); a name may occur several times.
+    texts: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[str, float], ...] = ()
+
+
+class DocumentReading(NamedTuple):
+    """All that is computed from a document when it is written: projection, field index and names."""
+
+    projection: Projection
+    field_index: FieldIndex
+    # (standard, name)
+    names: tuple[tuple[str, str], ...]
+
+
+class QueriedDocument(NamedTuple):
+    """A document with the part of its state that queries need; cheaper than `Version` when many are read."""
+
+    version_id: int
+    document: OpenedDocument
+    address: str
+    verification: str
+    is_superseded: bool
+    closed: Instant | None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Kind, Status, Version, Visibility
-from memoranda.model.standard import Standard
+from memoranda.model.memory import Kind, Standard, Status, Version, Visibility
 
 if TYPE_CHECKING:
     import numpy as np

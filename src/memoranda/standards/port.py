@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import orjson
 
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model.memory import Bounds, Document, Projection
-from memoranda.model.standard import OAMS, OMS, OPENWOP, UMP
+from memoranda.model.memory import OAMS, OMS, OPENWOP, UMP, Bounds, Document, Projection
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
@@ -65,6 +64,8 @@ class Port(ABC):
     replaces_others: ClassVar[bool] = False
     # True if documents travel in files of their own standard; False if only inside those of others.
     has_file_form: ClassVar[bool] = True
+    # True if a document in a file names the ones that it supersedes.
+    names_superseded: ClassVar[bool] = False
     # True if the fields below are trusted when the document stands inside another one.
     rules_travel: ClassVar[bool] = False
 
@@ -137,6 +138,10 @@ class Port(ABC):
     def source_names(self, native: bytes) -> list[str]:
         """Return the names of the memories that a document says it was made from. Raises InvalidInput."""
         return []
+
+    def names_successor(self, document: Document, standard: str, name: str) -> bool:
+        """Return True if a document says that it was superseded by the document of this standard and name."""
+        return False
 
     def written_tags(self, document: Document) -> tuple[str, ...] | None:
         """Return the tags as they were written, if the projection has them in another spelling."""

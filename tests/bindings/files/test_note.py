@@ -34,33 +34,33 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "after"), CHANGES)
 def test_only_our_properties_change(before: str, after: str) -> None:
-    note = Note.read(before.encode())
+    note = Note.parse(before.encode())
     assert note.data() == before.encode()
     changed = note.changed(title="T", tags=["a"])
     assert changed.data().decode() == after
-    read = Note.read(changed.data())
+    read = Note.parse(changed.data())
     assert read.text == note.text
     assert note.problem or (read.title, read.tags) == ("T", ("a",))
 
 
 @pytest.mark.parametrize("before", [before for before, _ in CHANGES])
 def test_another_text_leaves_the_properties_and_the_end_of_the_file(before: str) -> None:
-    note = Note.read(before.encode())
+    note = Note.parse(before.encode())
     changed = note.changed(text="one\ntwo").data().decode()
     assert changed.replace("\r\n", "\n") == before.replace("\r\n", "\n").replace(note.text, "one\ntwo")
     assert ("\r\n" in before) == ("one\r\ntwo" in changed)
 
 
 def test_a_text_that_looks_like_properties_is_written_so_that_it_is_none() -> None:
-    changed = Note.read(b"old\n").changed(text="---\na: 1\n---\nnew")
-    assert Note.read(changed.data()).text == "---\na: 1\n---\nnew"
+    changed = Note.parse(b"old\n").changed(text="---\na: 1\n---\nnew")
+    assert Note.parse(changed.data()).text == "---\na: 1\n---\nnew"
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="-#:[]{}'\"ab \r\n&*!|>?,~`", max_size=80).map(lambda s: s.encode()))
 def test_whatever_stands_in_a_file_is_kept_or_refused(data: bytes) -> None:
     for source in (data, b"---\n" + data + b"\n---\ntext\n"):
         try:
-            note = Note.read(source)
+            note = Note.parse(source)
         except InvalidInput:
             continue
         assert note.data() == source
@@ -68,7 +68,7 @@ def test_whatever_stands_in_a_file_is_kept_or_refused(data: bytes) -> None:
             changed = note.changed(text="new text", title="a: b", tags=["x", "1"])
         except InvalidInput:
             continue
-        read = Note.read(changed.data())
+        read = Note.parse(changed.data())
         assert read.text == "new text"
         assert note.problem or (read.title == "a: b" and set(read.tags or ()) >= {"x", "1"})
 
@@ -77,13 +77,13 @@ def test_a_bomb_of_aliases_is_a_few_lines() -> None:
     bomb = "a: &a [x, x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(24)
     )
-    note = Note.read(f"---\n{bomb}tags: [q]\n---\ntext\n".encode())
+    note = Note.parse(f"---\n{bomb}tags: [q]\n---\ntext\n".encode())
     assert (note.tags, note.text, note.problem) == (("q",), "text", "")
 
 
 @pytest.mark.parametrize("front", ["x: " + "[" * 5_000, "x: " + "y" * 70_000, "tags: a\ntags: b", "a: 1\n...\n---x"])
 def test_properties_that_are_not_understood_do_not_hide_the_text(front: str) -> None:
-    note = Note.read(f"---\n{front}\n---\ntext\n".encode())
+    note = Note.parse(f"---\n{front}\n---\ntext\n".encode())
     assert note.text == "text"
     assert note.problem.startswith("properties")
 
@@ -94,7 +94,7 @@ def test_tags_and_links_are_read_from_prose_and_not_from_code() -> None:
         "![[d.png]]\n"
         "`#code [[code]]`\n~~~\n#block [[block]]\n~~~\n[x](../y%20z.md#h) [w](https://w.example/#v)\n"
     )
-    assert Note.read(source.encode()).tags == ("front", "one", "two/three", "6th")
+    assert Note.parse(source.encode()).tags == ("front", "one", "two/three", "6th")
     assert list(links_in(source)) == [(False, "Up"), (False, "A b"), (False, "d.png"), (True, "../y z.md")]
 
 

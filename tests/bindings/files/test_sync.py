@@ -11,14 +11,12 @@ import pytest
 from tests.waiting import until
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.sync import FolderSync, SyncReport
-from memoranda.bindings.files.sync_pass import Step
-from memoranda.bindings.files.sync_state import MARKER_FILE
-from memoranda.bindings.files.watch import watch
+from memoranda.bindings.files.sync import FolderSync, SyncReport, watch
+from memoranda.bindings.files.sync_pass import MARKER_FILE, SyncStep
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import markdown, signature
 
-Sync = Callable[..., list[Step]]
+Sync = Callable[..., list[SyncStep]]
 
 
 # More than a record holds.
@@ -32,7 +30,7 @@ def states(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sync(memoranda: Memoranda, folder: Path, states: Path) -> Sync:
-    def run(**options: Any) -> list[Step]:
+    def run(**options: Any) -> list[SyncStep]:
         project = options.pop("project", None)
         both = FolderSync(memoranda.service, memoranda.access, folder, states=states, project=project, form="records")
         return both.run(**options).steps
@@ -40,7 +38,7 @@ def sync(memoranda: Memoranda, folder: Path, states: Path) -> Sync:
     return run
 
 
-def did(steps: list[Step]) -> list[tuple[str, str]]:
+def did(steps: list[SyncStep]) -> list[tuple[str, str]]:
     return [(step.name, step.did) for step in steps]
 
 

@@ -15,26 +15,25 @@ from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.note import Note, stem
-from memoranda.bindings.files.sync import FolderSync, SyncReport
-from memoranda.bindings.files.sync_pass import Step
-from memoranda.bindings.files.watch import watch
+from memoranda.bindings.files.sync import FolderSync, SyncReport, watch
+from memoranda.bindings.files.sync_pass import SyncStep
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump.requests import ReviseRequest
 from memoranda.standards.ump.shapes import Record
 
-Sync = Callable[..., list[Step]]
+Sync = Callable[..., list[SyncStep]]
 
 
 @pytest.fixture
 def sync(memoranda: Memoranda, folder: Path, tmp_path: Path) -> Sync:
-    def run(*, dry_run: bool = False) -> list[Step]:
+    def run(*, dry_run: bool = False) -> list[SyncStep]:
         both = FolderSync(memoranda.service, memoranda.access, folder, states=tmp_path / "home" / "sync")
         return both.run(dry_run=dry_run).steps
 
     return run
 
 
-def did(steps: list[Step]) -> dict[str, str]:
+def did(steps: list[SyncStep]) -> dict[str, str]:
     return {step.name: step.did for step in steps}
 
 
@@ -53,7 +52,7 @@ def test_a_vault_in_a_dozen_habits_is_a_memory_and_stays_as_it_is(
 ) -> None:
     notes = make_vault(folder, count=500)
     before = bytes_in(folder)
-    said = {stem(name): Note.read(data) for name, data in notes.items()}
+    said = {stem(name): Note.parse(data) for name, data in notes.items()}
     assert set(did(sync()).values()) == {"remembered"}
     first = heads(memoranda)
     assert sorted(record["body"]["text"] for record in first.values()) == sorted(
@@ -70,9 +69,9 @@ def test_a_vault_in_a_dozen_habits_is_a_memory_and_stays_as_it_is(
     assert sum(each["type"] == "links_to" for one in first.values() for each in one.get("relations", ())) > 200
 
     # Changes on both sides, half of them in the same note: one changes the text, the other the tags.
-    names = [name for name, data in notes.items() if Note.read(data).text and not Note.read(data).problem][:60]
+    names = [name for name, data in notes.items() if Note.parse(data).text and not Note.parse(data).problem][:60]
     for count, name in enumerate(names):
-        note = Note.read(notes[name])
+        note = Note.parse(notes[name])
         record = first[note.title or stem(name)]
         if count % 3 != 1:
             (folder / name).write_bytes(notes[name] + f"{note.newline}added by hand".encode())
@@ -82,7 +81,7 @@ def test_a_vault_in_a_dozen_habits_is_a_memory_and_stays_as_it_is(
     assert set(did(sync()).values()) == {"revised", "written"}
     after = heads(memoranda)
     for count, name in enumerate(names):
-        old, new = Note.read(notes[name]), Note.read((folder / name).read_bytes())
+        old, new = Note.parse(notes[name]), Note.parse((folder / name).read_bytes())
         record = after[old.title or stem(name)]
         by_hand = "" if count % 3 == 1 else "added by hand"
         assert new.text.startswith(old.text)

@@ -61,7 +61,7 @@ class Member(NamedTuple):
     path: Path
 
 
-class Listed(NamedTuple):
+class ManifestEntry(NamedTuple):
     """What the list at the end of an archive says of one file."""
 
     size: int
@@ -78,10 +78,10 @@ def write(
     *,
     passphrase: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Listed]:
+) -> dict[str, ManifestEntry]:
     """Write the files and the list of them; what the list says."""
-    listed: dict[str, Listed] = {}
-    sink = file if passphrase is None else _Sealing(file, passphrase)
+    listed: dict[str, ManifestEntry] = {}
+    sink = file if passphrase is None else _EncryptedWriter(file, passphrase)
     with tarfile.open(fileobj=sink, mode="w|", bufsize=PIECE_BYTES) as tar:
         done = 0
         for member in members:
@@ -89,18 +89,18 @@ def write(
                 size = source.seek(0, io.SEEK_END)
                 source.seek(0)
                 hashing = _Hashing(source, done, progress)
-                tar.addfile(_entry(member.name, size), hashing)
-                listed[member.name] = Listed(size, hashing.digest.hexdigest())
+                tar.addfile(_tar_entry(member.name, size), hashing)
+                listed[member.name] = ManifestEntry(size, hashing.digest.hexdigest())
                 done += size
         files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in listed.items()}
         manifest = dump_pretty({**about, "files": files}).encode()
-        tar.addfile(_entry(MANIFEST, len(manifest)), io.BytesIO(manifest))
-    if isinstance(sink, _Sealing):
+        tar.addfile(_tar_entry(MANIFEST, len(manifest)), io.BytesIO(manifest))
+    if isinstance(sink, _EncryptedWriter):
         sink.end()
     return listed
 
 
-def _entry(name: str, size: int) -> tarfile.TarInfo:
+def _tar_entry(name: str, size: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = size, 0o600
     return entry
@@ -122,12 +122,12 @@ class _Hashing:
         return data
 
 
-class _Sealing(io.RawIOBase):
+class _EncryptedWriter(io.RawIOBase):
     """Takes bytes of any number and writes sealed pieces."""
 
     def __init__(self, file: IO[bytes], passphrase: str) -> None:
         salt, prefix = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_PREFIX_BYTES)
-        key, check = _key(passphrase, salt, SCRYPT_COST)
+        key, check = _derive_key(passphrase, salt, SCRYPT_COST)
         self._header = _MAGIC + bytes([SCRYPT_COST]) + salt + prefix + check
         self._cipher, self._prefix, self._number = AESGCM(key), prefix, 0
         self._held = bytearray()
@@ -155,7 +155,7 @@ class _Sealing(io.RawIOBase):
         self._number += 1
 
 
-def _key(passphrase: str, salt: bytes, cost: int) -> tuple[bytes, bytes]:
+def _derive_key(passphrase: str, salt: bytes, cost: int) -> tuple[bytes, bytes]:
     """The key, and what tells a wrong passphrase from a damaged file."""
     made = Scrypt(salt=salt, length=64, n=1 << cost, r=8, p=1).derive(passphrase.encode())
     return made[:32], hashlib.sha256(made[32:]).digest()[:_CHECK_BYTES]
@@ -176,7 +176,7 @@ def is_encrypted(path: Path) -> bool:
 
 def read(
     file: IO[bytes],
-    place: Callable[[str], Target | None],
+    open_target: Callable[[str], Target | None],
     *,
     passphrase: str | None = None,
     progress: Progress | None = None,
@@ -186,26 +186,28 @@ def read(
     `place` gives the file that a member is to be written to, or None to look at it only. Raises StoreCorrupt or
     InvalidInput; what was written by then is not to be used.
     """
-    found: dict[str, Listed] = {}
+    found: dict[str, ManifestEntry] = {}
     try:
-        with tarfile.open(fileobj=_opened(file, passphrase), mode="r|", bufsize=PIECE_BYTES) as tar:
+        with tarfile.open(
+            fileobj=_open_decrypted(file, passphrase), mode="r|", bufsize=PIECE_BYTES
+        ) as tar:
             done = 0
             for entry in tar:
                 source = tar.extractfile(entry) if entry.isreg() else None
                 if source is None:
-                    raise _damaged()
+                    raise _damage_error()
                 if entry.name == MANIFEST:
-                    return _compared(source.read(MAX_MANIFEST_BYTES), found)
+                    return _check_manifest(source.read(MAX_MANIFEST_BYTES), found)
                 hashing = _Hashing(source, done, progress)
-                _copy(hashing, place(entry.name))
-                found[entry.name] = Listed(entry.size, hashing.digest.hexdigest())
+                _copy(hashing, open_target(entry.name))
+                found[entry.name] = ManifestEntry(entry.size, hashing.digest.hexdigest())
                 done += entry.size
     except (tarfile.TarError, EOFError):
-        raise _damaged() from None
-    raise _damaged()
+        raise _damage_error() from None
+    raise _damage_error()
 
 
-def _damaged() -> StoreCorrupt:
+def _damage_error() -> StoreCorrupt:
     return StoreCorrupt("cut short or damaged, or not a backup of Memoranda")
 
 
@@ -218,41 +220,42 @@ def _copy(source: _Hashing, target: Target | None) -> None:
                 target.write(data)
 
 
-def _compared(manifest: bytes, found: Mapping[str, Listed]) -> dict[str, Any]:
+def _check_manifest(manifest: bytes, entries: Mapping[str, ManifestEntry]) -> dict[str, Any]:
     try:
         stated: dict[str, Any] = parse(manifest)
         listed = {
-            name: Listed(each["bytes"], each["sha256"]) for name, each in stated["files"].items()
+            name: ManifestEntry(each["bytes"], each["sha256"])
+            for name, each in stated["files"].items()
         }
     except (MemorandaError, LookupError, TypeError, AttributeError):
-        raise _damaged() from None
-    if listed != found:
-        raise _damaged()
+        raise _damage_error() from None
+    if listed != entries:
+        raise _damage_error()
     return stated
 
 
-def _opened(file: IO[bytes], passphrase: str | None) -> IO[bytes]:
+def _open_decrypted(file: IO[bytes], passphrase: str | None) -> IO[bytes]:
     start = file.read(_HEADER_BYTES)
     if not start.startswith(_MAGIC):
         if start.startswith(_MAGIC[: len(start)]):
-            raise _damaged()
+            raise _damage_error()
         file.seek(0)
         return file
     if passphrase is None:
         raise InvalidInput("the backup is encrypted: its passphrase is needed")
     if len(start) < _HEADER_BYTES:
-        raise _damaged()
+        raise _damage_error()
     cost, rest = start[len(_MAGIC)], start[len(_MAGIC) + 1 :]
     if cost > _MOST_COST:
-        raise _damaged()
+        raise _damage_error()
     salt, prefix = rest[:_SALT_BYTES], rest[_SALT_BYTES : _SALT_BYTES + _PREFIX_BYTES]
-    key, check = _key(passphrase, salt, cost)
+    key, check = _derive_key(passphrase, salt, cost)
     if not secrets.compare_digest(check, start[-_CHECK_BYTES:]):
         raise InvalidInput("that is not the passphrase of this backup")
-    return io.BufferedReader(_Opening(file, AESGCM(key), prefix, start), PIECE_BYTES)
+    return io.BufferedReader(_EncryptedReader(file, AESGCM(key), prefix, start), PIECE_BYTES)
 
 
-class _Opening(io.RawIOBase):
+class _EncryptedReader(io.RawIOBase):
     """What is inside sealed pieces."""
 
     def __init__(self, file: IO[bytes], cipher: AESGCM, prefix: bytes, header: bytes) -> None:
@@ -279,4 +282,4 @@ class _Opening(io.RawIOBase):
         try:
             return self._cipher.decrypt(nonce, sealed, self._header)
         except InvalidTag:
-            raise _damaged() from None
+            raise _damage_error() from None

@@ -19,12 +19,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from memoranda.bindings.files import exchange, mg, oams
-from memoranda.bindings.files.exchange import Counter, Progress, Source
+from memoranda.bindings.files.exchange import FileSource, Progress, ProgressCounter
 from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.formats import GRAINS, OAMS, Format
 from memoranda.bindings.files.importers.importer import Importer
-from memoranda.bindings.files.reader_process import Found
+from memoranda.bindings.files.reader_process import OnSurvey
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
 from memoranda.service.exchange.convert import Carried, Conversion, Target
@@ -37,7 +37,7 @@ T = TypeVar("T")
 _RECORDS: Final[dict[str, Format]] = {"json": "json", "ndjson": "ndjson", "markdown": "markdown"}
 
 
-class Converted(msgspec.Struct, kw_only=True):
+class ConversionResult(msgspec.Struct, kw_only=True):
     """What a conversion came to."""
 
     report: Report
@@ -52,7 +52,7 @@ class Converted(msgspec.Struct, kw_only=True):
         return self.report.exported
 
 
-class _NothingLeft(Exception):
+class _NothingToWrite(Exception):
     """Ends the writing of a file that would hold nothing of what was given."""
 
 
@@ -64,7 +64,7 @@ def convert(
     target_format: str | None = None,
     owner: str | None = None,
     dry_run: bool = False,
-) -> Converted:
+) -> ConversionResult:
     """Write the contents of a file, a folder, an archive or a database in another form; the report has the refusals.
 
     The formats are those of `memoranda convert --from` and `--to`; by default names and contents decide.
@@ -80,8 +80,8 @@ def convert(
     return convert_file(
         str(source),
         str(target),
-        target_format or exchange.form_of(str(target)),
-        known=source_format,
+        target_format or exchange.format_for_target(str(target)),
+        form=source_format,
         owner=owner,
         exported_at=time.time_ns() // 1_000_000,
         is_dry=dry_run,
@@ -93,7 +93,7 @@ def convert_file(
     target: str,
     shape: str,
     *,
-    known: str | Importer | None = None,
+    form: str | Importer | None = None,
     owner: str | None = None,
     ump_version: UmpVersion = "0.1",
     exported_at: int = 0,
@@ -101,9 +101,9 @@ def convert_file(
     overwrite: bool = False,
     is_dry: bool = False,
     progress: Progress = lambda _: None,
-    found: Found | None = None,
-    expect: Progress | None = None,
-) -> Converted:
+    on_survey: OnSurvey | None = None,
+    on_count: Progress | None = None,
+) -> ConversionResult:
     """Write what a file, a folder or an archive holds in another form; of what cannot be, the report tells.
 
     `known` is the form or the system of the source, where it does not tell it, and `owner` has what comes from a form
@@ -111,16 +111,16 @@ def convert_file(
     """
     _refuse_same(source, target)
     conversion = Conversion(given=owner, ump_version=ump_version)
-    several = list(exchange.sources_of([source], conversion.report, known, conversion.own))
-    exchange.survey(several, found, expect)
-    work = _Work(
+    several = list(exchange.find_sources([source], conversion.report, form, conversion.own))
+    exchange.survey(several, on_survey, on_count)
+    work = _FileConversion(
         conversion=conversion, sources=several, target=target, shape=shape, progress=progress
     )
-    with suppress(_NothingLeft), collect_seldom():
+    with suppress(_NothingToWrite), collect_seldom():
         work.read_only() if is_dry else work.write(
             exported_at, compress=compress, overwrite=overwrite
         )
-    return Converted(
+    return ConversionResult(
         report=conversion.report,
         unchanged=conversion.unchanged,
         carried=conversion.carried,
@@ -136,24 +136,24 @@ def _refuse_same(source: str, target: str) -> None:
         raise InvalidInput(f"{target}: what is read is not written over; name another file")
 
 
-class _Work(msgspec.Struct, kw_only=True):
+class _FileConversion(msgspec.Struct, kw_only=True):
     """One file on its way to another."""
 
     conversion: Conversion
-    sources: list[Source]
+    sources: list[FileSource]
     target: str
     shape: str
     progress: Progress
     unsaid: Tally[str] = msgspec.field(default_factory=Tally)
 
     @property
-    def form(self) -> Target:
+    def standard_form(self) -> Target:
         return "oms" if self.shape == GRAINS else "ump" if self.shape in _RECORDS else "oams"
 
     def write(self, exported_at: int, *, compress: bool, overwrite: bool) -> None:
         target, conversion = self.target, self.conversion
-        if self.form == "oms":
-            grains = self._some(self._shown(conversion.grain))
+        if self.standard_form == "oms":
+            grains = self._require_any(self._converted(conversion.grain))
             mg.pack(
                 target,
                 grains,
@@ -162,19 +162,23 @@ class _Work(msgspec.Struct, kw_only=True):
                 progress=self.progress,
                 known=conversion.successions(),
             )
-        elif self.form == "ump":
-            records = Counter(self._some(self._shown(conversion.record)), self.progress)
+        elif self.standard_form == "ump":
+            records = ProgressCounter(
+                self._require_any(self._converted(conversion.record)), self.progress
+            )
             if target.endswith("/") or Path(target).is_dir():
                 exchange.export_folder(records, Path(target))
             else:
-                one = exchange.at_most_one(records) if self.shape == "markdown" else records
+                one = exchange.require_single(records) if self.shape == "markdown" else records
                 exchange.export_file(one, target, _RECORDS[self.shape])
         elif self.shape == OAMS:
-            memories = Counter(self._some(self._shown(conversion.memory)), self.progress)
+            memories = ProgressCounter(
+                self._require_any(self._converted(conversion.memory)), self.progress
+            )
             shape = oams.shape_by_name(target)
             oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite)
         else:
-            told = iter(Counter(self._some(self._said()), self.progress))
+            told = iter(ProgressCounter(self._require_any(self._without_losses()), self.progress))
             # Whose they are, the first may tell.
             first = list(islice(told, 1))
             exchange.write_system(chain(first, told), target, self.shape, conversion.own)
@@ -182,31 +186,35 @@ class _Work(msgspec.Struct, kw_only=True):
     def read_only(self) -> None:
         """Go through everything, and write nothing."""
         show: Callable[[Carried], object] = self.conversion.memory
-        if self.form != "oams":
-            show = self.conversion.grain if self.form == "oms" else self.conversion.record
-        shown: Iterable[object] = self._said() if self.shape in EXPORTERS else self._shown(show)
-        for _ in Counter(shown, self.progress):
+        if self.standard_form != "oams":
+            show = self.conversion.grain if self.standard_form == "oms" else self.conversion.record
+        shown: Iterable[object] = (
+            self._without_losses() if self.shape in EXPORTERS else self._converted(show)
+        )
+        for _ in ProgressCounter(shown, self.progress):
             pass
 
     def _items(self) -> Iterator[Item]:
         return chain.from_iterable(each.items() for each in self.sources)
 
-    def _shown(self, show: Callable[[Carried], T]) -> Iterator[T]:
-        if self.form == "ump":
+    def _converted(self, show: Callable[[Carried], T]) -> Iterator[T]:
+        if self.standard_form == "ump":
             grains = [each for each in self.sources if each.codec is exchange.GRAIN_FILES]
             if grains and all(each.name != STANDARD_STREAM for each in grains):
                 self.conversion.learn_names(
                     lambda: chain.from_iterable(each.items() for each in grains)
                 )
-        return self.conversion.converted(self._items(), self.form, show)
+        return self.conversion.converted(self._items(), self.standard_form, show)
 
-    def _said(self) -> Iterator[Memory]:
-        stated = self._shown(self.conversion.with_projection)
+    def _without_losses(self) -> Iterator[Memory]:
+        stated = self._converted(self.conversion.with_projection)
         # Whose they are, the first may tell.
         first = list(islice(stated, 1))
-        return exchange.tallied(chain(first, stated), self.shape, self.unsaid, self.conversion.own)
+        return exchange.count_losses(
+            chain(first, stated), self.shape, self.unsaid, self.conversion.own
+        )
 
-    def _some(self, shown: Iterable[T]) -> Iterator[T]:
+    def _require_any(self, shown: Iterable[T]) -> Iterator[T]:
         yield from shown
         if self.conversion.report.refused and not self.conversion.report.exported:
-            raise _NothingLeft
+            raise _NothingToWrite

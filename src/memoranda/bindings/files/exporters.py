@@ -20,10 +20,10 @@ import msgspec
 from memoranda.bindings.files.importers.importer import (
     ORIGIN_KEY,
     PROJECT_KEY,
-    Draft,
-    memory_of,
-    moment,
-    unfit,
+    ImportDraft,
+    build_memory,
+    parse_moment,
+    unescape_name,
 )
 from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, text_of
 from memoranda.bindings.files.importers.mem0 import memory_draft
@@ -67,7 +67,7 @@ COLUMNS: Final = (
 )
 
 
-class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that is about to leave, in the words of nobody in particular."""
 
     memory: Memory
@@ -76,13 +76,15 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     project: str
 
     @classmethod
-    def of(cls, memory: Memory, own: str) -> Outgoing:
+    def of(cls, memory: Memory, own: str) -> OutgoingMemory:
         """Read a memory; `own` is the owner hash of whose memory it is."""
         metadata, namespace = metadata_of(memory), parse_namespace(memory["namespace"])
-        user = _text(metadata, USER_KEY)
+        user = _metadata_text(metadata, USER_KEY)
         if user in ("", namespace.owner):
-            user = "" if namespace.owner == own else unfit(namespace.owner)
-        return cls(memory=memory, metadata=metadata, user=user, project=unfit(namespace.scope))
+            user = "" if namespace.owner == own else unescape_name(namespace.owner)
+        return cls(
+            memory=memory, metadata=metadata, user=user, project=unescape_name(namespace.scope)
+        )
 
     @property
     def text(self) -> str:
@@ -95,15 +97,17 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str:
-        return _text(self.metadata, AGENT_KEY) or _text(self.metadata, "mem0_agent")
+        return _metadata_text(self.metadata, AGENT_KEY) or _metadata_text(
+            self.metadata, "mem0_agent"
+        )
 
     @property
     def session(self) -> str:
-        return _text(self.metadata, SESSION_KEY)
+        return _metadata_text(self.metadata, SESSION_KEY)
 
     @property
     def kind(self) -> str:
-        return _text(self.metadata, KIND_KEY)
+        return _metadata_text(self.metadata, KIND_KEY)
 
     @property
     def confidence(self) -> Any:
@@ -111,7 +115,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expires(self) -> str:
-        return _text(self.metadata, EXPIRES_KEY)
+        return _metadata_text(self.metadata, EXPIRES_KEY)
 
     @property
     def source(self) -> str:
@@ -138,14 +142,14 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
             and not name.startswith(("memoranda:", "mem0_", "langgraph_"))
         }
 
-    def original(self, system: str) -> dict[str, Any] | None:
+    def original_document(self, system: str) -> dict[str, Any] | None:
         """Return the document that it came as from a system; None if it is from elsewhere."""
         origin = self.metadata.get(ORIGIN_KEY)
         is_from = isinstance(origin, dict) and origin.get("system") == system
         document = origin.get("document") if is_from and isinstance(origin, dict) else None
         return document if isinstance(document, dict) else None
 
-    def name(self, system: str) -> str:
+    def name_in(self, system: str) -> str:
         """Return its name in a system: that which it had there, or one made of its name here."""
         origin = self.metadata.get(ORIGIN_KEY)
         if (
@@ -156,15 +160,17 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
             return str(origin["id"])
         return str(uuid.uuid5(_NAMES, f"{self.memory['namespace']}/{self.memory['key']}"))
 
-    def says_same(
-        self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], Draft]
+    def is_unchanged(
+        self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], ImportDraft]
     ) -> bool:
         """Return True if the document that it came as says what it says now, so that it may leave as it came."""
-        document = self.original(system)
+        document = self.original_document(system)
         if document is None:
             return False
         try:
-            came = Outgoing.of(memory_of(draft(document, "", Instant(0)), system, own), own)
+            came = OutgoingMemory.of(
+                build_memory(draft(document, "", Instant(0)), system, own), own
+            )
         except MemorandaError:
             return False
         return came.content == self.content
@@ -173,43 +179,44 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     def content(self) -> tuple[Any, ...]:
         """The part of it that a system can hold."""
         times = tuple(
-            moment(self.metadata.get(name)) for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY)
+            parse_moment(self.metadata.get(name))
+            for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY)
         )
         tags = [tag.casefold() for tag in self.tags]
         about = (self.user, self.project, self.agent, self.session, self.kind, self.confidence)
         return (self.text, tags, *about, *times)
 
 
-def _text(metadata: Mapping[str, Any], name: str) -> str:
+def _metadata_text(metadata: Mapping[str, Any], name: str) -> str:
     return str(metadata.get(name) or "")
 
 
 Exporter = Callable[[Iterable[Memory], str], Iterator[bytes]]
 
 
-def _line(document: Any) -> bytes:
+def _json_line(document: Any) -> bytes:
     return json_text.dump(document) + b"\n"
 
 
-def _outgoing(memories: Iterable[Memory], own: str) -> Iterator[Outgoing]:
-    return (Outgoing.of(memory, own) for memory in memories)
+def _outgoing(memories: Iterable[Memory], own: str) -> Iterator[OutgoingMemory]:
+    return (OutgoingMemory.of(memory, own) for memory in memories)
 
 
 # --- Mem0 ------------------------------------------------------------------------------------------------------------
 
 
-def _mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     """Write what `get_all` answers."""
     opening = b'{"results":[\n'
     for outgoing in _outgoing(memories, own):
-        yield opening + json_text.dump(_as_mem0(outgoing, own))
+        yield opening + json_text.dump(_mem0_document(outgoing, own))
         opening = b",\n"
     yield b'{"results":[]}\n' if opening.startswith(b"{") else b"\n]}\n"
 
 
-def _as_mem0(outgoing: Outgoing, own: str) -> dict[str, Any]:
-    memory, original = outgoing.memory, outgoing.original("mem0") or {}
-    if outgoing.says_same("mem0", own, memory_draft):
+def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, Any]:
+    memory, original = outgoing.memory, outgoing.original_document("mem0") or {}
+    if outgoing.is_unchanged("mem0", own, memory_draft):
         return original
     # As Mem0 itself tells two texts apart; nothing rests on it.
     digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
@@ -223,7 +230,7 @@ def _as_mem0(outgoing: Outgoing, own: str) -> dict[str, Any]:
     ours = {**outgoing.own_metadata, **confidence, **outgoing.fields, **end}
     document = {
         **{name: value for name, value in original.items() if name not in _MEM0_FIELDS},
-        "id": outgoing.name("mem0"),
+        "id": outgoing.name_in("mem0"),
         "memory": outgoing.text,
         "hash": digest,
         "metadata": {**(theirs if isinstance(theirs, dict) else {}), **ours},
@@ -244,20 +251,20 @@ _MEM0_FIELDS: Final = frozenset(("memory", "data", "text", "categories", "expira
 
 
 def _is_day(time: str) -> bool:
-    at = moment(time)
+    at = parse_moment(time)
     return at is not None and at % DAY_MS == 0
 
 
 # --- LangGraph -------------------------------------------------------------------------------------------------------
 
 
-def _langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     """Write the items of a store, one a line."""
     for outgoing in _outgoing(memories, own):
-        if outgoing.says_same("langgraph", own, item_draft):
-            yield _line(outgoing.original("langgraph"))
+        if outgoing.is_unchanged("langgraph", own, item_draft):
+            yield _json_line(outgoing.original_document("langgraph"))
             continue
-        memory, original = outgoing.memory, outgoing.original("langgraph") or {}
+        memory, original = outgoing.memory, outgoing.original_document("langgraph") or {}
         path = outgoing.metadata.get("langgraph_namespace")
         is_path = isinstance(path, list)
         users = ("users", outgoing.user) if outgoing.user else ()
@@ -269,7 +276,7 @@ def _langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
                 if name not in ("expires_at", "ttl_minutes")
             },
             "namespace": path if is_path else [*users, outgoing.project],
-            "key": outgoing.name("langgraph"),
+            "key": outgoing.name_in("langgraph"),
             # The path of an item says where it is, unless it is made up here.
             "value": value
             if not is_path
@@ -278,10 +285,10 @@ def _langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
             "updated_at": memory["updated_at"],
             **({"expires_at": outgoing.expires} if outgoing.expires else {}),
         }
-        yield _line(item)
+        yield _json_line(item)
 
 
-def _langgraph_value(outgoing: Outgoing, came: Any) -> dict[str, Any]:
+def _langgraph_value(outgoing: OutgoingMemory, came: Any) -> dict[str, Any]:
     """Return the value of an item: the fields that it came with, and over them what the memory says now."""
     value = came if isinstance(came, dict) else {}
     named = next((name for name in TEXTS if value and value.get(name) == text_of(value)), None)
@@ -302,12 +309,12 @@ def _langgraph_value(outgoing: Outgoing, came: Any) -> dict[str, Any]:
 # --- server-memory ---------------------------------------------------------------------------------------------------
 
 
-def _server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     """Write entities with all their observations, then relations. A graph has each entity once, so all are held."""
     entities: dict[str, dict[str, Any]] = {}
     relations: list[Any] = []
     for outgoing in _outgoing(memories, own):
-        text, original = outgoing.text, outgoing.original("server-memory") or {}
+        text, original = outgoing.text, outgoing.original_document("server-memory") or {}
         is_relation = original.get("type") == "relation"
         if (
             is_relation
@@ -317,25 +324,25 @@ def _server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
             relations.append(original)
             continue
         known = original if original.get("type") == "entity" else {}
-        name = _text(outgoing.metadata, "entity") or _text(known, "name")
+        name = _metadata_text(outgoing.metadata, "entity") or _metadata_text(known, "name")
         ours = (outgoing.user, OUR_USER) if outgoing.user else (outgoing.project, OUR_PROJECT)
         observation = text.removeprefix(f"{name}: ") if name else text
-        name, kind = (name, _text(known, "entityType") or "memory") if name else ours
+        name, kind = (name, _metadata_text(known, "entityType") or "memory") if name else ours
         entity = entities.setdefault(
             name, {"type": "entity", "name": name, "entityType": kind, "observations": []}
         )
         if known.get("observations") != [] and observation not in entity["observations"]:
             entity["observations"].append(observation)
-    yield from map(_line, entities.values())
-    yield from map(_line, relations)
+    yield from map(_json_line, entities.values())
+    yield from map(_json_line, relations)
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     """Write a table for people and their programs, with a line of names."""
-    yield _row(COLUMNS)
+    yield _csv_row(COLUMNS)
     for outgoing in _outgoing(memories, own):
         memory, metadata = outgoing.memory, outgoing.metadata
         row = {
@@ -345,7 +352,7 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
             "project": outgoing.project,
             "session": outgoing.session,
             "kind": outgoing.kind or "semantic",
-            "tags": _listed(outgoing.tags),
+            "tags": _join_tags(outgoing.tags),
             "created_at": memory["created_at"],
             "updated_at": memory["updated_at"],
             "confidence": "" if outgoing.confidence is None else outgoing.confidence,
@@ -355,18 +362,18 @@ def _csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
             "expires_at": outgoing.expires,
             "source": outgoing.source,
         }
-        yield _row(row[column] for column in COLUMNS)
+        yield _csv_row(row[column] for column in COLUMNS)
 
 
-def _listed(tags: Sequence[str]) -> str:
+def _join_tags(tags: Sequence[str]) -> str:
     """Tags between semicolons; a comma in one is no separator where there is a semicolon, and a semicolon always is."""
     parts = list(filter(None, (part.strip() for tag in tags for part in tag.split(";"))))
     joined = ";".join(parts)
     return f"{joined};" if "," in joined and len(parts) == 1 else joined
 
 
-def _row(values: Iterable[object]) -> bytes:
-    line, inert = io.StringIO(), [_inert(each) for each in values]
+def _csv_row(values: Iterable[object]) -> bytes:
+    line, inert = io.StringIO(), [_escape_formula(each) for each in values]
     # A carriage return ends a line, too, for whoever reads it.
     is_cut = any("\r" in str(each) for each in inert)
     csv.writer(
@@ -375,7 +382,7 @@ def _row(values: Iterable[object]) -> bytes:
     return line.getvalue().encode("utf-8")
 
 
-def _inert(value: object) -> object:
+def _escape_formula(value: object) -> object:
     """Return a text that a spreadsheet would take for a formula with a quote before it, so that it does not."""
     return (
         f"'{value}"
@@ -385,21 +392,21 @@ def _inert(value: object) -> object:
 
 
 EXPORTERS: Final[dict[str, Exporter]] = {
-    "mem0": _mem0,
-    "langgraph": _langgraph,
-    "server-memory": _server_memory,
-    "csv": _csv,
+    "mem0": _write_mem0,
+    "langgraph": _write_langgraph,
+    "server-memory": _write_server_memory,
+    "csv": _write_csv,
 }
 
 
 # --- what stays behind -----------------------------------------------------------------------------------------------
 
-_DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], Draft]]] = {
+_DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], ImportDraft]]] = {
     "mem0": memory_draft,
     "langgraph": item_draft,
 }
 # Fields of a memory beside its text, under the names that people use.
-_PARTS: Final[dict[str, Callable[[Outgoing], object]]] = {
+_PARTS: Final[dict[str, Callable[[OutgoingMemory], object]]] = {
     "user": lambda outgoing: outgoing.user,
     "agent": lambda outgoing: outgoing.agent,
     "session": lambda outgoing: outgoing.session,
@@ -428,7 +435,7 @@ _ABOUT: Final = (
     "time in which it is true",
     "confidence",
 )
-_HELD: Final[dict[str, frozenset[str]]] = {
+_SUPPORTED_PARTS: Final[dict[str, frozenset[str]]] = {
     "mem0": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
     "langgraph": frozenset((*_ABOUT, "end of retention", "tags", "metadata", "times")),
     # An entity is a user or a project.
@@ -437,17 +444,17 @@ _HELD: Final[dict[str, frozenset[str]]] = {
 }
 
 
-def unsaid(memory: Memory, system: str, own: str = "") -> list[str]:
+def list_losses(memory: Memory, system: str, own: str = "") -> list[str]:
     """Return what a memory says and the file of a system will not; nothing for what leaves as it came from there."""
-    outgoing, held = Outgoing.of(memory, own), _HELD[system]
+    outgoing, held = OutgoingMemory.of(memory, own), _SUPPORTED_PARTS[system]
     draft = _DRAFTS.get(system)
-    came = outgoing.original(system)
-    if came is not None and (draft is None or outgoing.says_same(system, own, draft)):
+    came = outgoing.original_document(system)
+    if came is not None and (draft is None or outgoing.is_unchanged(system, own, draft)):
         return []
     lost = [part for part, reads in _PARTS.items() if part not in held and reads(outgoing)]
     if system == "server-memory":
         # An entity that it came with keeps its name; else the user is one, else the project.
-        entity = _text(outgoing.metadata, "entity")
+        entity = _metadata_text(outgoing.metadata, "entity")
         lost += ["user"] * bool(entity and outgoing.user)
         if "project" in lost and not (entity or outgoing.user):
             lost.remove("project")

@@ -23,7 +23,7 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 # What leaves the store is as private as the store; whoever wants to share it says so.
 PRIVATE: Final = 0o600
 # Less the umask: a person's own files, with the permissions they chose for such.
-AS_THE_PERSON_CHOSE: Final = 0o666
+DEFAULT_MODE: Final = 0o666
 
 STANDARD_STREAM: Final = "-"
 # The files of a database that SQLite locks: the database itself, and the index of its log.
@@ -32,13 +32,13 @@ _LOCKED_ENDINGS: Final = ("", "-shm")
 MAX_DEPTH: Final = 32
 
 
-def shown_name(source: str) -> str:
+def display_name(source: str) -> str:
     """What a person named, as messages name it."""
     return "standard input" if source == STANDARD_STREAM else source
 
 
 @contextmanager
-def opened(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+def open_source(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
     """Open what a person named for reading; `stream` replaces standard input if something of it was read already.
 
     Raises MemorandaError.
@@ -47,7 +47,7 @@ def opened(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer if stream is None else stream
         return
     try:
-        file = open_named(Path(source))
+        file = open_path(Path(source))
     except FileNotFoundError:
         raise NotFound("there is no such file or folder") from None
     except OSError as error:
@@ -56,7 +56,7 @@ def opened(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
         yield file
 
 
-def open_named(path: Path) -> IO[bytes]:
+def open_path(path: Path) -> IO[bytes]:
     """Open a file that a person named for reading. Raises OSError, and InvalidInput for a database in use here."""
     _refuse_open_database(path)
     return path.open("rb")
@@ -117,13 +117,15 @@ def standard_output() -> Iterator[IO[bytes]]:
     """Standard output for bytes of text; on a terminal, without what that would obey."""
     sys.stdout.flush()
     file = (
-        io.BufferedWriter(_Visible(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+        io.BufferedWriter(_EscapingTerminal(sys.stdout.buffer))
+        if sys.stdout.isatty()
+        else sys.stdout.buffer
     )
     yield file
     file.flush()
 
 
-class _Visible(io.RawIOBase):
+class _EscapingTerminal(io.RawIOBase):
     def __init__(self, terminal: IO[bytes]) -> None:
         self._terminal = terminal
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -137,12 +139,12 @@ class _Visible(io.RawIOBase):
         return len(data)
 
 
-def rejoined(seen: bytes, file: IO[bytes]) -> IO[bytes]:
+def rejoin_stream(seen: bytes, file: IO[bytes]) -> IO[bytes]:
     """A stream as if nothing had been read of it yet."""
-    return io.BufferedReader(_Rejoined(seen, file))
+    return io.BufferedReader(_RejoinedStream(seen, file))
 
 
-class _Rejoined(io.RawIOBase):
+class _RejoinedStream(io.RawIOBase):
     def __init__(self, seen: bytes, file: IO[bytes]) -> None:
         self._seen = memoryview(seen)
         self._file = file
@@ -180,7 +182,7 @@ def open_regular(path: Path, *, within: int | None = None) -> IO[bytes]:
     return os.fdopen(descriptor, "rb")
 
 
-def read_whole(path: Path, *, max_bytes: int, within: int | None = None) -> bytes:
+def read_file(path: Path, *, max_bytes: int, within: int | None = None) -> bytes:
     """All of a regular file that is not a link."""
     with open_regular(path, within=within) as file:
         data = file.read(max_bytes + 1)
@@ -197,7 +199,9 @@ def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[
 
 
 @contextmanager
-def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> Iterator[IO[bytes]]:
+def atomic_writer(
+    path: Path, *, mode: int = PRIVATE, within: int | None = None
+) -> Iterator[IO[bytes]]:
     """Write a file that appears at `path` complete, or not at all.
 
     Raises StoreUnavailable, and InvalidInput for a database in use here and for what is neither a file nor a folder.
@@ -219,9 +223,11 @@ def writing(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> It
             os.unlink(draft, dir_fd=within)
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = PRIVATE, within: int | None = None) -> None:
+def replace_file(
+    path: Path, data: bytes, *, mode: int = PRIVATE, within: int | None = None
+) -> None:
     """Replace a file at once."""
-    with writing(path, mode=mode, within=within) as file:
+    with atomic_writer(path, mode=mode, within=within) as file:
         file.write(data)
 
 
@@ -255,9 +261,9 @@ class Folder:
 
     def files(self) -> list[str]:
         """Everything that is not a folder, in it and in the folders below, by path and in order; nothing hidden."""
-        return sorted(self._below(self._descriptor, "", 0))
+        return sorted(self._walk(self._descriptor, "", 0))
 
-    def _below(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
+    def _walk(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
         with os.scandir(descriptor) as found:
             listed = [
                 (each.name, each.is_dir(follow_symlinks=False))
@@ -270,14 +276,14 @@ class Folder:
             elif depth < MAX_DEPTH:
                 with (
                     suppress(FileNotFoundError, NotADirectoryError),
-                    _entered(name, descriptor) as inner,
+                    _open_subfolder(name, descriptor) as inner,
                 ):
-                    yield from self._below(inner, f"{path}{name}/", depth + 1)
+                    yield from self._walk(inner, f"{path}{name}/", depth + 1)
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
         """All of a regular file. Raises NotFound, InvalidInput or TooLarge, which name it."""
         with self._parent(name) as (parent, path):
-            return read_whole(path, max_bytes=max_bytes, within=parent)
+            return read_file(path, max_bytes=max_bytes, within=parent)
 
     def write(self, name: str, data: bytes, *, mode: int = PRIVATE) -> None:
         """Replace a file, or the link that has its name, at once; a file keeps its permissions."""
@@ -286,7 +292,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 found = os.stat(path, dir_fd=parent, follow_symlinks=False).st_mode
                 kept = stat.S_IMODE(found) if stat.S_ISREG(found) else None
-            with writing(path, mode=mode if kept is None else PRIVATE, within=parent) as file:
+            with atomic_writer(path, mode=mode if kept is None else PRIVATE, within=parent) as file:
                 if kept is not None:
                     os.fchmod(file.fileno(), kept)
                 file.write(data)
@@ -296,10 +302,10 @@ class Folder:
         with suppress(NotFound, FileNotFoundError), self._parent(name) as (parent, path):
             os.unlink(path, dir_fd=parent)
 
-    def set_aside(self, name: str, folder: str) -> None:
+    def move_into(self, name: str, folder: str) -> None:
         """Move a file into a folder directly in this one, under a name that is free there."""
         with suppress(FileExistsError):
-            os.mkdir(_plain(folder), 0o700, dir_fd=self._descriptor)
+            os.mkdir(_require_plain_name(folder), 0o700, dir_fd=self._descriptor)
         with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (aside, _):
             with os.scandir(aside) as found:
                 taken = {each.name for each in found}
@@ -314,12 +320,14 @@ class Folder:
     def _parent(self, name: str) -> Iterator[tuple[int, Path]]:
         """The folder that a file is in, and its name there; no folder on the way is a link."""
         *folders, last = name.split("/")
-        path = _plain(last)
+        path = _require_plain_name(last)
         with ExitStack() as stack:
             descriptor = self._descriptor
             for each in folders:
                 try:
-                    descriptor = stack.enter_context(_entered(str(_plain(each)), descriptor))
+                    descriptor = stack.enter_context(
+                        _open_subfolder(str(_require_plain_name(each)), descriptor)
+                    )
                 except FileNotFoundError:
                     raise NotFound(f"{name}: there is no such folder") from None
                 except NotADirectoryError:
@@ -330,7 +338,7 @@ class Folder:
 
 
 @contextmanager
-def _entered(name: str, parent: int) -> Iterator[int]:
+def _open_subfolder(name: str, parent: int) -> Iterator[int]:
     """A folder, open; NotADirectoryError for anything else, links among it."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS, dir_fd=parent)
@@ -344,7 +352,7 @@ def _entered(name: str, parent: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _plain(name: str) -> Path:
+def _require_plain_name(name: str) -> Path:
     """A name that names something directly in a folder."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise InvalidInput(f"{name[:80]!a} is not the name of a file")

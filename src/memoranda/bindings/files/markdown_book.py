@@ -31,7 +31,7 @@ from memoranda.standards.ump.shapes import Record, Unchecked
 
 MARK: Final = "<!-- memoranda:memory -->"
 # Front matter and text of one record, in bytes of UTF-8; pretty-printed front matter may double in size.
-MAX_FIELD_INDEX_BYTES: Final = 2 * MAX_RECORD_BYTES + MAX_TEXT_BYTES
+MAX_BLOCK_BYTES: Final = 2 * MAX_RECORD_BYTES + MAX_TEXT_BYTES
 _MARK_LINE = re.compile(rb"<!-- memoranda:memory -->[ \t\r]*\n?")
 _BOM: Final = b"\xef\xbb\xbf"
 _ESCAPABLE = re.compile(r"^<!-- memoranda:(\\*)memory -->(?=[ \t\r]*$)", re.MULTILINE)
@@ -52,17 +52,17 @@ def render(records: Iterable[Record]) -> Iterator[str]:
 
 def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Unchecked | MemorandaError]]:
     """Read records with the number of the line each starts at; an error stands where one cannot be read."""
-    for number, is_marked, field_index in _field_indexes(lines):
+    for number, is_marked, field_index in _read_blocks(lines):
         try:
-            yield number, _record(field_index, is_marked=is_marked)
+            yield number, _parse_record(field_index, is_marked=is_marked)
         except MemorandaError as error:
             yield number, error
 
 
-def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
-    if field_index is None:
-        raise TooLarge(f"a record in Markdown may have at most {MAX_FIELD_INDEX_BYTES} bytes")
-    data = b"".join(field_index)
+def _parse_record(block: list[bytes] | None, *, is_marked: bool) -> Unchecked:
+    if block is None:
+        raise TooLarge(f"a record in Markdown may have at most {MAX_BLOCK_BYTES} bytes")
+    data = b"".join(block)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -72,7 +72,7 @@ def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
     return markdown.parse(_ESCAPED.sub(r"<!-- memoranda:\1memory -->", text) if is_marked else text)
 
 
-def _field_indexes(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
+def _read_blocks(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
     """The records' lines: (number of the first, whether a mark stood before it, lines or None if too many)."""
     field_index: list[bytes] | None = []
     start, size, is_marked = 1, 0, False
@@ -85,7 +85,7 @@ def _field_indexes(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[byt
             field_index, start, size, is_marked = [], number + 1, 0, True
             continue
         size += len(line)
-        if size > MAX_FIELD_INDEX_BYTES:
+        if size > MAX_BLOCK_BYTES:
             field_index = None
         elif field_index is not None:
             field_index.append(line)

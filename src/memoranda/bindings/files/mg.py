@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from memoranda.bindings.files import folder, formats
-from memoranda.bindings.files.folder import STANDARD_STREAM, create, open_named, shown_name, writing
+from memoranda.bindings.files.folder import (
+    STANDARD_STREAM,
+    atomic_writer,
+    create,
+    display_name,
+    open_path,
+)
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
@@ -44,7 +50,7 @@ FIELDS_NAME: Final = "grains.ndjson"
 Kind = Literal["container", "grain", "envelope", "fields"]
 Shape = Literal["grain", "json", "both"]
 # A grain as bytes, or the fields of one that is still to be made.
-Given = bytes | dict[str, Any]
+GrainInput = bytes | dict[str, Any]
 Progress = Callable[[int], None]
 
 _CONTAINER_START: Final = b"MG"
@@ -54,18 +60,18 @@ _CONTAINER_START: Final = b"MG"
 
 
 @contextmanager
-def opened(source: str) -> Iterator[IO[bytes]]:
+def open_grains(source: str) -> Iterator[IO[bytes]]:
     """A file that can be read anywhere; what comes through a pipe is collected first."""
-    with folder.opened(source) as found:
+    with folder.open_source(source) as found:
         if found.seekable() and source != STANDARD_STREAM:
             yield found
         else:
-            with _collected(found) as file:
+            with _spool_stream(found) as file:
                 yield file
 
 
 @contextmanager
-def _collected(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+def _spool_stream(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         while chunk := stream.read(container.CHUNK_BYTES):
             file.write(chunk)
@@ -78,17 +84,17 @@ def _collected(stream: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def placed(source: str) -> Iterator[None]:
+def naming_source(source: str) -> Iterator[None]:
     """Errors raised within name the file."""
     try:
         yield
     except MemorandaError as error:
-        error.message = f"{shown_name(source)}: {error.message}"
+        error.message = f"{display_name(source)}: {error.message}"
         error.args = (error.message,)
         raise
 
 
-def kind_of(file: IO[bytes]) -> Kind:
+def detect_kind(file: IO[bytes]) -> Kind:
     """What a file holds, by its first bytes. Raises InvalidInput."""
     file.seek(0)
     start = file.read(64)
@@ -106,10 +112,10 @@ def kind_of(file: IO[bytes]) -> Kind:
     )
 
 
-def recognises(source: str) -> bool:
+def is_grain_file(source: str) -> bool:
     """Whether a named file holds grains as bytes; no text begins like that."""
     try:
-        with open_named(Path(source)) as file:
+        with open_path(Path(source)) as file:
             start = file.read(2)
     except OSError:
         return False
@@ -119,21 +125,21 @@ def recognises(source: str) -> bool:
 def count(source: str) -> int | None:
     """How many grains a container says that it holds; None of everything else."""
     try:
-        with open_named(Path(source)) as file:
+        with open_path(Path(source)) as file:
             return container.FileHeader.parse(file.read(container.HEADER_BYTES)).count
     except (OSError, MemorandaError):
         return None
 
 
 @contextmanager
-def reading(file: IO[bytes], beside: Path | None = None) -> Iterator[ContainerReader]:
+def open_container(file: IO[bytes], beside: Path | None = None) -> Iterator[ContainerReader]:
     """The container in a file; a compressed one unfolds on disk."""
-    with scratch(beside) as spool:
+    with scratch_file(beside) as spool:
         yield ContainerReader(file, spool=spool)
 
 
 @contextmanager
-def scratch(beside: Path | None = None) -> Iterator[IO[bytes]]:
+def scratch_file(beside: Path | None = None) -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile(dir=beside) as spool:
         yield spool
 
@@ -141,15 +147,15 @@ def scratch(beside: Path | None = None) -> Iterator[IO[bytes]]:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def read_one(source: str) -> Given:
+def read_grain(source: str) -> GrainInput:
     """The one grain of a file, as its bytes or as the fields it is to be made of."""
-    with placed(source), opened(source) as file:
-        kind = kind_of(file)
+    with naming_source(source), open_grains(source) as file:
+        kind = detect_kind(file)
         if kind == "container":
             raise InvalidInput("an .mg file holds many grains; import it, or unpack it first")
         if kind != "fields":
-            return whole_file(file)
-        found = list(islice(fields_in(file), 2))
+            return read_all(file)
+        found = list(islice(read_fields(file), 2))
         if len(found) != 1:
             raise InvalidInput(
                 "it holds more than one grain; give them one at a time, or pack them"
@@ -157,14 +163,14 @@ def read_one(source: str) -> Given:
         return found[0]
 
 
-def whole_file(file: IO[bytes]) -> bytes:
+def read_all(file: IO[bytes]) -> bytes:
     data = file.read(MAX_ITEM_BYTES + 1)
     if len(data) > MAX_ITEM_BYTES:
         raise TooLarge(f"over the limit of {MAX_ITEM_BYTES} bytes for a grain")
     return data
 
 
-def fields_in(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+def read_fields(file: IO[bytes]) -> Iterator[dict[str, Any]]:
     """The fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
     for number, (line, found) in enumerate(formats.read(file, None), start=1):
         try:
@@ -178,21 +184,21 @@ def fields_in(file: IO[bytes]) -> Iterator[dict[str, Any]]:
             raise
 
 
-def grains_in(source: str) -> Iterator[tuple[bytes | Grain, IndexState]]:
+def read_grains(source: str) -> Iterator[tuple[bytes | Grain, IndexState]]:
     """Every grain of a file of any kind, with the index state that a container knows."""
-    with opened(source) as file:
-        kind = kind_of(file)
+    with open_grains(source) as file:
+        kind = detect_kind(file)
         if kind == "container":
-            with reading(file) as reader:
+            with open_container(file) as reader:
                 yield from _with_states(reader)
         elif kind == "fields":
-            for number, fields in enumerate(fields_in(file), start=1):
-                yield _made(fields, number), DEFAULT
+            for number, fields in enumerate(read_fields(file), start=1):
+                yield _encode_fields(fields, number), DEFAULT
         else:
-            yield whole_file(file), DEFAULT
+            yield read_all(file), DEFAULT
 
 
-def _made(fields: dict[str, Any], number: int) -> Grain:
+def _encode_fields(fields: dict[str, Any], number: int) -> Grain:
     try:
         return grains.encode(fields)
     except MemorandaError as error:
@@ -202,9 +208,9 @@ def _made(fields: dict[str, Any], number: int) -> Grain:
 
 def items(source: str) -> Iterator[Item]:
     """The grains of a file as items. Fields become bytes here; a grain that is bytes already is not read twice."""
-    name = shown_name(source)
+    name = display_name(source)
     try:
-        for number, (found, state) in enumerate(grains_in(source), start=1):
+        for number, (found, state) in enumerate(read_grains(source), start=1):
             delivery = found if isinstance(found, bytes) else found.blob
             yield Item(
                 form="oms",
@@ -217,11 +223,11 @@ def items(source: str) -> Iterator[Item]:
         yield Item(form="oms", where=name, error=error)
 
 
-def all_in(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]:
+def read_all_grains(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]:
     """Every grain of several files; errors name the file. Signatures are carried along, not verified."""
     for source in sources:
-        with placed(source):
-            for found, state in grains_in(source):
+        with naming_source(source):
+            for found, state in read_grains(source):
                 if isinstance(found, bytes):
                     grain = grains.decode(signature.blob_of(found))
                     yield (
@@ -266,7 +272,7 @@ def pack(
     beside = None if target == STANDARD_STREAM else Path(target).absolute().parent
     if beside is not None and not beside.is_dir():
         raise NotFound(f"{target}: there is no such folder to write to")
-    with scratch(beside) as spool:
+    with scratch_file(beside) as spool:
         # What we could not unfold ourselves is not written.
         limit = MAX_DECOMPRESSED_BYTES if compress else container.MAX_FILE_BYTES
         if target == STANDARD_STREAM:
@@ -276,7 +282,7 @@ def pack(
             written = _fill(writer, items, known, progress)
             sys.stdout.buffer.flush()
             return written
-        with writing(Path(target)) as file:
+        with atomic_writer(Path(target)) as file:
             writer = container.ContainerWriter(
                 file, spool, order=order, compress=compress, max_file_bytes=limit
             )
@@ -297,7 +303,7 @@ def _fill(
     return writer.finish()
 
 
-def packable(
+def filter_packable(
     items: Iterable[tuple[bytes, IndexState]], refuse: Callable[[str, MemorandaError], None]
 ) -> Iterator[tuple[bytes, IndexState]]:
     """What a store gives away, without what is too large for a container: `refuse` is told of that."""
@@ -318,26 +324,28 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
     except OSError as error:
         raise InvalidInput(f"{folder}: {error.strerror}") from None
     count = 0
-    with placed(source), opened(source) as file:
-        if kind_of(file) != "container":
+    with naming_source(source), open_grains(source) as file:
+        if detect_kind(file) != "container":
             raise InvalidInput("not an .mg file")
-        with reading(file, folder) as reader:
+        with open_container(file, folder) as reader:
             reader.check_footer()
-            with writing(folder / FIELDS_NAME) if shape != "grain" else nullcontext() as listed:
+            with (
+                atomic_writer(folder / FIELDS_NAME) if shape != "grain" else nullcontext() as listed
+            ):
                 for count, delivery in enumerate(reader.deliveries(), start=1):
                     grain = grains.decode(signature.blob_of(delivery))
                     if shape != "json":
                         ending = (
                             ENVELOPE_ENDING if signature.is_envelope(delivery) else GRAIN_ENDING
                         )
-                        _write_quickly(folder / (grain.address + ending), delivery)
+                        _write_unsynced(folder / (grain.address + ending), delivery)
                     if listed is not None:
                         listed.write(json_text.dump(jsonable(grain.fields)) + b"\n")
                     progress(count)
     return count
 
 
-def _write_quickly(path: Path, data: bytes) -> None:
+def _write_unsynced(path: Path, data: bytes) -> None:
     """A whole file or none, not waiting for the disk: a grain that a power cut damages says so by its address."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -350,8 +358,8 @@ def _write_quickly(path: Path, data: bytes) -> None:
 
 def recover(source: str, target: str, progress: Progress) -> ContainerSummary:
     """Write every whole grain of a damaged container to a new one, in the order in which they lay."""
-    with placed(source), opened(source) as file:
-        if kind_of(file) != "container":
+    with naming_source(source), open_grains(source) as file:
+        if detect_kind(file) != "container":
             raise InvalidInput("not an .mg file; there is nothing to recover")
         if Path(target).exists() and Path(target).samefile(source):
             raise InvalidInput("recover to another file; the damaged one may still be needed")

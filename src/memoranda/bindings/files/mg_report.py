@@ -11,12 +11,12 @@ import msgspec
 
 from memoranda.bindings.files.mg import (
     Progress,
-    fields_in,
-    kind_of,
-    opened,
-    reading,
-    scratch,
-    whole_file,
+    detect_kind,
+    open_container,
+    open_grains,
+    read_all,
+    read_fields,
+    scratch_file,
 )
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import EARLIEST, LATEST, format_instant
@@ -52,7 +52,7 @@ _CODECS: Final = {container.CODEC_NONE: "none", container.CODEC_ZSTD: "zstd"}
 # --- judging -----------------------------------------------------------------------------------------
 
 
-class Checked(msgspec.Struct, kw_only=True):
+class FileCheck(msgspec.Struct, kw_only=True):
     """What a check of one file found; of a damaged container, how many of its grains are whole."""
 
     source: str
@@ -61,18 +61,18 @@ class Checked(msgspec.Struct, kw_only=True):
     recoverable: int | None = None
 
 
-def verify(source: str, progress: Progress) -> Checked:
+def verify(source: str, progress: Progress) -> FileCheck:
     """Check a file: the container's checksum, every grain and every signature. Only reading it at all can raise."""
-    checked = Checked(source=source, report=Report())
-    with opened(source) as file:
-        kind = kind_of(file)
+    checked = FileCheck(source=source, report=Report())
+    with open_grains(source) as file:
+        kind = detect_kind(file)
         if kind == "container":
             _verify_container(checked, file, progress)
             return checked
         if kind == "fields":
             raise InvalidInput("fields in JSON have no bytes to verify; pack or sign them first")
         try:
-            signature.open_delivery(whole_file(file))
+            signature.open_delivery(read_all(file))
         except MemorandaError as error:
             checked.report.refuse(source, "", error)
         else:
@@ -80,8 +80,8 @@ def verify(source: str, progress: Progress) -> Checked:
     return checked
 
 
-def _verify_container(checked: Checked, file: IO[bytes], progress: Progress) -> None:
-    with scratch() as spool:
+def _verify_container(checked: FileCheck, file: IO[bytes], progress: Progress) -> None:
+    with scratch_file() as spool:
         try:
             reader = ContainerReader(file, spool=spool)
             reader.verify(progress)
@@ -91,7 +91,7 @@ def _verify_container(checked: Checked, file: IO[bytes], progress: Progress) -> 
         checked.report.verified = checked.announced = len(reader)
 
 
-def _find_damage(checked: Checked, file: IO[bytes], error: MemorandaError) -> None:
+def _find_damage(checked: FileCheck, file: IO[bytes], error: MemorandaError) -> None:
     """Which grains are to blame, or, if the file as a whole is, how much of it can be saved."""
     source, found = checked.source, Report()
     whole = 0
@@ -117,31 +117,31 @@ def _find_damage(checked: Checked, file: IO[bytes], error: MemorandaError) -> No
 
 def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
     """What a file holds, as plain values: of a container the whole and its first grains, or the one asked for."""
-    with opened(source) as file:
-        kind = kind_of(file)
+    with open_grains(source) as file:
+        kind = detect_kind(file)
         if kind == "container":
-            with reading(file) as reader:
-                return {"file": source, "kind": kind, **_container(reader, address, limit)}
+            with open_container(file) as reader:
+                return {"file": source, "kind": kind, **_describe_container(reader, address, limit)}
         if kind == "fields":
-            made = (grains.encode(fields) for fields in fields_in(file))
+            made = (grains.encode(fields) for fields in read_fields(file))
             chosen = list(islice((each for each in made if address in (None, each.address)), limit))
             if address is not None and not chosen:
                 raise NotFound("it holds no grain with this address")
             return {
                 "file": source,
                 "kind": kind,
-                "grains": [_grain(each, each.blob, None, None) for each in chosen],
+                "grains": [_grain_document(each, each.blob, None, None) for each in chosen],
             }
-        shown = delivered(whole_file(file))
+        shown = describe_grain(read_all(file))
         if address not in (None, shown["address"]):
             raise NotFound(f"it holds the grain {shown['address']}")
         return {"file": source, "kind": kind, "grains": [shown]}
 
 
-def _container(reader: ContainerReader, address: str | None, limit: int) -> dict[str, Any]:
+def _describe_container(reader: ContainerReader, address: str | None, limit: int) -> dict[str, Any]:
     if address is not None:
         # What is found by its address proves itself: no need to read the rest.
-        return {"grains": [delivered(signature.delivery_of(reader.find(address)))]}
+        return {"grains": [describe_grain(signature.delivery_of(reader.find(address)))]}
     reader.check_footer()
     states = dict(reader.states())
     types: Counter[str] = Counter()
@@ -154,7 +154,10 @@ def _container(reader: ContainerReader, address: str | None, limit: int) -> dict
         if len(shown) < limit:
             state = states.get(grains.address_of(blob), DEFAULT)
             shown.append(
-                {**delivered(delivery), **({"index": _index(state)} if state != DEFAULT else {})}
+                {
+                    **describe_grain(delivery),
+                    **({"index": _index_document(state)} if state != DEFAULT else {}),
+                }
             )
     head = reader.header
     return {
@@ -173,25 +176,27 @@ def _container(reader: ContainerReader, address: str | None, limit: int) -> dict
     }
 
 
-def delivered(delivery: bytes) -> dict[str, Any]:
+def describe_grain(delivery: bytes) -> dict[str, Any]:
     """One grain as plain values. A signature that does not hold is told, not raised."""
     try:
         found = signature.open_delivery(delivery)
     except SignatureInvalid as error:
-        return _grain(grains.decode(signature.blob_of(delivery)), delivery, None, error.message)
+        return _grain_document(
+            grains.decode(signature.blob_of(delivery)), delivery, None, error.message
+        )
     if isinstance(found, SignedGrain):
-        return _grain(found.grain, delivery, found, None)
-    return _grain(found, delivery, None, None)
+        return _grain_document(found.grain, delivery, found, None)
+    return _grain_document(found, delivery, None, None)
 
 
-def _grain(
+def _grain_document(
     grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "address": grain.address,
         "type": grain.type_name,
         "bytes": len(delivery),
-        "header": _header(grain.header),
+        "header": _header_document(grain.header),
         "sensitivity": grain.header.sensitivity_name,
     }
     if signed is not None:
@@ -199,24 +204,24 @@ def _grain(
         document["signer"] = signed.signer
         document["signature_ok"] = True
         if issued is not None:
-            document["issued_at"] = _moment(issued)
+            document["issued_at"] = _format_seconds(issued)
             document["issued_at_is_signed"] = signed.issued_at_is_signed
     elif doubt is not None:
         document |= {"signature_ok": False, "signature_problem": doubt}
     return {**document, "fields": jsonable(grain.fields)}
 
 
-def _header(head: Header) -> dict[str, Any]:
+def _header_document(head: Header) -> dict[str, Any]:
     return {
         "version": head.version,
         "flags": [name for bit, name in _FLAG_NAMES if head.flags & bit],
         "type_byte": f"0x{head.type_byte:02x}",
         "namespace_hash": f"{head.ns_hash:04x}",
-        "created_at": _moment(head.created_at_sec),
+        "created_at": _format_seconds(head.created_at_sec),
     }
 
 
-def _moment(seconds: float) -> str | float:
+def _format_seconds(seconds: float) -> str | float:
     """Return a time as people read it, or the number itself when no calendar reaches that far."""
     milliseconds = seconds * 1_000
     return format_instant(round(milliseconds)) if EARLIEST <= milliseconds <= LATEST else seconds
@@ -227,12 +232,12 @@ def _type_name(byte: int) -> str:
     return known.name if known is not None else f"0x{byte:02x}"
 
 
-def _index(state: IndexState) -> dict[str, Any]:
+def _index_document(state: IndexState) -> dict[str, Any]:
     known: Mapping[str, Any] = {
         "superseded_by": state.superseded_by,
         "system_valid_to": None
         if state.system_valid_to is None
-        else _moment(state.system_valid_to / 1000),
+        else _format_seconds(state.system_valid_to / 1000),
         "verification_status": state.verification_status,
     }
     return {name: value for name, value in known.items() if value is not None}

@@ -7,8 +7,9 @@
 
     Deploy with `make release`. See [[Servers]]. #howto
 
-A memory is the text between the blank lines at both ends. Everything else about the file (byte order mark, line ends,
-blank lines, comments, the order and form of the properties) is kept as it is when one of them changes.
+The text of the memory is the text between the blank lines at both ends. `Note` splits a file into parts that give the
+same bytes again when they are joined; a change replaces one part. So everything else (byte order mark, line endings,
+blank lines, comments, the order and form of the properties) stays as the person wrote it.
 """
 
 from __future__ import annotations
@@ -27,35 +28,38 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.ump.markdown import split_edges
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Kind
 
-KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
-OURS: Final = ("title", "kind", "tags", "tag", "id")
+_KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
+# Properties that we read and change; all others belong to the person.
+_OUR_PROPERTIES: Final = ("title", "kind", "tags", "tag", "id")
 _BOM: Final = "\ufeff"
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _CLOSING_FENCE = re.compile(r"^---[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
 _CODE_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE_SPAN = re.compile(r"`+[^`\n]*`+")
-# As Obsidian reads them: letters of every script, digits, - _ /, and not digits alone.
+# A tag, by Obsidian's rules: letters of every script, digits, - _ /, and not digits alone.
 _TAG = re.compile(r"(?:^|(?<=[\s(]))#([\w/-]*[^\W\d][\w/-]*)")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#^\n]+)")
 _LINK = re.compile(r"\]\(<?([^()<>#\s:]+)(?:#[^()<>\s]*)?>?\)")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, taken apart so that it can be put together again byte for byte."""
+    """A file in parts that give the same bytes again when they are joined."""
 
-    # Byte order mark and opening fence; closing fence and blank lines; blank lines at the end.
+    # Byte order mark and opening fence.
     opening: str
     properties: Properties | None
+    # Closing fence and the blank lines after it.
     middle: str
     text: str
+    # Blank lines at the end.
     ending: str
     newline: str
-    # Why the properties are not understood; then they are left alone.
+    # Set if the properties cannot be read: the reason. They are then a part of `opening`.
     problem: str = ""
 
     @classmethod
-    def read(cls, data: bytes) -> Self:
-        """Take a file apart. Raises InvalidInput where it is not text."""
+    def parse(cls, data: bytes) -> Self:
+        """Split a file into its parts. Raises InvalidInput if it is not text."""
         try:
             source = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -64,82 +68,83 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("not a text: it holds a zero byte")
         bom = _BOM if source.startswith(_BOM) else ""
         opening, front, closing, body = _split(source.removeprefix(_BOM))
-        newline = (
-            "\r\n" if "\r\n" in source and source.count("\r\n") == source.count("\n") else "\n"
-        )
+        has_crlf = "\r\n" in source and source.count("\r\n") == source.count("\n")
         properties, problem = None, ""
         try:
             properties = Properties.parse(front) if opening else None
             if properties is not None:
                 properties.words(_tags_key(properties))
         except InvalidInput as error:
-            # Kept as it is, word for word.
             properties, opening, problem = None, opening + front, error.message
         if properties is None and not problem:
-            # Rulers around a text, not properties.
+            # Rules (---) around a text, not properties.
             opening, closing, body = "", "", opening + front + closing + body
         before, core, after = split_edges(body)
-        text = core.replace("\r\n", "\n") if newline == "\r\n" else core
         return cls(
             opening=bom + opening,
             properties=properties,
             middle=closing + before,
-            text=text,
+            text=core.replace("\r\n", "\n") if has_crlf else core,
             ending=after,
-            newline=newline,
+            newline="\r\n" if has_crlf else "\n",
             problem=problem,
         )
 
     @classmethod
     def new(cls, text: str, *, title: str, kind: str, tags: Sequence[str], name: str) -> Self:
-        """The note of a memory that had none."""
+        """Return a new note for a memory; `name` is the id of the memory."""
         lines = [f"title: {quoted(title)}", f"kind: {kind}"]
         lines += [f"tags: [{', '.join(map(quoted, tags))}]"] if tags else []
         front = "\n".join([*lines, f"id: {name}", ""])
-        made = cls.read(f"---\n{front}---\n".encode())
-        return replace(made, middle=f"{made.middle}\n", ending="\n").changed(text=text)
+        empty = cls.parse(f"---\n{front}---\n".encode())
+        return replace(empty, middle=f"{empty.middle}\n", ending="\n").changed(text=text)
 
     def data(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         front = "" if self.properties is None else self.properties.source
         text = self.text.replace("\n", "\r\n") if self.newline == "\r\n" else self.text
         return f"{self.opening}{front}{self.middle}{text}{self.ending}".encode()
 
-    # --- what it says --------------------------------------------------------------------------------
+    # --- properties and tags -------------------------------------------------------------------------
 
     @property
     def title(self) -> str | None:
-        """The title that stands in the properties."""
-        found = None if self.properties is None else self.properties.text("title")
-        return " ".join(found.split())[:MAX_NAME_CHARS] or None if found else None
+        """The title in the properties."""
+        text = self._property("title")
+        return " ".join(text.split())[:MAX_NAME_CHARS] or None if text else None
 
     @property
     def kind(self) -> str | None:
-        """The kind of memory; any other word is the person's own."""
-        found = None if self.properties is None else self.properties.text("kind")
-        return found if found in KINDS else None
+        """The kind of memory in the properties; any other value of `kind` is the person's own."""
+        kind = self._property("kind")
+        return kind if kind in _KINDS else None
 
     @property
     def id(self) -> str | None:
-        found = None if self.properties is None else self.properties.text("id")
-        return found if found is not None and found.startswith("urn:ump:") else None
+        """The id of a memory in the properties; any other value of `id` is the person's own."""
+        name = self._property("id")
+        return name if name is not None and name.startswith("urn:ump:") else None
 
     @property
     def tags(self) -> tuple[str, ...] | None:
-        """Those of the properties and those in the text; None where the properties are not understood."""
+        """The tags in the properties and in the text; None if the properties cannot be read."""
         if self.problem:
             return None
-        found = (
-            *(word.removeprefix("#") for word in self._words()),
+        tags = (
+            *(word.removeprefix("#") for word in self._tag_words()),
             *_TAG.findall(_prose(self.text)),
         )
         return tuple(
             dict.fromkeys(
-                tag for tag in found if tag and len(tag) < MAX_NAME_CHARS // 2 and tag.isprintable()
+                tag for tag in tags if tag and len(tag) < MAX_NAME_CHARS // 2 and tag.isprintable()
             )
         )
 
-    def _words(self) -> tuple[str, ...]:
+    def _property(self, name: str) -> str | None:
+        return None if self.properties is None else self.properties.text(name)
+
+    def _tag_words(self) -> tuple[str, ...]:
+        """Return the list of tags in the properties as it is written there, some perhaps with #."""
         return () if self.properties is None else self.properties.words(_tags_key(self.properties))
 
     # --- changing ------------------------------------------------------------------------------------
@@ -151,59 +156,65 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         title: str | None = None,
         tags: Iterable[str] | None = None,
     ) -> Self:
-        """The same note saying something else; everything of the person stays. Raises InvalidInput where it cannot."""
-        made = (
-            self
-            if text is None
-            else replace(self, text=plain_text(text), ending=self.ending or self._end())
-        )
-        if not self.problem and (title is not None or tags is not None):
-            made = self._with_properties(made, title, tags)
-        if (
-            made.properties is None
-            and not self.problem
-            and Note.read(made.data()).text != made.text
-        ):
-            # Its first lines would be taken for properties: with some before it they are not.
-            made = self._fenced(made, Properties("", {}, flow_end=None, indent=0))
-        if Note.read(made.data()).text != made.text:
-            raise InvalidInput("its text cannot be written into this file")
-        return made
+        """Return the note with another text, title or tags; other parts stay.
 
-    def _with_properties(self, made: Self, title: str | None, tags: Iterable[str] | None) -> Self:
+        Raises InvalidInput if the file cannot state the change.
+        """
+        changed = self
+        if text is not None:
+            # An empty note gets a newline at its end; a text without one stays so.
+            default_ending = "" if self.text else self.newline
+            changed = replace(self, text=plain_text(text), ending=self.ending or default_ending)
+        if not self.problem and (title is not None or tags is not None):
+            changed = self._with_properties(changed, title, tags)
+        if changed.properties is None and not self.problem and not _reads_back(changed):
+            # The text begins like properties; after empty properties it does not.
+            changed = self._with_fences(changed, Properties("", {}, flow_end=None, indent=0))
+        if not _reads_back(changed):
+            raise InvalidInput("its text cannot be written into this file")
+        return changed
+
+    def _with_properties(
+        self, changed: Self, title: str | None, tags: Iterable[str] | None
+    ) -> Self:
+        """Return a changed note with another title or tags in its properties.
+
+        Raises InvalidInput if that would change another property.
+        """
         properties = self.properties or Properties("", {}, flow_end=None, indent=0)
         if title is not None and title != self.title:
             properties = properties.with_text("title", title, self.newline)
         if tags is not None:
-            properties = properties.with_words(
-                _tags_key(properties), self._wanted(tags, made.text), self.newline
-            )
+            words = self._merge_tags(tags, changed.text)
+            properties = properties.with_words(_tags_key(properties), words, self.newline)
         if properties.source == (self.properties.source if self.properties else ""):
-            return made
+            return changed
         if self.properties is None:
-            return self._fenced(made, properties)
-        if properties.others(OURS) != self.properties.others(OURS):
+            return self._with_fences(changed, properties)
+        if properties.others(_OUR_PROPERTIES) != self.properties.others(_OUR_PROPERTIES):
             raise InvalidInput("its properties are written in a way that cannot be changed here")
-        return replace(made, properties=properties)
+        return replace(changed, properties=properties)
 
-    def _fenced(self, made: Self, properties: Properties) -> Self:
+    def _with_fences(self, changed: Self, properties: Properties) -> Self:
+        """Return a changed note that had no properties with some, between fences."""
         opening, middle = f"{self.opening}---{self.newline}", f"---{self.newline}{self.middle}"
-        return replace(made, opening=opening, middle=middle, properties=properties)
+        return replace(changed, opening=opening, middle=middle, properties=properties)
 
-    def _end(self) -> str:
-        """A text that was empty had no end; one without a newline at its end stays so."""
-        return "" if self.text else self.newline
-
-    def _wanted(self, tags: Iterable[str], text: str) -> list[str]:
-        """The words of the list: those that stay as they were written, and new ones that are not in the text."""
+    def _merge_tags(self, tags: Iterable[str], text: str) -> list[str]:
+        """Return the tags for the properties: present ones as they are written, and new ones not in the text."""
         wanted = list(tags)
-        kept = [word for word in self._words() if word.removeprefix("#") in wanted]
-        known = {*(word.removeprefix("#") for word in kept), *_TAG.findall(_prose(text))}
-        return [*kept, *(tag for tag in wanted if tag not in known)]
+        present = [word for word in self._tag_words() if word.removeprefix("#") in wanted]
+        known = {*(word.removeprefix("#") for word in present), *_TAG.findall(_prose(text))}
+        return [*present, *(tag for tag in wanted if tag not in known)]
+
+
+def _reads_back(note: Note) -> bool:
+    """Return True if a parser finds the same text in the bytes of a note."""
+    return Note.parse(note.data()).text == note.text
 
 
 def links_in(source: str) -> Iterator[tuple[bool, str]]:
-    """What a note links to, in its text and in its properties: whether by a path, as Markdown does, and the target."""
+    """Yield the targets of links in a note and its properties, each with True if it is a path, as in Markdown."""
     if "[[" in source or "](" in source:
         prose = _prose(source)
         yield from ((False, target.strip()) for target in _WIKI_LINK.findall(prose))
@@ -211,13 +222,13 @@ def links_in(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def plain_text(text: str) -> str:
-    """A text as a note holds it: without blank lines around it, with one kind of line end if it had one."""
+    """Return a text as a note holds it: without blank lines around it, and with LF if all its lines end in CR LF."""
     core = split_edges(text)[1]
     return core.replace("\r\n", "\n") if core.count("\r\n") == core.count("\n") else core
 
 
 def _split(source: str) -> tuple[str, str, str, str]:
-    """Opening fence, properties, closing fence, rest; all but the rest empty where there are none."""
+    """Split a note into opening fence, properties, closing fence and body; without fences all of it is the body."""
     opening = _FENCE.match(source)
     closing = _CLOSING_FENCE.search(source, opening.end()) if opening else None
     if opening is None or closing is None:
@@ -226,53 +237,64 @@ def _split(source: str) -> tuple[str, str, str, str]:
 
 
 def _tags_key(properties: Properties) -> str:
+    """Return the name of the property with the tags: `tags`, unless there is only `tag`."""
     return "tag" if "tag" in properties and "tags" not in properties else "tags"
 
 
 def _prose(text: str) -> str:
-    """The text without code, where # and [[ mean something else."""
+    """Return a text without code, where # and [[ do not mark tags and links."""
     if "`" not in text and "~~~" not in text:
         return text
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        found = _CODE_FENCE.match(line)
+        match = _CODE_FENCE.match(line)
         if fence:
-            if found and found[1].startswith(fence) and not line[found.end() :].strip():
+            if match and match[1].startswith(fence) and not line[match.end() :].strip():
                 fence = ""
-        elif found:
-            fence = found[1]
+        elif match:
+            fence = match[1]
         else:
             lines.append(line)
     return _CODE_SPAN.sub(" ", "\n".join(lines))
 
 
 class Links:
-    """Which file a link means, as Obsidian reads it: its path, the end of its path or its name, the nearest first."""
+    """The notes of a folder, for resolving links by Obsidian's rules.
+
+    A link states the path of a note, the end of its path, or its name; of several notes the one nearest to the top of
+    the folder is meant.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
+        # Lower case → name; and all names with the same stem, nearest to the top first.
         self._names = {name.casefold(): name for name in names}
         self._by_stem: dict[str, list[str]] = {}
         for name in sorted(self._names.values(), key=lambda name: (name.count("/"), name)):
             self._by_stem.setdefault(stem(name).casefold(), []).append(name)
 
     def resolve(self, source: str, targets: Iterable[tuple[bool, str]]) -> list[str]:
-        """The files that a note links to, itself not among them."""
-        found = (self._path(source, to) if is_path else self._named(to) for is_path, to in targets)
-        return list(dict.fromkeys(name for name in found if name and name != source))
+        """Return the files that the targets of a note name, without the note itself; True marks a path."""
+        names = (
+            self._resolve_path(source, target) if is_path else self._resolve_name(target)
+            for is_path, target in targets
+        )
+        return list(dict.fromkeys(name for name in names if name and name != source))
 
-    def _path(self, source: str, target: str) -> str | None:
+    def _resolve_path(self, source: str, target: str) -> str | None:
+        """Return the file at a path that starts from the folder of the note."""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target)).casefold()
         return self._names.get(path) or self._names.get(f"{path}.md")
 
-    def _named(self, target: str) -> str | None:
+    def _resolve_name(self, target: str) -> str | None:
+        """Return the file with a path from the top of the folder, or else the nearest whose path ends so."""
         path = target.casefold().removesuffix(".md")
         if exact := self._names.get(f"{path}.md"):
             return exact
-        found = self._by_stem.get(path.rsplit("/", 1)[-1], [])
-        return next((each for each in found if f"/{each}".casefold().endswith(f"/{path}.md")), None)
+        names = self._by_stem.get(path.rsplit("/", 1)[-1], [])
+        return next((name for name in names if f"/{name}".casefold().endswith(f"/{path}.md")), None)
 
 
 def stem(name: str) -> str:
-    """The name of a note without folder and ending: what it is called."""
+    """Return the name of a note without folders and ending."""
     return re.sub(r"\.md\Z", "", name.rsplit("/", 1)[-1], flags=re.IGNORECASE)

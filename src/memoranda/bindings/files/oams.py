@@ -23,16 +23,20 @@ import msgspec
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import (
     STANDARD_STREAM,
-    open_named,
+    atomic_writer,
+    display_name,
+    open_path,
     open_regular,
-    rejoined,
-    shown_name,
+    rejoin_stream,
     standard_output,
-    writing,
 )
 from memoranda.bindings.files.formats import MARKDOWN_ENDING as UMP_MARKDOWN_ENDING
-from memoranda.bindings.files.formats import lines_in
-from memoranda.bindings.files.oams_bundle import MARKDOWN_ENDINGS, BundleReader, BundleWriter
+from memoranda.bindings.files.formats import count_lines
+from memoranda.bindings.files.oams_bundle import (
+    MARKDOWN_ENDINGS,
+    FolderBundleReader,
+    FolderBundleWriter,
+)
 from memoranda.encoding import json_text
 from memoranda.errors import (
     InvalidInput,
@@ -76,7 +80,7 @@ def shape_by_name(target: str) -> Shape:
     return "markdown" if lowered.endswith(MARKDOWN_ENDINGS) else "bundle"
 
 
-def asks_for_oams(target: str) -> bool:
+def has_oams_name(target: str) -> bool:
     """Whether a name asks for OAMS by itself."""
     name = target.lower().rstrip("/")
     return name.endswith(
@@ -84,7 +88,7 @@ def asks_for_oams(target: str) -> bool:
     )
 
 
-def recognises(source: str) -> bool:
+def is_oams(source: str) -> bool:
     """Whether a named file or folder is OAMS."""
     path = Path(source)
     if path.is_dir():
@@ -92,8 +96,8 @@ def recognises(source: str) -> bool:
     if not path.is_file() or source.lower().endswith(UMP_MARKDOWN_ENDING):
         return False
     try:
-        with open_named(path) as file:
-            return look(file)[0] is not None
+        with open_path(path) as file:
+            return detect_shape(file)[0] is not None
     except OSError:
         return False
 
@@ -101,7 +105,7 @@ def recognises(source: str) -> bool:
 def _is_bundle(path: Path) -> bool:
     """Whether a folder is a bundle, or the remains of one that must not be taken for anything else."""
     manifest, memories = path / bundle.MANIFEST_NAME, path / bundle.LINES_NAME
-    if memories.exists() and (manifest.exists() or recognises(str(memories))):
+    if memories.exists() and (manifest.exists() or is_oams(str(memories))):
         return True
     try:
         with open_regular(manifest) as file:
@@ -113,10 +117,10 @@ def _is_bundle(path: Path) -> bool:
     return isinstance(found, dict) and "oams_version" in found
 
 
-def look(file: IO[bytes]) -> tuple[Shape | None, bytes]:
+def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
     """Which form of OAMS a stream has, if any, and what was read of it to tell."""
     seen: list[bytes] = []
-    telling = _telling(_collected(file, seen))
+    telling = _content_lines(_read_ahead(file, seen))
     first = next(telling, b"")
     shape: Shape | None = None
     if first.startswith(b"{"):
@@ -126,7 +130,7 @@ def look(file: IO[bytes]) -> tuple[Shape | None, bytes]:
     return shape, b"".join(seen)
 
 
-def _collected(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
+def _read_ahead(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
     size_bytes = 0
     while size_bytes < _LOOK_BYTES and (line := file.readline(lines.MAX_LINE_BYTES)):
         seen.append(line)
@@ -134,16 +138,16 @@ def _collected(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _telling(found: Iterable[bytes]) -> Iterator[bytes]:
-    for number, line in enumerate(found):
+def _content_lines(lines_read: Iterable[bytes]) -> Iterator[bytes]:
+    for number, line in enumerate(lines_read):
         said = (line if number else line.removeprefix(_BOM)).strip()
         if said:
             yield said
 
 
-def _are_memories(found: Iterable[bytes]) -> bool:
+def _are_memories(content: Iterable[bytes]) -> bool:
     """Whether the first line that is an object is a memory of OAMS."""
-    for line in islice(found, _TELLING_LINES):
+    for line in islice(content, _TELLING_LINES):
         try:
             value = json_text.parse(line, max_bytes=lines.MAX_LINE_BYTES)
         except MemorandaError:
@@ -154,10 +158,10 @@ def _are_memories(found: Iterable[bytes]) -> bool:
     return False
 
 
-def _has_section(found: Iterable[bytes]) -> bool:
+def _has_section(content: Iterable[bytes]) -> bool:
     """Whether there is the heading of a memory with one of its fields below it."""
     is_heading = False
-    for line in found:
+    for line in content:
         if is_heading and line.startswith(_FIELDS):
             return True
         is_heading = line.startswith(_HEADING)
@@ -167,7 +171,7 @@ def _has_section(found: Iterable[bytes]) -> bool:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
+class OpenedSource(msgspec.Struct, frozen=True, kw_only=True):
     """What was named, open: its lines one by one, and what is odd about it as a whole."""
 
     name: str
@@ -187,9 +191,9 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def opened(
+def open_memories(
     source: str, *, stream: IO[bytes] | None = None, progress: Progress | None = None
-) -> Iterator[Opened]:
+) -> Iterator[OpenedSource]:
     """What a person named, checked as a whole where it says what it holds. Raises whatever a bundle is refused for.
 
     `stream` is standard input, if something of it was looked at already; `progress` is told of bytes checked.
@@ -197,7 +201,7 @@ def opened(
     path = Path(source)
     if source != STANDARD_STREAM and path.is_dir():
         with _opened_bundle(path, progress) as reader:
-            yield Opened(
+            yield OpenedSource(
                 name=source.rstrip("/"),
                 shape="bundle",
                 lines=reader,
@@ -205,50 +209,50 @@ def opened(
                 is_foreign=reader.manifest.source_vendor != bundle.VENDOR,
             )
         return
-    with folder.opened(source, stream) as file:
-        shape, seen = look(file)
+    with folder.open_source(source, stream) as file:
+        shape, seen = detect_shape(file)
         if shape is None:
             # Not one good line: what complaints are made of then.
             is_markdown = source.lower().endswith(MARKDOWN_ENDINGS) or seen.lstrip().startswith(
                 b"#"
             )
             shape = "markdown" if is_markdown else "jsonl"
-        whole = rejoined(seen, file)
+        whole = rejoin_stream(seen, file)
         found = markdown.read_memories(whole) if shape == "markdown" else lines.read_lines(whole)
-        yield Opened(name=shown_name(source), shape=shape, lines=found)
+        yield OpenedSource(name=display_name(source), shape=shape, lines=found)
 
 
 @contextmanager
-def _opened_bundle(path: Path, progress: Progress | None) -> Iterator[BundleReader]:
+def _opened_bundle(path: Path, progress: Progress | None) -> Iterator[FolderBundleReader]:
     if not (path / bundle.MANIFEST_NAME).exists():
         raise NotFound(
             f"there is no {bundle.MANIFEST_NAME}, so this is no complete bundle; "
             f"a file of memories can be named by itself"
         )
-    with BundleReader(path, progress=progress) as reader:
+    with FolderBundleReader(path, progress=progress) as reader:
         yield reader
 
 
 def items(source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
     """The memories of a source; a bundle that does not match its manifest is refused before that."""
     try:
-        with opened(source, stream=stream) as found:
+        with open_memories(source, stream=stream) as found:
             if found.warnings:
                 yield Item(form="oams", where=found.name, warnings=found.warnings)
             for line in found.lines:
-                yield _item(found, line)
+                yield _build_item(found, line)
     except MemorandaError as error:
-        yield Item(form="oams", where=source, error=_unplaced(error, source))
+        yield Item(form="oams", where=source, error=_strip_source(error, source))
 
 
-def _item(found: Opened, line: Line) -> Item:
-    where = found.where(line.number)
+def _build_item(source: OpenedSource, line: Line) -> Item:
+    where = source.where(line.number)
     if line.error is not None:
         return Item(
             form="oams",
             where=where,
             number=line.number,
-            error=_said_of(line),
+            error=_line_error(line),
             warnings=tuple(line.warnings),
         )
     return Item(
@@ -259,11 +263,11 @@ def _item(found: Opened, line: Line) -> Item:
         raw=line.raw if line.is_verbatim else None,
         warnings=tuple(line.warnings),
         is_checked=True,
-        is_foreign=found.is_foreign,
+        is_foreign=source.is_foreign,
     )
 
 
-def _said_of(line: Line) -> MemorandaError:
+def _line_error(line: Line) -> MemorandaError:
     """What is wrong with a line, without its place."""
     assert line.error is not None
     place = f"line {line.number}: "
@@ -271,7 +275,7 @@ def _said_of(line: Line) -> MemorandaError:
     return line.error
 
 
-def _unplaced(error: MemorandaError, source: str) -> MemorandaError:
+def _strip_source(error: MemorandaError, source: str) -> MemorandaError:
     """What is wrong with a source as a whole, without its name."""
     error.message = error.message.removeprefix(f"{source.rstrip('/')}: ")
     return error
@@ -292,8 +296,8 @@ def count(source: str) -> int | None:
     """How many memories there are, if each has a line."""
     path = Path(source)
     if path.is_dir():
-        return lines_in(path / bundle.LINES_NAME)
-    return lines_in(path) if source.lower().endswith(LINES_ENDINGS) else None
+        return count_lines(path / bundle.LINES_NAME)
+    return count_lines(path) if source.lower().endswith(LINES_ENDINGS) else None
 
 
 class Validity(msgspec.Struct, kw_only=True):
@@ -311,22 +315,22 @@ def validate(
     found = Validity(source=source, report=Report())
     report = found.report
     try:
-        with opened(source, progress=checking) as file:
+        with open_memories(source, progress=checking) as file:
             found.shape = file.shape
             for warning in file.warnings:
                 report.warn(file.name, warning)
-            for count, (where, line) in enumerate(_compared(file, report), start=1):
+            for count, (where, line) in enumerate(_compare_lines(file, report), start=1):
                 if line.error is not None:
-                    report.refuse(where, "", _said_of(line))
+                    report.refuse(where, "", _line_error(line))
                 else:
                     report.verified += 1
                 progress(count)
     except MemorandaError as error:
-        report.refuse(source, "", _unplaced(error, source))
+        report.refuse(source, "", _strip_source(error, source))
     return found
 
 
-def _compared(source: Opened, report: Report) -> Iterator[tuple[str, Line]]:
+def _compare_lines(source: OpenedSource, report: Report) -> Iterator[tuple[str, Line]]:
     """The lines with their places; what only shows when lines are compared is said here."""
     seen: set[int] = set()
     last = b""
@@ -391,7 +395,7 @@ def _write_bundle(
         _refuse_foreign_files(path)
     # The new bundle is whole before the old one goes.
     place = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.new") if is_there else path
-    with BundleWriter(place, exported_at=exported_at, progress=progress) as writer:
+    with FolderBundleWriter(place, exported_at=exported_at, progress=progress) as writer:
         for raw, memory in memories:
             writer.add(memory, raw)
     if is_there:
@@ -423,17 +427,17 @@ def _write_file(
 ) -> None:
     with ExitStack() as stack:
         to_file = target != STANDARD_STREAM
-        file = stack.enter_context(writing(Path(target)) if to_file else standard_output())
+        file = stack.enter_context(atomic_writer(Path(target)) if to_file else standard_output())
         # Nameless, and beside what is written, so that it needs no room elsewhere.
         beside = None if target == STANDARD_STREAM else Path(target).parent
         sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=beside)))
         for count, (raw, memory) in enumerate(memories, start=1):
-            sorter.add(Packed(lines.sort_key_of(memory, count), _rendered(raw, memory, shape)))
+            sorter.add(Packed(lines.sort_key_of(memory, count), _render(raw, memory, shape)))
         for done, packed in enumerate(sorter.merge(), start=1):
             file.write(packed.line)
             progress(done)
         file.flush()
 
 
-def _rendered(raw: bytes, memory: Memory, shape: Shape) -> bytes:
+def _render(raw: bytes, memory: Memory, shape: Shape) -> bytes:
     return markdown.render_one(memory, raw).encode("utf-8") if shape == "markdown" else raw + b"\n"

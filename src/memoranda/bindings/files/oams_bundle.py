@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 MARKDOWN_ENDINGS: Final = (".md", ".markdown")
 
 
-class BundleWriter:
+class FolderBundleWriter:
     """Writes a bundle to a folder that must not be there yet, or must be empty.
 
     Used in a `with` block: leaving it puts the bundle in place; leaving it by an error leaves nothing behind.
@@ -103,9 +103,9 @@ class BundleWriter:
         assert writer is not None
         assert self._scratch is not None
         with ExitStack() as opened:
-            lines_file = opened.enter_context(_durable(self._draft / bundle.LINES_NAME))
+            lines_file = opened.enter_context(_synced_file(self._draft / bundle.LINES_NAME))
             vectors_file = (
-                opened.enter_context(_durable(self._draft / bundle.VECTORS_NAME))
+                opened.enter_context(_synced_file(self._draft / bundle.VECTORS_NAME))
                 if writer.vector_count
                 else None
             )
@@ -113,9 +113,9 @@ class BundleWriter:
                 lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress
             )
         self._scratch.close()
-        with _durable(self._draft / bundle.README_NAME) as file:
+        with _synced_file(self._draft / bundle.README_NAME) as file:
             file.write(bundle.render_readme(manifest).encode("utf-8"))
-        with _durable(self._draft / bundle.MANIFEST_NAME) as file:
+        with _synced_file(self._draft / bundle.MANIFEST_NAME) as file:
             file.write(manifest.render())
         if self._folder.exists():
             self._folder.rmdir()
@@ -128,14 +128,14 @@ def _is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def _durable(path: Path) -> Iterator[IO[bytes]]:
+def _synced_file(path: Path) -> Iterator[IO[bytes]]:
     with create(path) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
 
 
-class BundleReader:
+class FolderBundleReader:
     """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be gone through.
 
     Raises InvalidInput, Unsupported or NotFound, each of which names the file.
@@ -149,7 +149,7 @@ class BundleReader:
         self._reader: bundle.BundleReader | None = None
 
     def __enter__(self) -> Self:
-        with ExitStack() as opened, _within(self._folder):
+        with ExitStack() as opened, _naming_folder(self._folder):
             manifest_file = opened.enter_context(open_regular(self._folder / bundle.MANIFEST_NAME))
             manifest = manifest_file.read(bundle.MAX_MANIFEST_BYTES + 1)
             if len(manifest) > bundle.MAX_MANIFEST_BYTES:
@@ -177,7 +177,7 @@ class BundleReader:
         assert self._reader is not None
         for line in self._reader:
             if line.error is not None:
-                _put_before(line.error, str(self._folder))
+                _prefix_message(line.error, str(self._folder))
             yield line
 
     @property
@@ -194,14 +194,14 @@ class BundleReader:
 
 
 @contextmanager
-def _within(folder: Path) -> Iterator[None]:
+def _naming_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except MemorandaError as error:
-        _put_before(error, str(folder))
+        _prefix_message(error, str(folder))
         raise
 
 
-def _put_before(error: MemorandaError, place: str) -> None:
-    error.message = f"{place}: {error.message}"
+def _prefix_message(error: MemorandaError, prefix: str) -> None:
+    error.message = f"{prefix}: {error.message}"
     error.args = (error.message,)

@@ -1,8 +1,9 @@
 """Properties: the YAML lines at the top of a note, read and changed without touching any other byte.
 
-Read from parser events, which say where each value stands and never follow an alias: a document that would unfold to
-gigabytes is a few lines here. Only the properties that are asked for are looked at; all others belong to the person.
-A change replaces the characters of one value, or adds a line; whoever changes something reads the result again.
+The source is read as parser events, which have positions and never resolve an alias: otherwise a few lines could
+expand to gigabytes. Only the properties that a caller asks for are interpreted; all others belong to the person. A
+change replaces the characters of one value, or adds a line, and then the whole source is parsed again, which proves
+that it is still valid.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ import msgspec
 
 from memoranda.errors import InvalidInput
 
-# The YAML parser is slow (about a MiB a second or less); properties written by hand are a page.
+# Characters: the YAML parser reads about a mebibyte a second; properties written by hand are a page.
 MAX_CHARS: Final = 65_536
 MAX_DEPTH: Final = 64
-# So many words are taken out of a list one by one; of more, the list is written anew.
-_FEW: Final = 8
-# What a plain scalar can hold in every reader of YAML, old and new.
+# Words removed from a list one by one, each with a new parse; if there are more, the list is replaced as a whole.
+_FEW_WORDS: Final = 8
+# Text that needs no quotes in any reader of YAML, of version 1.1 or 1.2.
 _PLAIN = re.compile(r"[^\W\d_](?:[\w/.-]|(?<!,) (?=\w)|:(?=\w))*")
 _RESERVED: Final = frozenset(
     ("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf")
 )
-# Nothing is written there at all; null is written there.
+# `nothing`: the value is empty; `null`: a word for null is written.
 Shape = Literal["text", "block text", "nothing", "null", "flow list", "block list", "other"]
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A text and where it stands in the source."""
+class Scalar(msgspec.Struct, frozen=True, kw_only=True):
+    """A text and its position in the source."""
 
     text: str
     start: int
@@ -39,40 +40,40 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
-    """One value: its shape, where it stands, and the texts it is made of."""
+    """A value: its shape, its position, and its texts if it is a text or a list of texts."""
 
     shape: Shape
     key_end: int
     start: int
     end: int
-    pieces: tuple[Piece, ...] = ()
+    scalars: tuple[Scalar, ...] = ()
 
 
 class Properties:
-    """The mapping at the top of a note."""
+    """The mapping at the top of a note; immutable, so a change returns a new one."""
 
     def __init__(
         self, source: str, values: dict[str, Property], *, flow_end: int | None, indent: int
     ) -> None:
         self.source = source
         self._values = values
-        # Where the closing brace of a mapping in braces stands.
+        # The position of the closing brace; None unless the mapping is written in braces.
         self._flow_end = flow_end
         self._indent = indent
 
     @classmethod
     def parse(cls, source: str) -> Self | None:
-        """Read them; None if there is something else than a mapping. Raises InvalidInput where it is not YAML."""
+        """Parse properties; None if they are not a mapping. Raises InvalidInput if they are not YAML."""
         if len(source) > MAX_CHARS:
             raise InvalidInput(
                 f"properties of {len(source)} characters are over the limit of {MAX_CHARS}"
             )
-        # Imported here: the parser takes a while to load.
+        # Imported here, because the YAML parser is slow to load.
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
         try:
-            return cls._read(source, _content(YAML(typ="safe", pure=True).parse(source)))
+            return cls._from_events(source, _content(YAML(typ="safe", pure=True).parse(source)))
         except YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f" at line {mark.line + 2}" if mark is not None else ""
@@ -82,19 +83,19 @@ class Properties:
             raise InvalidInput("properties: not YAML") from None
 
     @classmethod
-    def _read(cls, source: str, events: Iterator[Any]) -> Self | None:
+    def _from_events(cls, source: str, events: Iterator[Any]) -> Self | None:
         first = next(events, None)
         if first is None:
             return cls(source, {}, flow_end=None, indent=0)
-        if _name(first) != "MappingStart":
+        if _event_name(first) != "MappingStart":
             return None
         values: dict[str, Property] = {}
-        while _name(key := next(events)) != "MappingEnd":
-            is_text = _name(key) == "Scalar"
+        while _event_name(key := next(events)) != "MappingEnd":
+            is_text = _event_name(key) == "Scalar"
             if not is_text:
                 _skip(key, events)
-            found = _property(key, next(events), events)
-            if is_text and values.setdefault(key.value.casefold(), found) is not found:
+            value = _parse_property(key, next(events), events)
+            if is_text and values.setdefault(key.value.casefold(), value) is not value:
                 raise InvalidInput(f"properties: {key.value!r} stands there twice")
         if next(events, None) is not None:
             raise InvalidInput("properties: more than one document")
@@ -102,31 +103,29 @@ class Properties:
         return cls(source, values, flow_end=end, indent=first.start_mark.column)
 
     def text(self, name: str) -> str | None:
-        """A value that is a text, as it was written, whatever YAML would make of it."""
-        found = self._values.get(name)
-        return (
-            found.pieces[0].text
-            if found is not None and found.shape in ("text", "block text")
-            else None
-        )
+        """Return a value that is a text, as it is written; YAML might read it as a number or a date."""
+        value = self._values.get(name)
+        if value is None or value.shape not in ("text", "block text"):
+            return None
+        return value.scalars[0].text
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A list of texts; a text is a list of its words. Raises InvalidInput for anything else."""
-        found = self._values.get(name)
-        if found is None or found.shape in ("nothing", "null"):
+        """Return a list of texts, or the words of a text. Raises InvalidInput for anything else."""
+        value = self._values.get(name)
+        if value is None or value.shape in ("nothing", "null"):
             return ()
-        if found.shape == "other":
+        if value.shape == "other":
             raise InvalidInput(f"properties: {name} is not a list of words")
-        if found.shape in ("text", "block text"):
-            return tuple(re.split(r"[,\s]+", found.pieces[0].text.strip(", \t\r\n")))
-        return tuple(piece.text for piece in found.pieces if piece.text)
+        if value.shape in ("text", "block text"):
+            return tuple(re.split(r"[,\s]+", value.scalars[0].text.strip(", \t\r\n")))
+        return tuple(scalar.text for scalar in value.scalars if scalar.text)
 
     def others(self, ours: Sequence[str]) -> list[str]:
-        """The values of all other properties, as they stand there."""
+        """Return the source of all values but ours."""
         return [
-            self.source[each.start : each.end].rstrip()
-            for key, each in self._values.items()
-            if key not in ours
+            self.source[value.start : value.end].rstrip()
+            for name, value in self._values.items()
+            if name not in ours
         ]
 
     def __contains__(self, name: str) -> bool:
@@ -135,93 +134,89 @@ class Properties:
     # --- changing --------------------------------------------------------------------------------------
 
     def with_text(self, name: str, text: str, newline: str) -> Self:
-        """The same with another text."""
-        found = self._values.get(name)
-        if found is None:
+        """Return the properties with another text as a value."""
+        value = self._values.get(name)
+        if value is None:
             return self._with_line(name, quoted(text), newline)
-        if found.shape == "block text":
-            return self._put(found.start, found.end, quoted(text) + newline)
-        return self._with_value(found, quoted(text))
+        if value.shape == "block text":
+            return self._replace(value.start, value.end, quoted(text) + newline)
+        return self._with_value(value, quoted(text))
 
     def with_words(self, name: str, words: Sequence[str], newline: str) -> Self:
-        """The same with another list: what stays in it stays where it is, new ones come last."""
-        found = self._values.get(name)
-        if found is None:
-            return self._with_line(name, _listed(words), newline) if words else self
-        if found.shape not in ("flow list", "block list"):
-            return (
-                self._with_value(found, _listed(words))
-                if words or found.shape in ("text", "block text")
-                else self
-            )
-        gone = [index for index, piece in enumerate(found.pieces) if piece.text not in words]
-        if gone and found.shape == "block list":
-            return self._without_lines([found.pieces[index] for index in gone]).with_words(
-                name, words, newline
-            )
-        if len(gone) > _FEW:
-            return self._with_value(found, _listed(words))
-        if gone:
-            return self._without(found, gone[0]).with_words(name, words, newline)
-        known = {piece.text for piece in found.pieces}
-        added = [quoted(each) for each in words if each not in known]
-        return self._with_more(found, added, newline) if added else self
+        """Return the properties with another list as a value: present words stay in place, new ones come last."""
+        value = self._values.get(name)
+        if value is None:
+            return self._with_line(name, _flow_list(words), newline) if words else self
+        if value.shape not in ("flow list", "block list"):
+            is_needed = words or value.shape in ("text", "block text")
+            return self._with_value(value, _flow_list(words)) if is_needed else self
+        removed = [index for index, scalar in enumerate(value.scalars) if scalar.text not in words]
+        if removed and value.shape == "block list":
+            shorter = self._without_lines([value.scalars[index] for index in removed])
+            return shorter.with_words(name, words, newline)
+        if len(removed) > _FEW_WORDS:
+            return self._with_value(value, _flow_list(words))
+        if removed:
+            return self._without(value, removed[0]).with_words(name, words, newline)
+        present = {scalar.text for scalar in value.scalars}
+        added = [quoted(word) for word in words if word not in present]
+        return self._with_more(value, added, newline) if added else self
 
-    def _with_value(self, found: Property, value: str) -> Self:
-        if found.shape != "nothing":
-            return self._put(found.start, found.end, value)
-        colon = self.source.index(":", found.key_end) + 1
-        return self._put(colon, colon, f" {value}")
+    def _with_value(self, value: Property, text: str) -> Self:
+        """Replace the source of a value."""
+        if value.shape != "nothing":
+            return self._replace(value.start, value.end, text)
+        colon = self.source.index(":", value.key_end) + 1
+        return self._replace(colon, colon, f" {text}")
 
-    def _with_line(self, name: str, value: str, newline: str) -> Self:
+    def _with_line(self, name: str, text: str, newline: str) -> Self:
+        """Add a property at the end."""
         if self._flow_end is not None:
-            return self._put(
-                self._flow_end, self._flow_end, f"{', ' if self._values else ''}{name}: {value}"
-            )
+            separator = ", " if self._values else ""
+            return self._replace(self._flow_end, self._flow_end, f"{separator}{name}: {text}")
+        end = len(self.source)
         start = "" if not self.source or self.source.endswith("\n") else newline
-        return self._put(
-            len(self.source),
-            len(self.source),
-            f"{start}{' ' * self._indent}{name}: {value}{newline}",
-        )
+        return self._replace(end, end, f"{start}{' ' * self._indent}{name}: {text}{newline}")
 
-    def _without(self, found: Property, index: int) -> Self:
-        piece = found.pieces[index]
-        if index + 1 < len(found.pieces):
-            return self._put(piece.start, found.pieces[index + 1].start, "")
-        # The last one goes with the comma before it; one that was alone with whatever stands behind it.
-        return self._put(
-            *((found.pieces[index - 1].end, piece.end) if index else (piece.start, found.end - 1)),
-            "",
-        )
+    def _without(self, value: Property, index: int) -> Self:
+        """Remove one word of a flow list, with a comma."""
+        scalar = value.scalars[index]
+        if index + 1 < len(value.scalars):
+            return self._replace(scalar.start, value.scalars[index + 1].start, "")
+        if index:
+            return self._replace(value.scalars[index - 1].end, scalar.end, "")
+        # The only word, with everything up to the bracket.
+        return self._replace(scalar.start, value.end - 1, "")
 
-    def _without_lines(self, pieces: Sequence[Piece]) -> Self:
+    def _without_lines(self, scalars: Sequence[Scalar]) -> Self:
+        """Remove the lines of some words of a block list."""
         source = self.source
-        for piece in reversed(pieces):
-            source = source[: self._line_start(piece.start)] + source[self._line_end(piece.end) :]
-        return self._again(source)
+        for scalar in reversed(scalars):
+            source = source[: self._line_start(scalar.start)] + source[self._line_end(scalar.end) :]
+        return self._reparse(source)
 
-    def _with_more(self, found: Property, added: list[str], newline: str) -> Self:
-        if not found.pieces:
-            return self._put(found.end - 1, found.end - 1, ", ".join(added))
-        last = found.pieces[-1]
-        if found.shape == "flow list":
-            return self._put(last.end, last.end, "".join(f", {each}" for each in added))
+    def _with_more(self, value: Property, added: list[str], newline: str) -> Self:
+        """Add words, quoted already, to the end of a list."""
+        if not value.scalars:
+            return self._replace(value.end - 1, value.end - 1, ", ".join(added))
+        last = value.scalars[-1]
+        if value.shape == "flow list":
+            return self._replace(last.end, last.end, "".join(f", {word}" for word in added))
         end = self._line_end(last.end)
         lead = self.source[self._line_start(last.start) : last.start]
-        return self._put(end, end, "".join(f"{lead}{each}{newline}" for each in added))
+        return self._replace(end, end, "".join(f"{lead}{word}{newline}" for word in added))
 
     def _line_start(self, index: int) -> int:
         return self.source.rfind("\n", 0, index) + 1
 
     def _line_end(self, index: int) -> int:
-        found = self.source.find("\n", index)
-        return len(self.source) if found < 0 else found + 1
+        newline = self.source.find("\n", index)
+        return len(self.source) if newline < 0 else newline + 1
 
-    def _put(self, start: int, end: int, text: str) -> Self:
-        return self._again(self.source[:start] + text + self.source[end:])
+    def _replace(self, start: int, end: int, text: str) -> Self:
+        return self._reparse(self.source[:start] + text + self.source[end:])
 
-    def _again(self, source: str) -> Self:
+    def _reparse(self, source: str) -> Self:
         changed = type(self).parse(source)
         if changed is None:
             raise InvalidInput("properties: written in a way that cannot be changed here")
@@ -229,25 +224,25 @@ class Properties:
 
 
 def quoted(text: str) -> str:
-    """A text as a scalar of YAML."""
+    """Return a text as a scalar of YAML, in quotes if it needs them."""
     if _PLAIN.fullmatch(text) and text.casefold() not in _RESERVED:
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _listed(words: Sequence[str]) -> str:
-    return f"[{', '.join(quoted(each) for each in words)}]"
+def _flow_list(words: Sequence[str]) -> str:
+    return f"[{', '.join(quoted(word) for word in words)}]"
 
 
-def _name(event: Any) -> str:
+def _event_name(event: Any) -> str:
     return type(event).__name__.removesuffix("Event")
 
 
 def _content(events: Iterator[Any]) -> Iterator[Any]:
-    """What stands in the document, never deeper than the limit."""
+    """Yield the events of the values in a document. Raises InvalidInput if they are nested too deep."""
     depth = 0
     for event in events:
-        name = _name(event)
+        name = _event_name(event)
         depth += name.endswith("Start") - name.endswith("End")
         if depth > MAX_DEPTH:
             raise InvalidInput(f"properties: nested deeper than {MAX_DEPTH} levels")
@@ -256,34 +251,36 @@ def _content(events: Iterator[Any]) -> Iterator[Any]:
 
 
 def _skip(event: Any, events: Iterator[Any]) -> Any:
-    """Pass over a value; its last event."""
-    depth = int(_name(event).endswith("Start"))
+    """Skip a value and return its last event."""
+    depth = int(_event_name(event).endswith("Start"))
     while depth:
         event = next(events)
-        depth += _name(event).endswith("Start") - _name(event).endswith("End")
+        depth += _event_name(event).endswith("Start") - _event_name(event).endswith("End")
     return event
 
 
-def _property(key: Any, event: Any, events: Iterator[Any]) -> Property:
-    place: dict[str, Any] = {"key_end": key.end_mark.index, "start": event.start_mark.index}
-    name = _name(event)
+def _parse_property(key: Any, event: Any, events: Iterator[Any]) -> Property:
+    """Return the value that starts with an event."""
+    position: dict[str, Any] = {"key_end": key.end_mark.index, "start": event.start_mark.index}
+    name = _event_name(event)
     if name == "Scalar":
         return Property(
-            shape=_scalar_shape(event), end=event.end_mark.index, **place, pieces=_pieces([event])
+            shape=_scalar_shape(event),
+            end=event.end_mark.index,
+            **position,
+            scalars=_scalars([event]),
         )
     if name != "SequenceStart":
-        return Property(shape="other", end=_skip(event, events).end_mark.index, **place)
+        return Property(shape="other", end=_skip(event, events).end_mark.index, **position)
     items: list[Any] = []
-    while _name(each := next(events)) != "SequenceEnd":
-        items.append(each)
-        _skip(each, events)
+    while _event_name(item := next(events)) != "SequenceEnd":
+        items.append(item)
+        _skip(item, events)
+    end = item.end_mark.index
+    if any(_event_name(item) != "Scalar" for item in items):
+        return Property(shape="other", end=end, **position)
     shape: Shape = "flow list" if event.flow_style else "block list"
-    if any(_name(item) != "Scalar" for item in items):
-        shape = "other"
-    end = each.end_mark.index
-    return Property(
-        shape=shape, end=end, **place, pieces=_pieces(items) if shape != "other" else ()
-    )
+    return Property(shape=shape, end=end, **position, scalars=_scalars(items))
 
 
 def _scalar_shape(event: Any) -> Shape:
@@ -294,8 +291,8 @@ def _scalar_shape(event: Any) -> Shape:
     return "text"
 
 
-def _pieces(events: Sequence[Any]) -> tuple[Piece, ...]:
+def _scalars(events: Sequence[Any]) -> tuple[Scalar, ...]:
     return tuple(
-        Piece(text=event.value, start=event.start_mark.index, end=event.end_mark.index)
+        Scalar(text=event.value, start=event.start_mark.index, end=event.end_mark.index)
         for event in events
     )

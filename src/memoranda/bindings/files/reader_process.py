@@ -86,7 +86,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     names: list[str]
     # The form or the system, where the files do not tell it, and the owner hash of who takes them in.
-    known: str | None = None
+    form: str | None = None
     own: str = ""
     # The memories go to another namespace than they say; only those of OAMS can.
     is_moved: bool = False
@@ -96,7 +96,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
 
 
-class _Surveyed(msgspec.Struct, tag="surveyed"):
+class _SurveyMessage(msgspec.Struct, tag="surveyed"):
     """The survey of a source of another system."""
 
     name: str
@@ -104,56 +104,58 @@ class _Surveyed(msgspec.Struct, tag="surveyed"):
     survey: Survey
 
 
-class _Counted(msgspec.Struct, tag="counted"):
+class _CountMessage(msgspec.Struct, tag="counted"):
     """The number of memories in all files."""
 
     count: int
 
 
-class _Brought(msgspec.Struct, tag="brought"):
+class _ItemMessage(msgspec.Struct, tag="brought"):
     """One memory, or why it cannot be read."""
 
     item: Item
 
 
-class _Ended(msgspec.Struct, tag="ended"):
+class _EndMessage(msgspec.Struct, tag="ended"):
     """The end of the files; the report names those that could not be read at all."""
 
     report: Report
 
 
-class _Failed(msgspec.Struct, tag="failed"):
+class _RefusalMessage(msgspec.Struct, tag="failed"):
     """The request was refused."""
 
     error: MemorandaError
 
 
-class _Broken(msgspec.Struct, tag="broken"):
+class _CrashMessage(msgspec.Struct, tag="broken"):
     """An error that nobody expected: its type and its place, but not its message, which may quote the file."""
 
     error: str
 
 
 # A source of another system, that system, and what is in it.
-Found = Callable[[str, str, Survey], None]
-_Message = _Surveyed | _Counted | _Brought | _Ended | _Failed | _Broken
+OnSurvey = Callable[[str, str, Survey], None]
+_Message = (
+    _SurveyMessage | _CountMessage | _ItemMessage | _EndMessage | _RefusalMessage | _CrashMessage
+)
 
 
-def _plain(value: object) -> object:
+def _encode_error(value: object) -> object:
     if isinstance(value, MemorandaError):
         return value.code, value.message
     raise NotImplementedError
 
 
-def _restored(kind: type, value: Any) -> object:
+def _decode_error(kind: type, value: Any) -> object:
     if kind is not MemorandaError:
         raise NotImplementedError
     code, message = value
     return BY_CODE.get(code, InvalidInput)(message)
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
-_MESSAGES: Final = msgspec.msgpack.Decoder(_Message, dec_hook=_restored)
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode_error)
+_MESSAGES: Final = msgspec.msgpack.Decoder(_Message, dec_hook=_decode_error)
 _REQUESTS: Final = msgspec.msgpack.Decoder(Request)
 
 
@@ -161,20 +163,23 @@ _REQUESTS: Final = msgspec.msgpack.Decoder(Request)
 
 
 @contextmanager
-def reading(
-    request: Request, report: Report, found: Found | None, expect: Callable[[int], None] | None
+def read_in_process(
+    request: Request,
+    report: Report,
+    on_survey: OnSurvey | None,
+    on_count: Callable[[int], None] | None,
 ) -> Iterator[Iterator[Item]]:
     """Read the files of a request in a process that ends with this context; yield their memories.
 
     Told to `found` is what a source of another system holds, and to `expect` how many memories there are, before the
     first comes. What could not be read at all is added to the report after the last. Raises MemorandaError.
     """
-    with _started(request) as process:
-        yield _items(process, request, report, found, expect)
+    with _start_reader(request) as process:
+        yield _receive_items(process, request, report, on_survey, on_count)
 
 
 @contextmanager
-def _started(request: Request) -> Iterator[subprocess.Popen[bytes]]:
+def _start_reader(request: Request) -> Iterator[subprocess.Popen[bytes]]:
     name = main.__name__
     program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import {name}; {name}()"
     try:
@@ -204,36 +209,36 @@ def _started(request: Request) -> Iterator[subprocess.Popen[bytes]]:
         process.stdout.close()
 
 
-def _items(
+def _receive_items(
     process: subprocess.Popen[bytes],
     request: Request,
     report: Report,
-    found: Found | None,
-    expect: Callable[[int], None] | None,
+    on_survey: OnSurvey | None,
+    on_count: Callable[[int], None] | None,
 ) -> Iterator[Item]:
     assert process.stdout is not None
-    while (data := _received(process.stdout)) is not None:
+    while (data := _receive(process.stdout)) is not None:
         message = _MESSAGES.decode(data)
-        if isinstance(message, _Brought):
+        if isinstance(message, _ItemMessage):
             yield message.item
-        elif isinstance(message, _Surveyed):
-            if found is not None:
-                found(message.name, message.system, message.survey)
-        elif isinstance(message, _Counted):
-            if expect is not None:
-                expect(message.count)
-        elif isinstance(message, _Failed):
+        elif isinstance(message, _SurveyMessage):
+            if on_survey is not None:
+                on_survey(message.name, message.system, message.survey)
+        elif isinstance(message, _CountMessage):
+            if on_count is not None:
+                on_count(message.count)
+        elif isinstance(message, _RefusalMessage):
             raise message.error
-        elif isinstance(message, _Broken):
+        elif isinstance(message, _CrashMessage):
             raise RuntimeError(f"the reader of files failed: {message.error}")
         else:
             report.add(message.report)
             return
-    error = _reason(process.wait(), request.limits)
+    error = _end_reason(process.wait(), request.limits)
     yield Item(form="ump", where=", ".join(request.names), error=error)
 
 
-def _reason(code: int, limits: Limits) -> MemorandaError:
+def _end_reason(code: int, limits: Limits) -> MemorandaError:
     """Return why a file ended its reader. Raises RuntimeError if the reader ended for a reason of its own."""
     if code >= 0 and code != _NO_MEMORY:
         raise RuntimeError(f"the reader of files ended with {code}")
@@ -259,13 +264,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Text that a library prints would be taken for a message.
     sys.stdout = sys.stderr
-    data = _received(sys.stdin.buffer)
+    data = _receive(sys.stdin.buffer)
     if data is None:
         return
     request = _REQUESTS.decode(data)
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        _answer(request, answers)
+        _serve_request(request, answers)
         answers.flush()
     except MemoryError:
         os._exit(_NO_MEMORY)
@@ -281,41 +286,41 @@ def _end_with_input() -> None:
     os._exit(0)
 
 
-def _answer(request: Request, answers: IO[bytes]) -> None:
+def _serve_request(request: Request, answers: IO[bytes]) -> None:
     # Loaded first, so that its memory does not count against the limit.
     from memoranda.bindings.files import exchange
 
     def found(name: str, system: str, survey: Survey) -> None:
-        _send(answers, _Surveyed(name, system, survey))
+        _send(answers, _SurveyMessage(name, system, survey))
 
     def expect(count: int) -> None:
-        _send(answers, _Counted(count))
+        _send(answers, _CountMessage(count))
 
     report = Report()
     try:
-        _limit(request.limits)
+        _limit_process(request.limits)
         items = exchange.read_sources(
             request.names,
-            request.known,
+            request.form,
             request.own,
             report,
             is_moved=request.is_moved,
-            found=found if request.is_surveyed else None,
-            expect=expect if request.is_counted else None,
+            on_survey=found if request.is_surveyed else None,
+            on_count=expect if request.is_counted else None,
         )
         for item in items:
             _send_item(answers, item)
-        _send(answers, _Ended(report))
+        _send(answers, _EndMessage(report))
     except MemorandaError as error:
-        _send(answers, _Failed(error))
+        _send(answers, _RefusalMessage(error))
     except (MemoryError, BrokenPipeError):
         raise
     # The server logs it.
     except Exception as error:  # noqa: BLE001
-        _send(answers, _Broken(_place_of(error)))
+        _send(answers, _CrashMessage(_error_location(error)))
 
 
-def _limit(limits: Limits) -> None:
+def _limit_process(limits: Limits) -> None:
     """Limit this process; Windows has no such limits, and macOS none of memory. Raises StoreUnavailable."""
     with suppress(OSError):
         # If the machine runs out of memory, this process is to be ended first.
@@ -326,7 +331,7 @@ def _limit(limits: Limits) -> None:
         return
     used_seconds = int(time.process_time()) + 1
     values = {
-        resource.RLIMIT_AS: _size_bytes() + limits.memory_bytes,
+        resource.RLIMIT_AS: _address_space_bytes() + limits.memory_bytes,
         resource.RLIMIT_CPU: used_seconds + limits.processor_seconds,
         resource.RLIMIT_FSIZE: _SCRATCH_BYTES,
         # An image of the memory would be left on the disk.
@@ -346,7 +351,7 @@ def _limit(limits: Limits) -> None:
                 ) from None
 
 
-def _size_bytes() -> int:
+def _address_space_bytes() -> int:
     """Return the size of the address space of this process, where the system tells it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").partition(" ")[0])
@@ -355,7 +360,7 @@ def _size_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _place_of(error: Exception) -> str:
+def _error_location(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -369,12 +374,15 @@ def _place_of(error: Exception) -> str:
 
 def _send_item(answers: IO[bytes], item: Item) -> None:
     try:
-        _send(answers, _Brought(item))
+        _send(answers, _ItemMessage(item))
     except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
         # Lone surrogates, numbers of more than 64 bits, too deep or too large: no memory, in whatever form.
         error = InvalidInput("it holds what no memory can")
         where = item.where.encode("utf-8", "replace").decode("utf-8")
-        _send(answers, _Brought(Item(form=item.form, where=where, number=item.number, error=error)))
+        _send(
+            answers,
+            _ItemMessage(Item(form=item.form, where=where, number=item.number, error=error)),
+        )
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -386,11 +394,11 @@ def _send(target: IO[bytes], message: msgspec.Struct) -> None:
     if len(data) > _MAX_MESSAGE_BYTES:
         raise ValueError("a message that is too large")
     target.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
-    if not isinstance(message, _Brought):
+    if not isinstance(message, _ItemMessage):
         target.flush()
 
 
-def _received(source: IO[bytes]) -> bytes | None:
+def _receive(source: IO[bytes]) -> bytes | None:
     """Return the next message; None where there is none, or only its beginning."""
     length = int.from_bytes(source.read(_LENGTH_BYTES), "big")
     if not 0 < length <= _MAX_MESSAGE_BYTES:

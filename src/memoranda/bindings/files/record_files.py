@@ -1,183 +1,337 @@
-"""A folder of whole records: *.ump.md files in the form of the standard (UMP §6.3), directly in the folder.
+"""A folder of complete records: *.ump.md files in the form of the standard (UMP §6.3), directly in the folder.
 
 A record in a file is signed, and its front matter holds all of it; so lifecycle, relations and time can be edited
-there, too. What is remembered or revised is written back to its file with its new signature.
+there, too. `diff_record` turns an edited file into the patch of a revision. A part that the file leaves out is
+unchanged: a person who deletes the front matter, or a line of it, edits the text alone. After a memory was written, its
+file is written again with the new signature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from memoranda.bindings.files import edits
-from memoranda.bindings.files.formats import MARKDOWN_ENDING
+from memoranda.bindings.files.formats import MARKDOWN_ENDING, file_name
 from memoranda.bindings.files.markdown_book import MARK
-from memoranda.bindings.files.names import file_name
-from memoranda.bindings.files.sync_pass import Pass, Plan, Step, plan
-from memoranda.bindings.files.sync_state import digest
+from memoranda.bindings.files.sync_pass import (
+    FolderPass,
+    SyncPlan,
+    SyncStep,
+    fingerprint,
+    one_step,
+)
+from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
+from memoranda.model.instant import parse_instant
 from memoranda.service.exchange.importing import numbered
-from memoranda.standards.ump import markdown, signature
-from memoranda.standards.ump.shapes import Record, Unchecked
+from memoranda.standards.ump import markdown, rules, signature
+from memoranda.standards.ump.shapes import Body, Record, Unchecked
+
+_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
+# Fields of the scope that people may write directly at the top of a front matter.
+_SCOPE: Final = ("user", "project", "agent", "session", "visibility")
+_IDENTITY: Final = ("ump", "id", "integrity", "supersedes", "superseded_by", "time")
+# UMP §3.5: these pass to the successor unchanged.
+_FIXED: Final = ("kind", "scope", "consent")
 
 
-class RecordPass(Pass[Unchecked]):
-    """Records and the files that hold them."""
+class RecordFolder(FolderPass[Unchecked]):
+    """One comparison of a folder of records and the store."""
 
     ending = MARKDOWN_ENDING
 
-    def _listed(self) -> list[str]:
+    def _list_files(self) -> list[str]:
         return self._folder.names()
 
-    def _counts(self, name: str) -> bool:
-        return (
-            not name.startswith(".") and name.endswith(self.ending) and not self._is_conflict(name)
-        )
+    def _has_form(self, name: str) -> bool:
+        is_record = not name.startswith(".") and name.endswith(self.ending)
+        return is_record and not self._is_conflict_copy(name)
 
-    def _read(self, data: bytes) -> Unchecked:
+    def _parse(self, data: bytes) -> Unchecked:
         if data.lstrip(b"\xef\xbb\xbf").startswith(MARK.encode()):
             raise InvalidInput("a book of several memories; import it, or give each its own file")
-        return edits.read_note(data)
+        return parse_record_file(data)
 
     def _follow_renames(self) -> None:
+        """Match new files with missing ones by the id in their front matter."""
         entries = self._state.entries
         missing = {
             entry.id: name for name, entry in entries.items() if entry.id and not self._exists(name)
         }
-        for name, note in list(self._notes.items()):
-            old = missing.pop(str(note.get("id")), None)
+        for name, fields in list(self._contents.items()):
+            old = missing.pop(str(fields.get("id")), None)
             if name in entries or old is None:
                 continue
             entries[name] = entries.pop(old)
             if entries[name].file == self._digests[name]:
-                del self._edited[name], self._notes[name]
+                del self._edited[name], self._contents[name]
 
     @cached_property
-    def _holders(self) -> dict[str, str]:
+    def _file_by_id(self) -> dict[str, str]:
+        """The file of each id, by the state and by the front matter of new files."""
         entries = self._state.entries
-        holders = {entry.id: name for name, entry in entries.items() if entry.id}
-        for name, note in self._notes.items():
-            if name not in entries and isinstance(note.get("id"), str):
-                holders.setdefault(note["id"], name)
-        return holders
+        files = {entry.id: name for name, entry in entries.items() if entry.id}
+        for name, fields in self._contents.items():
+            if name not in entries and isinstance(fields.get("id"), str):
+                files.setdefault(fields["id"], name)
+        return files
 
-    def _holder(self, record: Record) -> str:
-        chain = (record["id"], *record.get("supersedes", ()))
-        return next((self._holders[each] for each in chain if each in self._holders), "")
+    def _file_of(self, record: Record) -> str:
+        files = self._file_by_id
+        ids = (record["id"], *record.get("supersedes", ()))
+        return next((files[record_id] for record_id in ids if record_id in files), "")
 
-    def _new_name(self, record: Record) -> str:
-        return file_name(record, self._taken)
+    def _free_name(self, record: Record) -> str:
+        return file_name(record, self._used_names)
 
-    def _rendered(self, _: str, record: Record, /) -> bytes:
+    def _render(self, _: str, record: Record, /) -> bytes:
         return markdown.render(record).encode("utf-8")
 
-    def _decide_edited(self, name: str) -> Plan | None:
-        head, note = self._heads[name], self._notes[name]
-        entry = self._state.entries.get(name)
-        if note.get("id", head["id"]) not in (head["id"], *head.get("supersedes", ())):
+    # --- planning ------------------------------------------------------------------------------------
+
+    def _plan_edited(self, name: str) -> SyncPlan | None:
+        """Plan to revise the memory; a conflict if it was revised in the store since the file was written."""
+        record, fields = self._latest[name], self._contents[name]
+        record_id, content_hash = record["id"], record["integrity"]["content_hash"]
+        if fields.get("id", record_id) not in (record_id, *record.get("supersedes", ())):
             raise InvalidInput("its id is that of another memory; copies must not keep the id")
-        based_on = entry.record if entry else note.get("integrity", {}).get("content_hash")
-        if based_on != head["integrity"]["content_hash"] and head["id"] != (
-            entry.id if entry else note.get("id")
-        ):
-            return self._decide_both(name, entry.id if entry else str(note.get("id")))
-        patch = edits.edit(note, head, self._service.get(self._access, head["id"]))
+        entry = self._state.entries.get(name)
+        base_id = entry.id if entry else fields.get("id")
+        base_hash = entry.record if entry else fields.get("integrity", {}).get("content_hash")
+        if base_hash != content_hash and base_id != record_id:
+            return self._plan_both_changed(name, str(base_id))
+        patch = diff_record(fields, record, self._service.get(self._access, record_id))
         if not patch:
-            return self._same(name, head)
-        if based_on != head["integrity"]["content_hash"]:
-            return self._conflict(name, "edited here and changed in the store")
+            return self._plan_equal(name, record)
+        if base_hash != content_hash:
+            return self._plan_conflict(name, "edited here and changed in the store")
         if patch.get("lifecycle", {}).get("status") == "tombstoned":
-            return self._forgotten(name, head["id"])
-        return plan(
-            name, "revised", lambda: self._put(name, self._shown(self._revise(head["id"], patch)))
-        )
+            return self._plan_forget(name, record_id)
 
-    def _decide_moved(self, name: str) -> Plan | None:
-        return self._write(name, "written")
+        def revise() -> None:
+            new_id = self._revise(record_id, patch)
+            self._write_record(name, self._export_record(new_id))
 
-    def _same(self, name: str, head: Record) -> Plan | None:
-        """The same in other words of the format: the person's way of writing it stays.
+        return one_step(name, "revised", revise)
 
-        One that this machine did not write becomes its own first, so that it is not another who can have it forgotten.
+    def _plan_revised(self, name: str) -> SyncPlan | None:
+        return self._plan_write(name, "written")
+
+    def _plan_equal(self, name: str, record: Record) -> SyncPlan | None:
+        """Mark a file as synced that states the record in its own way; the person's way of writing it stays.
+
+        A file that this machine did not write is written first: only then may deleting it forget the memory.
         """
-        if name not in self._state.entries and self._digests[name] != digest(
-            markdown.render(head).encode("utf-8")
-        ):
-            return self._write(name, "written")
-        self._agree(name, head, self._digests[name])
+        rendered = markdown.render(record).encode("utf-8")
+        if name not in self._state.entries and self._digests[name] != fingerprint(rendered):
+            return self._plan_write(name, "written")
+        self._mark_synced(name, record, self._digests[name])
         return None
 
-    def _decide_both(self, name: str, base_id: str) -> Plan:
-        """Edited here and revised there: a conflict, unless the store already says what the person wrote."""
-        base = self._shown(base_id)
-        wanted = edits.edit(self._notes[name], base, self._service.get(self._access, base_id))
-        if wanted.get("time", {}).get("valid_to", "") is None:
-            # The store closed the old version; that the file does not say so is not an edit.
-            del wanted["time"]["valid_to"]
-        if not edits.edit(wanted, self._heads[name], self._heads[name]):
-            return self._write(name, "written")
-        return self._conflict(name, "edited here and changed in the store")
+    def _plan_both_changed(self, name: str, base_id: str) -> SyncPlan:
+        """Plan a conflict, unless the store's new version has all edits of the file already."""
+        base = self._export_record(base_id)
+        edits = diff_record(self._contents[name], base, self._service.get(self._access, base_id))
+        if edits.get("time", {}).get("valid_to", "") is None:
+            # The store set the end when it closed the old version; a file without it was not edited.
+            del edits["time"]["valid_to"]
+        if not diff_record(edits, self._latest[name], self._latest[name]):
+            return self._plan_write(name, "written")
+        return self._plan_conflict(name, "edited here and changed in the store")
 
-    def _new(self, name: str) -> Plan | None:
-        if (
-            name in self._state.entries
-            and not self._state.entries[name].id
-            and name not in self._edited
-        ):
-            return None  # a twin, as before
+    def _plan_new(self, name: str) -> SyncPlan | None:
+        entry = self._state.entries.get(name)
+        if entry is not None and not entry.id and name not in self._edited:
+            return None  # a duplicate in the last run, too
         self._state.entries.pop(name, None)
-        draft = self._draft(self._notes.get(name) or edits.read_note(self._bytes_of(name)))
-        return plan(name, "remembered", lambda: self._remember(name, draft))
+        fields = self._contents.get(name) or parse_record_file(self._read_bytes(name))
+        draft = self._draft_record(fields)
+        return one_step(name, "remembered", lambda: self._remember_file(name, draft))
 
-    def _draft(self, note: Unchecked) -> Unchecked:
-        """A new file's memory; checked for what would make it vanish from this folder at once."""
-        if "id" in note and (self._is_known(str(note["id"])) or not signature.verify(note)):
-            note = edits.as_new(note)
-        scope = note.get("scope", {})
+    def _draft_record(self, fields: Unchecked) -> Unchecked:
+        """Return the draft of a new file's memory.
+
+        Raises InvalidInput for a memory that would not be in this folder after it was written.
+        """
+        if "id" in fields and (self._is_known(str(fields["id"])) or not signature.verify(fields)):
+            fields = without_identity(fields)
+        scope = fields.get("scope", {})
         if not isinstance(scope, dict):
             raise InvalidInput("scope must be an object")
-        if (
-            self._project is not None
-            and scope.setdefault("project", self._project) != self._project
-        ):
-            raise InvalidInput(f"scope.project: this folder is for the project {self._project}")
-        consent = note.get("consent", {})
+        project = self._project
+        if project is not None and scope.setdefault("project", project) != project:
+            raise InvalidInput(f"scope.project: this folder is for the project {project}")
+        consent = fields.get("consent", {})
         if isinstance(consent, dict) and consent.get("exportable") is False:
             raise InvalidInput(
                 "consent.exportable: what may not leave the store cannot be kept in a folder"
             )
-        if not note["body"]["text"]:
+        if not fields["body"]["text"]:
             raise InvalidInput("the file is empty")
-        # What is signed stays as it was written.
-        return note if "integrity" in note else {"kind": "semantic", **note, "scope": scope}
+        # A signed record stays as it was written.
+        return fields if "integrity" in fields else {"kind": "semantic", **fields, "scope": scope}
 
-    def _remember(self, name: str, draft: Unchecked) -> Sequence[Step] | None:
-        record_id, is_merged = self._taken_in(draft)
-        record = self._shown(record_id)
+    # --- executing -----------------------------------------------------------------------------------
+
+    def _remember_file(self, name: str, draft: Unchecked) -> Sequence[SyncStep] | None:
+        """Store the memory of a new file; return another step if the file duplicates another file."""
+        record_id, is_merged = self._store_draft(draft)
+        record = self._export_record(record_id)
         if is_merged:
             for other, entry in list(self._state.entries.items()):
                 if entry.id == record_id and other != name:
-                    # The same fact twice: one memory, one file. The second file stays, because it is the person's.
+                    # One memory has one file; the person's second file stays, without an id.
                     self._state.entries[name] = replace(entry, id="", file=self._digests[name])
-                    self._put(other, record)
-                    return [
-                        Step(
-                            name=name, did="twin", detail=f"says the same as {other}; left as it is"
-                        )
-                    ]
-            self._loose = [each for each in self._loose if each != record_id]
-        self._put(name, record)
+                    self._write_record(other, record)
+                    detail = f"says the same as {other}; left as it is"
+                    return [SyncStep(name=name, did="twin", detail=detail)]
+            self._unfiled = [unfiled for unfiled in self._unfiled if unfiled != record_id]
+        self._write_record(name, record)
         return None
 
-    def _taken_in(self, draft: Unchecked) -> tuple[str, bool]:
-        """The id of a new file's memory, and whether it was known: a whole record comes as from any other file."""
+    def _store_draft(self, draft: Unchecked) -> tuple[str, bool]:
+        """Remember a draft, or import a signed record; return the id, and True if it was merged with a memory."""
         if "integrity" not in draft:
-            filled = self._service.with_defaults(self._access, draft, method="file")
-            remembered = self._service.remember(self._access, filled)
+            complete = self._service.with_defaults(self._access, draft, method="file")
+            remembered = self._service.remember(self._access, complete)
             return remembered.id, remembered.result == "merged"
         report = self._service.import_items(self._access, numbered("ump", [draft]))
         for refusal in report.refusals:
             raise InvalidInput(refusal.message)
         return str(draft["id"]), report.created == 0
+
+
+# --- edited files ----------------------------------------------------------------------------------------------------
+
+
+def parse_record_file(data: bytes) -> Unchecked:
+    """Parse a file that has a complete record, some fields of one, or only a text. Raises InvalidInput."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"not UTF-8 at line {data.count(10, 0, error.start) + 1}") from None
+    if _FRONT_MATTER.match(text):
+        fields = markdown.parse(text)
+    else:
+        # With an empty front matter, so that the same rules hold: blank lines around a text are not part of it.
+        bare = text.removeprefix("\ufeff")
+        fields = markdown.parse(f"---{_line_end(bare)}{{}}\n---\n\n{bare}")
+    scope = {name: fields.pop(name) for name in _SCOPE if name in fields}
+    if scope:
+        full_scope = fields.get("scope", {})
+        if isinstance(full_scope, dict):
+            full_scope = {**scope, **full_scope}
+        fields["scope"] = full_scope
+    return fields
+
+
+def _line_end(text: str) -> str:
+    """Return the line ending of a text: CR LF if no line ends otherwise."""
+    return "\r\n" if "\r\n" in text and text.count("\r\n") == text.count("\n") else "\n"
+
+
+def without_identity(fields: Unchecked) -> Unchecked:
+    """Return fields without those that name another record: one that is gone, or of which the file is a copy."""
+    new_fields = {name: value for name, value in fields.items() if name not in _IDENTITY}
+    time = fields.get("time", {})
+    validity = {name: time[name] for name in ("valid_from", "valid_to") if name in time}
+    return {**new_fields, "time": validity} if validity else new_fields
+
+
+def diff_record(fields: Unchecked, shown: Record, full: Record) -> Unchecked:
+    """Return the patch that gives a record the fields of an edited file; empty if it has them.
+
+    `shown` is the record as files show it, without the parts that its consent redacts; `full` has those, too. Raises
+    InvalidInput for an edit that no revision can make.
+    """
+    for name in _FIXED:
+        if name in fields and not _is_contained(fields[name], shown.get(name, {})):
+            raise InvalidInput(
+                f"{name} cannot be changed by editing; delete this file and write a new one"
+            )
+    patch: dict[str, Any] = {}
+    body = _body_patch(fields.get("body", {}), shown["body"], full)
+    if body is not None:
+        patch["body"] = body
+    lifecycle = _changed_fields(fields.get("lifecycle"), shown.get("lifecycle", {}), "lifecycle")
+    if lifecycle:
+        patch["lifecycle"] = lifecycle
+    if "relations" in fields and not _is_equal_json(
+        fields["relations"], shown.get("relations", [])
+    ):
+        patch["relations"] = fields["relations"]
+    time = _time_patch(fields.get("time"), shown["time"])
+    if time:
+        patch["time"] = time
+    # A patch replaces body and relations as a whole, so the file must have had all of them.
+    rules.require_complete(full, [part for part in ("body", "relations") if part in patch])
+    return patch
+
+
+def _body_patch(body: Any, shown: Body, full: Record) -> Unchecked | None:
+    """Return the body with the edits of a file; None if there are none. Raises InvalidInput."""
+    text = body.get("text", shown["text"])
+    if not text:
+        raise InvalidInput("the text is empty; delete the file to forget the memory")
+    is_data_edited = "structured" in body and not _is_equal_json(
+        body["structured"], shown.get("structured")
+    )
+    is_redacted = not _is_equal_json(shown.get("structured"), full["body"].get("structured"))
+    if is_data_edited and is_redacted:
+        raise InvalidInput(
+            "body.structured is redacted here and cannot be edited; use 'memoranda revise'"
+        )
+    if text == shown["text"] and not is_data_edited:
+        return None
+    edited: Unchecked = {**rules.drop_original(full)["body"], "text": text}
+    if is_data_edited:
+        edited["structured"] = body["structured"]
+    return edited
+
+
+def _changed_fields(edited: Any, shown: Mapping[str, object], name: str) -> Unchecked:
+    """Return the fields of an object that differ from the record. Raises InvalidInput for another value."""
+    if edited is None:
+        return {}
+    if not isinstance(edited, dict):
+        raise InvalidInput(f"{name} must be an object")
+    return {
+        field: value
+        for field, value in edited.items()
+        if field not in shown or not _is_equal_json(value, shown[field])
+    }
+
+
+def _time_patch(edited: Any, shown: Mapping[str, object]) -> Unchecked:
+    """Return the changed times; those of writing and observing cannot be edited and are ignored."""
+    changed = _changed_fields(edited, shown, "time")
+    return {
+        name: value
+        for name, value in changed.items()
+        if name not in ("created", "observed") and not _is_same_instant(value, shown.get(name))
+    }
+
+
+def _is_same_instant(one: Any, other: Any) -> bool:
+    try:
+        return parse_instant(one) == parse_instant(other)
+    except (TypeError, ValueError, OverflowError):
+        return bool(one == other)
+
+
+def _is_contained(part: Any, value: Any) -> bool:
+    """Return True if a value has every field of a part, with equal values."""
+    if isinstance(part, dict) and isinstance(value, dict):
+        return all(
+            name in value and _is_contained(inner, value[name]) for name, inner in part.items()
+        )
+    return _is_equal_json(part, value)
+
+
+def _is_equal_json(one: Any, other: Any) -> bool:
+    # As JSON: Python takes True and 1 for equal.
+    return canonical(one) == canonical(other)

@@ -1,11 +1,12 @@
-"""A folder of notes as people write them, subfolders and all: an Obsidian vault, or any other Markdown (`note`).
+"""A folder of notes as people write them, with subfolders: an Obsidian vault, or any other Markdown (`note.py`).
 
-Nothing is written into a person's file because it was read. A file changes where its memory did, and then only in its
-text and in the properties of ours (title, kind, tags, id). What else belongs to a memory (signature, hash, which file
-holds it) is kept in the data directory.
+A person's file is not rewritten because it was read. A file changes when its memory did, and then only its text and our
+properties (title, kind, tags, id). The rest of a memory (signature, hash, the file that holds it) is kept in the data
+directory.
 
-Both sides are compared part by part with what they agreed on last (text, title, tags, links): where each changed
-something else, the changes meet; where both changed the text or the title, it is a conflict, and both are kept.
+The state of the last run is the common base of a three-way merge, part by part (text, title, tags, links): if each
+side changed another part, the changes are combined; if both changed the text or the title, it is a conflict, and both
+versions are kept. Links between notes become relations `links_to` between memories, by the first id of the memory.
 """
 
 from __future__ import annotations
@@ -20,11 +21,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.bindings.files.formats import MARKDOWN_ENDING
-from memoranda.bindings.files.names import file_name
+from memoranda.bindings.files.formats import MARKDOWN_ENDING, file_name
 from memoranda.bindings.files.note import Links, Note, links_in, plain_text, stem
-from memoranda.bindings.files.sync_pass import Pass, Plan, Step, plan
-from memoranda.bindings.files.sync_state import Entry
+from memoranda.bindings.files.sync_pass import FileEntry, FolderPass, SyncPlan, SyncStep, one_step
 from memoranda.errors import InvalidInput, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import LISTED_LIMIT
@@ -34,20 +33,23 @@ from memoranda.standards.ump.mapping import TAG_PREFIX, is_tag
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Record, Relation, Unchecked
 
-# Where Obsidian puts what was deleted, if it is told to keep it in the vault.
+# Obsidian's folder for deleted notes, if it is set to keep them in the vault.
 TRASH: Final = ".trash"
 LINK: Final = "links_to"
 TITLE: Final = "title"
 DEFAULT_KIND: Final = "semantic"
-# Of the words of two texts: as much as git asks for, and a little more.
-_SIMILAR: Final = 0.6
-# A pair of files takes a millisecond to compare.
+# Share of common words from which a new file is a missing one, renamed and edited; git requires 0.5.
+_RENAME_SIMILARITY: Final = 0.6
+# Files on each side that are compared by their words: a pair takes a millisecond.
 _MAX_COMPARED: Final = 50
+# Characters of a title that is made from the text; one line in most editors.
 _HEADLINE_CHARS: Final = 80
+# Links of one note that become relations: half of the relations of a memory, so that tags have room.
+_MAX_LINKS: Final = MAX_RELATIONS // 2
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What a note and a record have in common."""
+class NoteContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts that a note and a record have in common."""
 
     text: str
     title: str | None
@@ -55,436 +57,484 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[str, ...]
 
 
-class NotePass(Pass[Note]):
-    """Memories and the notes that hold them."""
+class NoteFolder(FolderPass[Note]):
+    """One comparison of a folder of notes and the store."""
 
     ending = ".md"
 
-    def __init__(self, *looked_at: Any) -> None:
-        super().__init__(*looked_at)
-        # What files were called before, what they link to, and what their memories link to already.
-        self._renamed: dict[str, str] = {}
-        self._targets: dict[str, list[tuple[bool, str]]] = {}
-        self._linked: dict[str, set[str]] = {}
-        # Files that hold a memory, by its id and by what it says.
-        self._by_id: dict[str, str] = {}
-        # New files that name a memory by its id: one that was there before, or copies of it.
-        self._claims: dict[str, list[str]] = {}
-        self._by_text: dict[tuple[str, str], str] = {}
-        # New files with the ids of their memories to be, and those that say what another one says.
-        self._fresh: dict[str, str] = {}
-        self._twins: dict[str, str] = {}
-        # Memories that were written and are to be agreed on.
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # Renamed files: new name → old name.
+        self._old_names: dict[str, str] = {}
+        # Link targets in the text of each file, True for paths; links that the memory of a file has already.
+        self._link_targets: dict[str, list[tuple[bool, str]]] = {}
+        self._known_links: dict[str, set[str]] = {}
+        # Files by the id of their memory, and by the key that is equal for duplicates.
+        self._file_by_id: dict[str, str] = {}
+        self._file_by_text: dict[tuple[str, str], str] = {}
+        # New files with the id of a memory in their properties, by that memory: its old file, or copies of it.
+        self._claiming_files: dict[str, list[str]] = {}
+        # New files: the ids that their memories will have; and for duplicates the file with the same text.
+        self._new_ids: dict[str, str] = {}
+        self._duplicates: dict[str, str] = {}
+        # Files whose memory was written in this run, by name, with its id: their agreement is noted at the end.
         self._pending: dict[str, str] = {}
 
-    def _listed(self) -> list[str]:
+    def _list_files(self) -> list[str]:
         return self._folder.files()
 
-    def _counts(self, name: str) -> bool:
+    def _has_form(self, name: str) -> bool:
         lowered = name.casefold()
         return (
             lowered.endswith(self.ending)
             and not lowered.endswith(MARKDOWN_ENDING)
-            and not self._is_conflict(name)
+            and not self._is_conflict_copy(name)
         )
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- scanning both sides -------------------------------------------------------------------------
 
-    def _look_at(self, name: str, data: bytes) -> None:
-        super()._look_at(name, data)
+    def _scan_file(self, name: str, data: bytes) -> None:
+        super()._scan_file(name, data)
         if name not in self._problems:
-            self._targets[name] = list(links_in(data.decode("utf-8", "replace")))
+            self._link_targets[name] = list(links_in(data.decode("utf-8", "replace")))
 
-    def _read(self, data: bytes) -> Note:
-        note = Note.read(data)
+    def _parse(self, data: bytes) -> Note:
+        note = Note.parse(data)
         if len(note.text.encode()) > MAX_TEXT_BYTES:
             raise TooLarge(f"its text is over the limit of {MAX_TEXT_BYTES} bytes")
         return note
 
-    def _note(self, name: str) -> Note:
-        """What a file says, whether it was edited or not."""
-        if name not in self._notes:
-            self._notes[name] = self._read(self._bytes_of(name))
-        return self._notes[name]
+    def _load_note(self, name: str) -> Note:
+        """Return the parsed note of a file, edited or not."""
+        if name not in self._contents:
+            self._contents[name] = self._parse(self._read_bytes(name))
+        return self._contents[name]
 
     def _follow_renames(self) -> None:
+        """Match new files with missing ones: by the id in the properties, by their bytes, then by their words."""
         entries = self._state.entries
         missing = {
             name: entry for name, entry in entries.items() if entry.id and not self._exists(name)
         }
-        new = {name: note for name, note in self._notes.items() if name not in entries}
+        new = {name: note for name, note in self._contents.items() if name not in entries}
         if not missing or not new:
             return
-        by_id = {each: name for name, entry in missing.items() for each in (entry.id, entry.root)}
-        by_bytes = {entry.file: name for name, entry in missing.items()}
+        name_by_id = {
+            record_id: name
+            for name, entry in missing.items()
+            for record_id in (entry.id, entry.root)
+        }
+        name_by_digest = {entry.file: name for name, entry in missing.items()}
         for name, note in list(new.items()):
-            old = by_id.get(note.id or "") or by_bytes.get(self._digests[name])
+            old = name_by_id.get(note.id or "") or name_by_digest.get(self._digests[name])
             if old in missing:
-                self._rename(old, name)
+                self._move_entry(old, name)
                 del missing[old], new[name]
-        self._follow_edited(
+        self._follow_edited_renames(
             dict(list(missing.items())[:_MAX_COMPARED]), dict(list(new.items())[:_MAX_COMPARED])
         )
 
-    def _follow_edited(self, missing: dict[str, Entry], new: dict[str, Note]) -> None:
-        """Renamed and edited at once: the file whose words are most of those that the missing one had."""
-        texts = (
-            {name: _words(self._text_of(entry.id)) for name, entry in missing.items()}
-            if new
-            else {}
-        )
+    def _follow_edited_renames(self, missing: dict[str, FileEntry], new: dict[str, Note]) -> None:
+        """Match each new file with the missing file that shares most words with it, if it shares enough."""
+        if not new:
+            return
+        missing_words = {
+            name: _count_words(self._stored_text(entry.id)) for name, entry in missing.items()
+        }
         for name, note in new.items():
-            words = _words(note.text)
-            likeness = {old: _likeness(known, words) for old, known in texts.items()}
+            words = _count_words(note.text)
+            similarities = {
+                old: _similarity(old_words, words) for old, old_words in missing_words.items()
+            }
             best = max(
-                likeness, key=lambda old: (likeness[old], stem(old) == stem(name)), default=""
+                similarities,
+                key=lambda old: (similarities[old], stem(old) == stem(name)),
+                default="",
             )
-            if best and likeness[best] >= _SIMILAR:
-                self._rename(best, name)
-                del texts[best]
+            if best and similarities[best] >= _RENAME_SIMILARITY:
+                self._move_entry(best, name)
+                del missing_words[best]
 
-    def _rename(self, old: str, name: str) -> None:
+    def _move_entry(self, old: str, name: str) -> None:
+        """Give the entry of a renamed file to its new name; a file that was only moved counts as not edited."""
         self._state.entries[name] = self._state.entries.pop(old)
-        self._renamed[name] = old
+        self._old_names[name] = old
         if stem(old) == stem(name) and self._state.entries[name].file == self._digests[name]:
-            del self._edited[name], self._notes[name]
+            del self._edited[name], self._contents[name]
 
-    def _text_of(self, record_id: str) -> str:
+    def _stored_text(self, record_id: str) -> str:
+        """Return the text of a memory; empty if it is unknown."""
         try:
             return plain_text(self._service.get(self._access, record_id)["body"]["text"])
         except NotFound:
             return ""
 
-    def _look_at_store(self) -> None:
+    def _scan_store(self) -> None:
+        """Pair memories with files, then sort the new files into new memories and duplicates."""
         entries = self._state.entries
-        self._by_id = {entry.id: name for name, entry in entries.items() if entry.id}
-        for name, note in self._notes.items():
+        self._file_by_id = {entry.id: name for name, entry in entries.items() if entry.id}
+        for name, note in self._contents.items():
             if name in entries and entries[name].id:
                 continue
-            if note.id and (head := self._head_of(note.id)):
-                self._claims.setdefault(head, []).append(name)
+            latest = self._latest_id(note.id) if note.id else None
+            if latest:
+                self._claiming_files.setdefault(latest, []).append(name)
             if note.text:
-                self._by_text.setdefault(_sameness(note.kind, note.text), name)
-        super()._look_at_store()
-        for head, names in self._claims.items():
-            # Whoever says what another memory says is a copy that became that one.
-            claiming = [name for name in names if name not in self._alive]
-            if head in self._loose and claiming:
-                self._loose.remove(head)
-                self._hold(claiming[0], self._shown(head))
+                self._file_by_text.setdefault(_duplicate_key(note.kind, note.text), name)
+        super()._scan_store()
+        for latest, names in self._claiming_files.items():
+            # A paired file with this id is a copy that was edited into another memory.
+            unpaired = [name for name in names if name not in self._paired]
+            if latest in self._unfiled and unpaired:
+                self._unfiled.remove(latest)
+                self._pair(unpaired[0], self._export_record(latest))
         for name in sorted(self._digests):
-            held = entries[name].id if name in entries else ""
-            if (
-                name not in self._alive
-                and name not in self._problems
-                and not (held and self._is_known(held))
-            ):
-                self._sort_new(name, self._note(name))
+            if name in self._paired or name in self._problems:
+                continue
+            record_id = entries[name].id if name in entries else ""
+            if not record_id or not self._is_known(record_id):
+                self._classify_new(name, self._load_note(name))
 
-    def _sort_new(self, name: str, note: Note) -> None:
-        """A new file is a new memory, says what another one says, or is empty."""
+    def _classify_new(self, name: str, note: Note) -> None:
+        """Note whether a new file is a new memory or the duplicate of another file; an empty file is neither."""
         if not note.text:
             return
-        holder = self._by_text.setdefault(_sameness(note.kind, note.text), name)
-        if (
-            holder != name
-            and self._exists(holder)
-            and (holder in self._alive or holder in self._fresh)
-        ):
-            self._twins[name] = holder
+        first = self._file_by_text.setdefault(_duplicate_key(note.kind, note.text), name)
+        has_memory = first in self._paired or first in self._new_ids
+        if first != name and has_memory and self._exists(first):
+            self._duplicates[name] = first
         else:
-            self._fresh[name] = encode_random_id(secrets.token_bytes(16))
+            self._new_ids[name] = encode_random_id(secrets.token_bytes(16))
 
-    def _holder(self, record: Record) -> str:
-        key = _sameness(record["kind"], plain_text(record["body"]["text"]))
-        chain = (record["id"], *record.get("supersedes", ()))
-        name = next((self._by_id[each] for each in chain if each in self._by_id), "")
-        name = name or self._by_text.get(key, "")
-        if name and name not in self._alive:
-            # Whoever says the same from now on is its twin.
-            self._by_text[key] = name
-            self._linked[name] = {
-                each["target"] for each in record.get("relations", ()) if each["type"] == LINK
+    def _file_of(self, record: Record) -> str:
+        """Return the file with the id of a memory or of a version before, or else one with the same text."""
+        key = _duplicate_key(record["kind"], plain_text(record["body"]["text"]))
+        ids = (record["id"], *record.get("supersedes", ()))
+        files = self._file_by_id
+        name = next((files[record_id] for record_id in ids if record_id in files), "")
+        name = name or self._file_by_text.get(key, "")
+        if name and name not in self._paired:
+            # Other files with the same text are duplicates of this one.
+            self._file_by_text[key] = name
+            self._known_links[name] = {
+                relation["target"]
+                for relation in record.get("relations", ())
+                if relation["type"] == LINK
             }
         return name
 
-    # --- deciding ------------------------------------------------------------------------------------
+    # --- planning ------------------------------------------------------------------------------------
 
-    def _decide_edited(self, name: str) -> Plan | None:
-        return self._merge(name)
+    def _plan_edited(self, name: str) -> SyncPlan | None:
+        return self._plan_merge(name)
 
-    def _decide_moved(self, name: str) -> Plan | None:
-        return self._merge(name)
+    def _plan_revised(self, name: str) -> SyncPlan | None:
+        return self._plan_merge(name)
 
-    def _merge(self, name: str) -> Plan | None:
-        """Let what changed here and what changed there meet."""
-        note, head = self._note(name), self._heads[name]
-        if note.kind not in (None, head["kind"]):
+    def _plan_merge(self, name: str) -> SyncPlan | None:
+        """Plan to combine the changes of both sides. Raises InvalidInput for an edit that is not allowed."""
+        note, record = self._load_note(name), self._latest[name]
+        if note.kind not in (None, record["kind"]):
             raise InvalidInput(
                 "kind cannot be changed by editing; delete this file and write a new one"
             )
         if not note.text:
             raise InvalidInput("the text is empty; delete the file to forget the memory")
-        there = _said_by(head)
-        base = self._base(name, head, there, note)
-        here = self._said_here(name, note, base)
-        merged = _merged(here, base, there)
+        in_store = note_content(record)
+        base = self._common_base(name, record, in_store, note)
+        in_file = self._file_content(name, note, base)
+        merged = _merge_contents(in_file, base, in_store)
         if merged is None:
-            return self._conflict(name, "edited here and changed in the store")
-        data = self._shown_in(name, note, merged, base.text)
-        patch = self._patch(head, there, merged)
+            return self._plan_conflict(name, "edited here and changed in the store")
+        data = self._render_into(name, note, merged, base.text)
+        patch = self._build_patch(record, in_store, merged)
         if not patch and data == note.data():
-            self._agree(name, head, self._digests[name])
+            self._mark_synced(name, record, self._digests[name])
             return None
 
-        def do() -> None:
+        def merge() -> None:
             if data != note.data():
-                self._digests[name] = self._save(name, data)
+                self._digests[name] = self._write_file(name, data)
             if patch:
-                self._pending[name] = self._revise(head["id"], patch)
+                self._pending[name] = self._revise(record["id"], patch)
             else:
-                self._agree(name, head, self._digests[name])
+                self._mark_synced(name, record, self._digests[name])
 
-        return plan(name, "revised" if patch else "written", do, self._unread(note))
+        did = "revised" if patch else "written"
+        return one_step(name, did, merge, _property_warning(note))
 
-    def _base(self, name: str, head: Record, there: _Said, note: Note) -> _Said:
-        """What both sides agreed on; where nobody knows any more, nothing that either of them says is taken away."""
+    def _common_base(
+        self, name: str, record: Record, in_store: NoteContent, note: Note
+    ) -> NoteContent:
+        """Return the content that both sides agreed on last.
+
+        Where that is unknown, the base has no tags and links, so that the merge removes none of either side.
+        """
         entry = self._state.entries.get(name)
         if entry is None or not entry.id:
-            return replace(
-                there, text=there.text if note.text == there.text else "", tags=(), links=()
-            )
-        if entry.id == head["id"] and entry.record != head["integrity"]["content_hash"]:
-            return replace(there, tags=(), links=())
-        return there if entry.id == head["id"] else _said_by(self._shown(entry.id))
+            text = in_store.text if note.text == in_store.text else ""
+            return replace(in_store, text=text, tags=(), links=())
+        if entry.id != record["id"]:
+            return note_content(self._export_record(entry.id))
+        if entry.record != record["integrity"]["content_hash"]:
+            return replace(in_store, tags=(), links=())
+        return in_store
 
-    def _said_here(self, name: str, note: Note, base: _Said) -> _Said:
+    def _file_content(self, name: str, note: Note, base: NoteContent) -> NoteContent:
+        """Return the content of a file; a title that we derived from its name or text is no edit."""
         tags, title = note.tags, note.title
-        if title is None and base.title == stem(self._renamed.get(name, name)):
-            title = _title(name)
+        if title is None and base.title == stem(self._old_names.get(name, name)):
+            title = _default_title(name)
         elif title is None or (base.title is None and title == _headline(base.text)):
             title = base.title
-        links = tuple(self._roots(name))
-        return _Said(
-            text=note.text, title=title, tags=base.tags if tags is None else tags, links=links
+        return NoteContent(
+            text=note.text,
+            title=title,
+            tags=base.tags if tags is None else tags,
+            links=tuple(self._linked_roots(name)),
         )
 
-    def _patch(self, head: Record, there: _Said, merged: _Said) -> Unchecked:
-        if merged == there:
+    def _build_patch(self, record: Record, in_store: NoteContent, merged: NoteContent) -> Unchecked:
+        """Return the patch that gives a record the merged content; empty if it has it."""
+        if merged == in_store:
             return {}
-        full = self._service.get(self._access, head["id"])
+        full = self._service.get(self._access, record["id"])
         patch: Unchecked = {}
-        if (merged.text, merged.title) != (there.text, there.title):
-            body = rules.drop_original(full)["body"]
-            patch["body"] = {**body, **({"text": merged.text} if merged.text != there.text else {})}
-            if merged.title != there.title:
-                patch["body"]["structured"] = {
-                    **(body.get("structured") or {}),
-                    TITLE: merged.title,
-                }
-        if (set(merged.tags), set(merged.links)) != (set(there.tags), set(there.links)):
-            wanted = _relations(merged.tags, merged.links)
-            known = [
-                each for each in full.get("relations", ()) if not _is_ours(each) or each in wanted
+        if (merged.text, merged.title) != (in_store.text, in_store.title):
+            body: dict[str, Any] = dict(rules.drop_original(full)["body"])
+            if merged.text != in_store.text:
+                body["text"] = merged.text
+            if merged.title != in_store.title:
+                body["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
+            patch["body"] = body
+        if (set(merged.tags), set(merged.links)) != (set(in_store.tags), set(in_store.links)):
+            wanted = _build_relations(merged.tags, merged.links)
+            remaining = [
+                relation
+                for relation in full.get("relations", ())
+                if not _is_synced(relation) or relation in wanted
             ]
-            patch["relations"] = [*known, *(each for each in wanted if each not in known)]
+            added = [relation for relation in wanted if relation not in remaining]
+            patch["relations"] = [*remaining, *added]
         rules.require_complete(full, list(patch))
         return patch
 
-    def _shown_in(self, name: str, note: Note, wanted: _Said, before: str) -> bytes:
-        """The file with what it is to say."""
-        title = wanted.title if wanted.title not in (None, note.title, stem(name)) else None
-        if wanted.title is None and note.title == _headline(before):
-            title = _headline(wanted.text)
+    def _render_into(self, name: str, note: Note, content: NoteContent, base_text: str) -> bytes:
+        """Return the bytes of a file with a new content; parts that it has already stay as the person wrote them."""
+        title = None
+        if content.title not in (None, note.title, stem(name)):
+            title = content.title
+        if content.title is None and note.title == _headline(base_text):
+            title = _headline(content.text)
         return note.changed(
-            text=wanted.text if wanted.text != note.text else None,
+            text=content.text if content.text != note.text else None,
             title=title,
-            tags=wanted.tags if set(wanted.tags) != set(note.tags or ()) else None,
+            tags=content.tags if set(content.tags) != set(note.tags or ()) else None,
         ).data()
 
-    def _roots(self, name: str) -> list[str]:
-        """The memories that a note links to, by the ids that they had first."""
-        files = self._links.resolve(name, self._targets.get(name, ()))
-        return list(dict.fromkeys(root for file in files if (root := self._root(file))))[
-            : MAX_RELATIONS // 2
-        ]
+    def _linked_roots(self, name: str) -> list[str]:
+        """Return the first ids of the memories that a note links to."""
+        files = self._links.resolve(name, self._link_targets.get(name, ()))
+        roots = [self._root_id(file) for file in files]
+        return list(dict.fromkeys(filter(None, roots)))[:_MAX_LINKS]
 
     @cached_property
     def _links(self) -> Links:
         return Links(self._digests)
 
-    def _root(self, name: str) -> str:
-        file = self._twins.get(name, name)
+    def _root_id(self, name: str) -> str:
+        """Return the first id of the memory of a file, or the id that it will have; empty if there is none."""
+        file = self._duplicates.get(name, name)
+        if file in self._new_ids:
+            return self._new_ids[file]
         entry = self._state.entries.get(file)
-        return self._fresh.get(file) or (entry.root if entry is not None and entry.id else "")
+        return entry.root if entry is not None and entry.id else ""
 
-    def _new(self, name: str) -> Plan | None:
-        if name not in self._twins:
-            return (
-                None  # remembered with all others that are new; an empty one is nothing to remember
-            )
-        known = self._state.entries.get(name)
-        if known is not None and not known.id and name not in self._edited:
-            return None  # a twin, as before
-        entry = Entry(id="", file=self._digests[name], record="")
-        return plan(
+    def _plan_new(self, name: str) -> SyncPlan | None:
+        """Plan for a duplicate; new memories are planned together later, and an empty file is ignored."""
+        if name not in self._duplicates:
+            return None
+        entry = self._state.entries.get(name)
+        if entry is not None and not entry.id and name not in self._edited:
+            return None  # a duplicate in the last run, too
+        new_entry = FileEntry(id="", file=self._digests[name], record="")
+        return one_step(
             name,
             "twin",
-            lambda: self._state.entries.update({name: entry}),
-            f"says the same as {self._twins[name]}; left as it is",
+            lambda: self._state.entries.update({name: new_entry}),
+            f"says the same as {self._duplicates[name]}; left as it is",
         )
 
-    def _unread(self, note: Note) -> str:
-        return f"{note.problem}; they are left as they are" if note.problem else ""
+    # --- executing -----------------------------------------------------------------------------------
 
-    # --- doing ---------------------------------------------------------------------------------------
-
-    def _remaining(self) -> Iterator[Plan]:
-        fresh = [
-            Step(name=name, did="remembered", detail=self._unread(self._note(name)))
-            for name in self._fresh
+    def _plan_remaining(self) -> Iterator[SyncPlan]:
+        """Yield plans for new memories in batches, for links whose note is new, and for the state."""
+        steps = [
+            SyncStep(name=name, did="remembered", detail=_property_warning(self._load_note(name)))
+            for name in self._new_ids
         ]
-        for start in range(0, len(fresh), LISTED_LIMIT):
-            steps = fresh[start : start + LISTED_LIMIT]
-            yield Plan(steps=steps, do=partial(self._remember, steps))
-        for name, known in self._linked.items():
-            # A link may be there before its note is.
-            if name in self._edited or name in self._moved or not self._exists(name):
+        for start in range(0, len(steps), LISTED_LIMIT):
+            batch = steps[start : start + LISTED_LIMIT]
+            yield SyncPlan(steps=batch, run=partial(self._import_notes, batch))
+        for name, known in self._known_links.items():
+            # A link may be written before its note is.
+            if name in self._edited or name in self._revised or not self._exists(name):
                 continue
-            if (found := [each for each in self._roots(name) if each not in known]) and len(
-                known
-            ) < MAX_RELATIONS // 2:
-                yield plan(
-                    name, "revised", partial(self._link, name, found), "a link found its note"
-                )
-        yield Plan(steps=(), do=self._settle)
+            new_links = [root for root in self._linked_roots(name) if root not in known]
+            if new_links and len(known) < _MAX_LINKS:
+                add_links = partial(self._add_links, name, new_links)
+                yield one_step(name, "revised", add_links, "a link found its note")
+        yield SyncPlan(steps=(), run=self._mark_pending_synced)
 
-    def _remember(self, steps: Sequence[Step]) -> Sequence[Step]:
+    def _import_notes(self, steps: Sequence[SyncStep]) -> Sequence[SyncStep]:
+        """Import the notes of some steps, and return the steps with the refusals among them."""
         drafts = [
-            self._service.with_defaults(self._access, self._draft(each.name), method="file")
-            for each in steps
+            self._service.with_defaults(self._access, self._draft_note(step.name), method="file")
+            for step in steps
         ]
         items = [
             Item(form="ump", value=draft, where=step.name, number=number)
             for number, (step, draft) in enumerate(zip(steps, drafts, strict=True), start=1)
         ]
-        refused = {
-            each.where: each.message
-            for each in self._service.import_items(self._access, items).refusals
-        }
+        report = self._service.import_items(self._access, items)
+        messages = {refusal.where: refusal.message for refusal in report.refusals}
+        taken_steps: list[SyncStep] = []
         for step in steps:
             self._state.entries.pop(step.name, None)
-            if step.name not in refused:
-                self._pending[step.name] = self._fresh[step.name]
-        return [
-            replace(each, did="refused", detail=refused[each.name])
-            if each.name in refused
-            else each
-            for each in steps
-        ]
+            if step.name in messages:
+                taken_steps.append(replace(step, did="refused", detail=messages[step.name]))
+            else:
+                self._pending[step.name] = self._new_ids[step.name]
+                taken_steps.append(step)
+        return taken_steps
 
-    def _draft(self, name: str) -> Unchecked:
-        note = self._note(name)
+    def _draft_note(self, name: str) -> Unchecked:
+        """Return the draft of a record for a new file."""
+        note = self._load_note(name)
         draft: Unchecked = {
-            "id": self._fresh[name],
+            "id": self._new_ids[name],
             "kind": note.kind or DEFAULT_KIND,
-            "body": {"text": note.text, "structured": {TITLE: note.title or _title(name)}},
+            "body": {"text": note.text, "structured": {TITLE: note.title or _default_title(name)}},
             "scope": {"project": self._project} if self._project else {},
         }
-        relations = _relations(note.tags or (), self._roots(name))
+        relations = _build_relations(note.tags or (), self._linked_roots(name))
         return {**draft, "relations": relations} if relations else draft
 
-    def _link(self, name: str, found: Sequence[str]) -> None:
+    def _add_links(self, name: str, links: Sequence[str]) -> None:
+        """Add relations for links to the memory of a file."""
         record_id = self._state.entries[name].id
         full = self._service.get(self._access, record_id)
         rules.require_complete(full, ("relations",))
-        relations = [*full.get("relations", ()), *_relations((), found)][:MAX_RELATIONS]
+        relations = [*full.get("relations", ()), *_build_relations((), links)][:MAX_RELATIONS]
         self._pending[name] = self._revise(record_id, {"relations": relations})
 
-    def _settle(self) -> None:
-        """Put down what was written as agreed."""
-        names = {record_id: name for name, record_id in self._pending.items()}
-        for record in self._service.export(self._access, names=list(names)) if names else ():
-            self._agree(names[record["id"]], record, self._digests[names[record["id"]]])
+    def _mark_pending_synced(self) -> None:
+        """Note in the state that the memories written in this run agree with their files."""
+        name_by_id = {record_id: name for name, record_id in self._pending.items()}
+        if not name_by_id:
+            return
+        for record in self._service.export(self._access, names=list(name_by_id)):
+            name = name_by_id[record["id"]]
+            self._mark_synced(name, record, self._digests[name])
 
-    def _new_name(self, record: Record) -> str:
-        return file_name(record, self._taken, self.ending)
+    def _free_name(self, record: Record) -> str:
+        return file_name(record, self._used_names, self.ending)
 
-    def _rendered(self, name: str, record: Record, /) -> bytes:
-        there = _said_by(record)
+    def _render(self, name: str, record: Record, /) -> bytes:
+        content = note_content(record)
         if name in self._digests:
             entry = self._state.entries.get(name)
-            before = self._text_of(entry.id) if entry is not None and entry.id else ""
-            return self._shown_in(name, self._note(name), there, before)
-        title = there.title or _headline(there.text)
+            base_text = self._stored_text(entry.id) if entry is not None and entry.id else ""
+            return self._render_into(name, self._load_note(name), content, base_text)
+        title = content.title or _headline(content.text)
         return Note.new(
-            there.text, title=title, kind=record["kind"], tags=there.tags, name=record["id"]
+            content.text, title=title, kind=record["kind"], tags=content.tags, name=record["id"]
         ).data()
 
-    def _remove(self, name: str) -> None:
-        """What was forgotten goes to the trash, where its text can be found again; what was erased is gone."""
+    def _remove_file(self, name: str) -> None:
+        """Move the file of a forgotten memory to the trash; delete it if the memory was erased."""
         entry = self._state.entries.get(name)
-        is_there = name in self._digests and entry is not None
-        if not is_there or entry is None or self._note(name).text != self._text_of(entry.id):
-            super()._remove(name)
+        has_entry = name in self._digests and entry is not None
+        if (
+            not has_entry
+            or entry is None
+            or self._load_note(name).text != self._stored_text(entry.id)
+        ):
+            super()._remove_file(name)
             return
         self._require_unchanged(name)
-        self._folder.set_aside(name, TRASH)
+        self._folder.move_into(name, TRASH)
         del self._state.entries[name]
 
 
-def _said_by(record: Record) -> _Said:
+def _property_warning(note: Note) -> str:
+    """Return the warning for properties that cannot be read; empty if they can."""
+    return f"{note.problem}; they are left as they are" if note.problem else ""
+
+
+def note_content(record: Record) -> NoteContent:
+    """Return the parts of a record that a note has, too."""
     title = (record["body"].get("structured") or {}).get(TITLE)
     relations = record.get("relations", ())
-    return _Said(
+    return NoteContent(
         text=plain_text(record["body"]["text"]),
         title=title if isinstance(title, str) and title else None,
         tags=tuple(
-            each["target"].removeprefix(TAG_PREFIX)
-            for each in relations
-            if is_tag(each["type"], each["target"])
+            relation["target"].removeprefix(TAG_PREFIX)
+            for relation in relations
+            if is_tag(relation["type"], relation["target"])
         ),
-        links=tuple(each["target"] for each in relations if each["type"] == LINK),
+        links=tuple(relation["target"] for relation in relations if relation["type"] == LINK),
     )
 
 
-def _is_ours(relation: Relation) -> bool:
+def _is_synced(relation: Relation) -> bool:
+    """Return True for a relation that a note shows: a link or a tag."""
     return relation["type"] == LINK or is_tag(relation["type"], relation["target"])
 
 
-def _relations(tags: Sequence[str], links: Sequence[str]) -> list[dict[str, str]]:
-    """Return the relations for tags and links; links take what room the tags leave, as they stand in the text, too."""
-    tagged = [{"type": "about", "target": f"{TAG_PREFIX}{tag}"} for tag in tags]
-    room = max(0, MAX_RELATIONS - len(tagged))
-    return [*tagged, *({"type": LINK, "target": target} for target in links[:room])]
+def _build_relations(tags: Sequence[str], links: Sequence[str]) -> list[dict[str, str]]:
+    """Return the relations for tags and links; tags come first, since links remain in the text anyway."""
+    tag_relations = [{"type": "about", "target": f"{TAG_PREFIX}{tag}"} for tag in tags]
+    room = max(0, MAX_RELATIONS - len(tag_relations))
+    return [*tag_relations, *({"type": LINK, "target": target} for target in links[:room])]
 
 
-def _merged(here: _Said, base: _Said, there: _Said) -> _Said | None:
-    """What changed on either side; None if both changed the text, or the title."""
-    texts, titles = (here.text, base.text, there.text), (here.title, base.title, there.title)
-    if any(one != three and one != two != three for one, two, three in (texts, titles)):
-        return None
-    return _Said(
-        text=there.text if here.text == base.text else here.text,
-        title=there.title if here.title == base.title else here.title,
-        tags=_joined(here.tags, base.tags, there.tags),
-        links=_joined(here.links, base.links, there.links),
+def _merge_contents(
+    in_file: NoteContent, base: NoteContent, in_store: NoteContent
+) -> NoteContent | None:
+    """Merge the changes of both sides; None if both changed the text, or the title, in different ways."""
+    for file_part, base_part, store_part in (
+        (in_file.text, base.text, in_store.text),
+        (in_file.title, base.title, in_store.title),
+    ):
+        if file_part != store_part and file_part != base_part != store_part:
+            return None
+    return NoteContent(
+        text=in_store.text if in_file.text == base.text else in_file.text,
+        title=in_store.title if in_file.title == base.title else in_file.title,
+        tags=_merge_lists(in_file.tags, base.tags, in_store.tags),
+        links=_merge_lists(in_file.links, base.links, in_store.links),
     )
 
 
-def _joined(here: Sequence[str], base: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    """What is there, without what was taken away here, and with what was added here."""
-    gone = set(base) - set(here)
-    kept = [each for each in there if each not in gone]
-    return tuple(dict.fromkeys([*kept, *(each for each in here if each not in base)]))
+def _merge_lists(
+    in_file: Sequence[str], base: Sequence[str], in_store: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the store's list without the entries removed from the file, and with those added to it."""
+    removed = set(base) - set(in_file)
+    remaining = [entry for entry in in_store if entry not in removed]
+    added = [entry for entry in in_file if entry not in base]
+    return tuple(dict.fromkeys([*remaining, *added]))
 
 
-def _sameness(kind: str | None, text: str) -> tuple[str, str]:
+def _duplicate_key(kind: str | None, text: str) -> tuple[str, str]:
+    """Return a key that is equal for duplicates: kind and normalised text."""
     return kind or DEFAULT_KIND, unicodedata.normalize("NFC", text).strip().casefold()
 
 
 def _headline(text: str) -> str:
-    """A title for what has none: the beginning of its first line that says something."""
+    """Return a title made from a text: the beginning of its first line with more than Markdown signs."""
     first = next((line for line in text.splitlines() if line.strip(" #*->\t")), text)
     words = " ".join(first.strip(" #*->\t").split())
     if len(words) <= _HEADLINE_CHARS:
@@ -492,13 +542,14 @@ def _headline(text: str) -> str:
     return words[:_HEADLINE_CHARS].rsplit(" ", 1)[0] + "…"
 
 
-def _title(name: str) -> str:
+def _default_title(name: str) -> str:
     return stem(name)[:MAX_NAME_CHARS]
 
 
-def _words(text: str) -> Counter[str]:
+def _count_words(text: str) -> Counter[str]:
     return Counter(text.split())
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
+def _similarity(one: Counter[str], other: Counter[str]) -> float:
+    """Return the share of common words, from 0 to 1."""
     return (one & other).total() / max(one.total(), other.total(), 1)

@@ -25,12 +25,11 @@ from msgspec.structs import replace
 
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.strategies.forecasting import forecast
-from memoranda.consolidation.strategies.insights import insight_generate
+from memoranda.consolidation.strategies.insights import insight_generate, statements
 from memoranda.consolidation.strategies.linking import associate
 from memoranda.consolidation.strategies.merging import compress, synthesize
 from memoranda.consolidation.strategies.patterns import pattern_extract
 from memoranda.consolidation.strategies.reflection import reflect
-from memoranda.consolidation.strategies.statements import statements
 from memoranda.consolidation.strategies.validation import evolve, validate
 from memoranda.consolidation.text.corpus import Corpus, markers, numbers
 from memoranda.consolidation.text.note import MemoryNote, clean

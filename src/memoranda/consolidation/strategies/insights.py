@@ -1,6 +1,12 @@
-"""The strategy `insight_generate`: statements that follow from several notes and are in none of them.
+"""The strategies `insight_generate` and `vendor:statements`, both based on the claims of `text.claims`.
 
-It uses only present claims without hedging or dispute. Each result quotes the sentences that it follows from.
+`insight_generate` derives statements that follow from several notes and are in none of them. It uses only present
+claims without hedging or dispute. Each result quotes the sentences that it follows from.
+
+`vendor:statements` collects claims that people made in conversations, in their words, with the speaker. Notes of
+conversations begin with the name of the speaker and a colon, as the importers write them. Turns of assistants are
+skipped. A sentence becomes a result only if it makes a present claim. Like all results, statements are shown for review
+and not taken as true.
 """
 
 from __future__ import annotations
@@ -11,16 +17,19 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from msgspec.structs import replace
+
 from memoranda.consolidation.strategies.dream import (
     Dream,
     Options,
     day_text,
     join_phrases,
     make_dream,
+    memories_text,
 )
 from memoranda.consolidation.text.claims import Claim, current_claims, name_key
 from memoranda.consolidation.text.corpus import Corpus, content_words, numbers
-from memoranda.consolidation.text.note import quote
+from memoranda.consolidation.text.note import MemoryNote, quote, to_one_line
 from memoranda.consolidation.text.predicates import IS
 
 # Names that are plain enough to be used in a generated sentence without quotation marks.
@@ -146,3 +155,41 @@ def _capitalize_article(text: str) -> str:
 def _lower_article(text: str) -> str:
     """Return a text with a lower-case first letter if it begins with an article."""
     return text[:1].lower() + text[1:] if text.startswith(("The ", "A ", "An ")) else text
+
+
+_SPOKEN: Final = re.compile(r"([^\W\d_][^:\n]{0,59}): (?=\S)")
+_ASSISTANTS: Final = frozenset(
+    "ai assistant agent bot chatgpt claude model system tool function".split()
+)
+
+
+def statements(corpus: Corpus, now: int, options: Options) -> list[Dream]:
+    """Return one result for each claim of a speaker, with all notes that contain it, the latest first."""
+    del now, options
+    speakers: dict[str, str] = {}
+    spoken: list[MemoryNote] = []
+    for note in corpus.notes:
+        match = _SPOKEN.match(note.text)
+        if match is not None and match[1].casefold() not in _ASSISTANTS:
+            speakers[note.name] = match[1]
+            spoken.append(replace(note, text=note.text[match.end() :]))
+    claims_by_statement: dict[tuple[object, ...], list[Claim]] = {}
+    for claim in current_claims(Corpus(spoken)):
+        claims_by_statement.setdefault(
+            (speakers[claim.note.name], *claim.statement, claim.is_denied), []
+        ).append(claim)
+    groups = sorted(
+        claims_by_statement.values(),
+        key=lambda group: (-group[-1].note.at, group[-1].note.name, group[-1].sentence_index),
+    )
+    return [_statement_dream(group, speakers[group[-1].note.name]) for group in groups]
+
+
+def _statement_dream(group: list[Claim], speaker: str) -> Dream:
+    """Return the dream of the equal claims of one speaker, in the words of the latest."""
+    last = group[-1]
+    turns = {claim.note.name: claim.note for claim in group}
+    why = f"said by {speaker} on {day_text(last.note.at)}, in {memories_text(len(turns))}; not confirmed"
+    return make_dream(
+        f"{speaker}: {to_one_line(last.sentence)}", turns.values(), why=why, is_shared=True
+    )

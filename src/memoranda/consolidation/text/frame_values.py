@@ -24,10 +24,9 @@ from typing import Final
 
 import msgspec
 
-from memoranda.consolidation.text.corpus import Corpus, content_words, markers
+from memoranda.consolidation.text.corpus import Corpus, content_words, is_past_event, markers
 from memoranda.consolidation.text.note import MemoryNote, to_one_line
 from memoranda.consolidation.text.sentences import is_code
-from memoranda.consolidation.text.statement import is_past_event
 from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import utc_day
 

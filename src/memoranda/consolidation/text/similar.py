@@ -1,6 +1,6 @@
 """Similarity of texts, by statement or by topic, without comparing all pairs.
 
-`fold_duplicates` finds sentences with equal statement keys (`text.statement`).
+`fold_duplicates` finds sentences with equal statement keys (`text.corpus`).
 
 `TfidfVectors` compares topics by the cosine of TF-IDF vectors. Candidate pairs come from posting lists of each text's
 heaviest words. From a long posting list only the neighbours of the text are taken, so that the work is linear in the

@@ -19,7 +19,7 @@ import msgspec
 
 from memoranda.consolidation.strategies.series import find_series, group_by_frame
 from memoranda.consolidation.text.claims import find_conflicts
-from memoranda.consolidation.text.corpus import Corpus, Sentence
+from memoranda.consolidation.text.corpus import Corpus, Sentence, is_past_event
 from memoranda.consolidation.text.note import (
     MemoryNote,
     TokenCounter,
@@ -28,7 +28,6 @@ from memoranda.consolidation.text.note import (
 )
 from memoranda.consolidation.text.sentences import join_statements
 from memoranda.consolidation.text.similar import fold_duplicates
-from memoranda.consolidation.text.statement import is_past_event
 from memoranda.model.instant import DAY_MS
 
 _HALF_LIFE_MS: Final = 90 * DAY_MS

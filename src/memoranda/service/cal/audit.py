@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from memoranda.model.change import AuditEntry
+from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSession
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.oms.grains import space_of

@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
 from memoranda.consolidation.text.note import MemoryNote
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
-from memoranda.model.change import AuditEntry
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Version
+from memoranda.model.memory import AuditEntry, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import (
@@ -50,10 +49,10 @@ from memoranda.service.consolidation.runs import (
 )
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.lifecycle import Tombstones, erase_version
-from memoranda.service.core.secret_screening import screened, screened_fields
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.secret_screening import screen_fields, screen_text
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oams.memories import Given
@@ -215,7 +214,7 @@ def consolidate(
         is_dry=is_dry,
         only=keys,
     )
-    return try_again(lambda: _consolidate(context, asked))
+    return retry_on_conflict(lambda: _consolidate(context, asked))
 
 
 def refuse(
@@ -317,7 +316,7 @@ def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
             raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
         for version in _versions(context, asked.access, snapshot, place, now):
             show = partial(oams_views.show, context, snapshot, version, place)
-            answer = unless_damaged(version, show)
+            answer = run_unless_damaged(version, show)
             if answer is None:
                 continue
             shown = answer.memory
@@ -349,7 +348,7 @@ def _versions(
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
         if (
             not version.state.erased
-            and holds(version)
+            and is_intact(version)
             and oams_views.may_see(context, access, snapshot, version)
         ):
             yield version
@@ -435,8 +434,8 @@ def _screened(context: Context, made: Dream) -> Dream:
     """What was found, without what looks like a secret; it may have come in before anybody looked."""
     return replace(
         made,
-        text=screened(context, made.text, "value"),
-        detail=screened_fields(context, made.detail),
+        text=screen_text(context, made.text, "value"),
+        detail=screen_fields(context, made.detail),
     )
 
 

@@ -18,7 +18,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
 from memoranda.service.consolidation.results import cited_keys, mark_of, user_of
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
@@ -165,7 +165,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
     """Take back what a pass made, and bring again what it took back or changed."""
     now, tenant = context.clock(), access.default_tenant
 
-    return try_again(lambda: _undo(context, access, run_id, tenant, now))
+    return retry_on_conflict(lambda: _undo(context, access, run_id, tenant, now))
 
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
@@ -343,7 +343,7 @@ def _is_result(version: Version) -> bool:
 
 def require_whole(access: Access, place: Place) -> None:
     """Results are about a whole namespace: whoever sees only a part must not put theirs in place of the owner's."""
-    if not access.sees_whole(place.tenant):
+    if not access.sees_whole_space(place.tenant):
         raise ForbiddenScope(
             "consolidating is for who sees the whole namespace; this credential can only run it dry"
         )

@@ -17,19 +17,17 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import Version
-from memoranda.model.standard import OAMS, OMS, UMP
+from memoranda.model.memory import OAMS, OMS, UMP, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.protection import check_supersession, refuse_rewriting
-from memoranda.service.core.views import outline, scope_of
+from memoranda.service.core.protection import check_supersession, refuse_rewriting_archive
+from memoranda.service.core.views import outline_record, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.oams import memories
 from memoranda.service.oams.views import Place
 from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
-from memoranda.service.ump.remember import names_successor
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oms.grains import ADDRESS_CHARS
@@ -91,7 +89,7 @@ def superseded_by_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
 def claims(names: Iterable[Name]) -> Iterator[Name]:
     """Yield the names under which it is kept that memories of these names are superseded."""
     for standard, name in names:
-        if standard in (UMP, OMS):
+        if port_of(standard).names_superseded:
             yield standard + _SUPERSEDED, name
 
 
@@ -153,15 +151,15 @@ def may_supersede(context: Context, access: Access, version: Version) -> bool:
     """Return True if the caller may revise a version that a file says is superseded."""
     if sees_everything(access, version.tenant):
         return True
-    scope = scope_of(outline(context, version))
-    return scope["visibility"] in access.visibilities(version.tenant) and access.within(scope)
+    scope = scope_of(outline_record(context, version))
+    return scope["visibility"] in access.visibilities(version.tenant) and access.allows_scope(scope)
 
 
 def require_supersession(
     unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant
 ) -> None:
     """Raise MemorandaError unless a file may supersede what was here before: that stands under its policy."""
-    refuse_rewriting(prior)
+    refuse_rewriting_archive(prior)
     check_supersession(unit, prior, fields, now=now)
 
 
@@ -183,7 +181,7 @@ def is_open_before(version: Version, standard: str, name: str) -> bool:
         or (document.standard, document.name) == (standard, name)
     ):
         return False
-    return not (standard == UMP and names_successor(version, name))
+    return not port_of(document.standard).names_successor(document, standard, name)
 
 
 def close(

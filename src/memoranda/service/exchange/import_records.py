@@ -15,7 +15,7 @@ import msgspec
 from memoranda.encoding import json_text
 from memoranda.errors import MemorandaError, NotFound
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.standard import UMP
+from memoranda.model.memory import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.ump.revise import take_back

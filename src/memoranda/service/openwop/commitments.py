@@ -29,9 +29,9 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory, runs
-from memoranda.service.openwop.passes import space_in
+from memoranda.service.openwop.ref_entries import require_space
 from memoranda.service.retrieve import walk
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
@@ -108,7 +108,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
     tenant, now = access.default_tenant, context.clock()
-    space = space_in(access, ref)
+    space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
         made = _armable(context, snapshot, ref, space, _versions(snapshot, access, space, now))
     arm(context, tenant, made, now)
@@ -121,10 +121,10 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
 def infer_changed(context: Context, access: Access, ref: str, after: int) -> None:
     """The same in what changed after a place in the feed."""
     tenant, now = access.default_tenant, context.clock()
-    space = space_in(access, ref)
+    space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
         changed = [
-            each for each in _changed(snapshot, space, after) if memory.is_open(each, None, now)
+            each for each in _changed(snapshot, space, after) if memory.is_current(each, None, now)
         ]
         made = _armable(context, snapshot, ref, space, changed)
     if made:
@@ -162,7 +162,7 @@ def _armable(
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """The commitments that are known, of a ref or of all."""
-    space = None if ref is None else space_in(access, ref)
+    space = None if ref is None else require_space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
         return sorted(map(_parsed, snapshot.list_commitments(space)), key=_order)
 
@@ -365,7 +365,7 @@ def _any_meets(
     from memoranda.consolidation.commitments.commitments import is_met
 
     for version in versions:
-        projection = unless_damaged(version, lambda v=version: project(context, v))  # type: ignore[misc]
+        projection = run_unless_damaged(version, partial(project, context, version))
         if (
             projection is not None
             and projection.observed > since
@@ -381,7 +381,7 @@ def _any_meets(
 def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> Iterator[Version]:
     selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
     found = (version for version, _ in walk(snapshot, selection, UPDATED, now=now))
-    return (version for version in found if holds(version) and not _is_quoting(version))
+    return (version for version in found if is_intact(version) and not _is_quoting(version))
 
 
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
@@ -389,7 +389,7 @@ def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Ite
         version
         for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now)
     )
-    return (version for version in found if holds(version) and not _is_quoting(version))
+    return (version for version in found if is_intact(version) and not _is_quoting(version))
 
 
 def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
@@ -400,7 +400,7 @@ def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
         yield from (
             each
             for each in found
-            if each.state.tombstoned is None and holds(each) and not _is_quoting(each)
+            if each.state.tombstoned is None and is_intact(each) and not _is_quoting(each)
         )
 
 
@@ -410,7 +410,7 @@ def _is_quoting(version: Version) -> bool:
 
 
 def _stated(context: Context, version: Version) -> list[Stated]:
-    projection = unless_damaged(version, lambda: project(context, version))
+    projection = run_unless_damaged(version, lambda: project(context, version))
     if projection is None:
         return []
     # So many patterns take a while to be made; few commands need them.
@@ -453,7 +453,7 @@ def _statement(
 def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
     """Whether a memory is there, by itself or in what a pass has put in its place."""
     for _ in range(_PASSES_LIMIT):
-        if memory.is_open(version, None, now):
+        if memory.is_current(version, None, now):
             return True
         state = version.state
         is_over = (

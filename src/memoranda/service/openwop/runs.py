@@ -29,7 +29,7 @@ EVENTS_LIMIT: Final = 1_000
 # What one unit of work deletes: few, so that others get their turn.
 PURGE_LIMIT: Final = 100
 # The items that tell how a pass is undone, by its run.
-PASSES: Final = "openwop consolidation"
+UNDO_RECORDS: Final = "openwop consolidation"
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
 HOST_WORKFLOW: Final = "memoranda."
 # How often the workspace was changed: what a run sees of it is told by that.
@@ -333,7 +333,7 @@ def _delete(run_ids: Sequence[str], unit: Unit) -> None:
     unit.delete_runs(run_ids)
     for run_id in run_ids:
         # Without its run, nothing can be undone by its name.
-        unit.delete_item(PASSES, run_id)
+        unit.delete_item(UNDO_RECORDS, run_id)
 
 
 def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: int) -> Run:
@@ -363,7 +363,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
         else:
             unit.copy_run_writes(run_id, run.run_id)
         unit.put_run(made.run_id, made.encoded(), started=now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)

@@ -5,7 +5,7 @@ stay in the store. They are kept as items of three kinds: the head of each file 
 its content, and for a removed file the last version number, so that no number is used for two contents.
 
 Every change has a number in a sequence of the tenant (`place` in the stored value). A run sees a file as of the change
-that was the last when the run began, whoever writes later, even the run itself (RFC 0059 §D). A removed file is gone
+that was the last when the run began: it sees no later write, not even its own (RFC 0059 §D). A removed file is gone
 with all its versions, for every run as well: nothing keeps what its owner removed.
 """
 
@@ -213,7 +213,7 @@ def write_file(
     clean = secrets.redacted_text(content, key, "file")
 
     def work(unit: Unit) -> dict[str, Any]:
-        context.quotas_in(unit).spend(unit, now)
+        context.quotas_of(unit).count_write(unit, now)
         with _logging_run(context, unit, run_id, now) as log_id:
             result = write(
                 unit,
@@ -225,7 +225,7 @@ def write_file(
                 if_match=if_match,
                 if_none_match=if_none_match,
             )
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return result
 
     return context.engine.write(access.default_tenant, work)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import Instant, clamp
+from memoranda.model.memory import FieldIndex
 from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, FieldKind

@@ -23,6 +23,7 @@ from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import (
     DERIVED_FROM,
     KINDS,
+    OAMS,
     VISIBILITIES,
     Document,
     Kind,
@@ -32,7 +33,6 @@ from memoranda.model.memory import (
     Visibility,
 )
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OAMS
 from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )

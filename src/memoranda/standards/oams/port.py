@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
-from memoranda.model.memory import Document, Projection
+from memoranda.model.memory import OAMS, Document, Projection
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OAMS
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import is_of_run
 from memoranda.standards.oams.memory import (

@@ -17,6 +17,7 @@ from memoranda.model import native
 from memoranda.model.instant import Instant, clamp
 from memoranda.model.memory import (
     DERIVED_FROM,
+    OMS,
     VISIBILITIES,
     Document,
     Kind,
@@ -26,7 +27,6 @@ from memoranda.model.memory import (
     Visibility,
 )
 from memoranda.model.native import NATIVE_KEY
-from memoranda.model.standard import OMS
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds, bounds_of_view
-from memoranda.model.memory import Document, Projection
-from memoranda.model.standard import OMS
+from memoranda.model.memory import OMS, Document, Projection
 from memoranda.standards.oms import mapping, signature
 from memoranda.standards.oms.grains import Grain, decode, read_accepted_grain
 from memoranda.standards.oms.signature import SignedGrain
@@ -24,6 +23,7 @@ class OmsPort(Port):
     name: ClassVar[str] = OMS
     has_own_fields: ClassVar[bool] = True
     rules_travel: ClassVar[bool] = True
+    names_superseded: ClassVar[bool] = True
 
     def project(
         self, document: Document, tenant: str, space: str, *, ump_version: str

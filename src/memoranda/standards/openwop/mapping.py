@@ -15,8 +15,7 @@ from typing import Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
-from memoranda.model.memory import DERIVED_FROM, Document, Projection, Relation, Scope
-from memoranda.model.standard import OPENWOP
+from memoranda.model.memory import DERIVED_FROM, OPENWOP, Document, Projection, Relation, Scope
 from memoranda.standards.openwop.entry import (
     MAX_CONTENT_BYTES,
     MAX_TAG_CHARS,

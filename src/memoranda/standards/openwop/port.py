@@ -6,8 +6,7 @@ from typing import ClassVar, Final, cast
 
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput
-from memoranda.model.memory import Document, Projection
-from memoranda.model.standard import OPENWOP
+from memoranda.model.memory import OPENWOP, Document, Projection
 from memoranda.standards.openwop import mapping
 from memoranda.standards.openwop.entry import ARCHIVE_TAG, Entry, is_archive
 from memoranda.standards.port import Port, load

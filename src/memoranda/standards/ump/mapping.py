@@ -14,9 +14,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.model import native
 from memoranda.model.bounds import narrower_visibility
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
-from memoranda.model.memory import Bounds, Document, Projection, Relation, Scope
+from memoranda.model.memory import UMP, Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
-from memoranda.model.standard import UMP
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.canonical import derive_id_from_bytes
 from memoranda.standards.ump.record import (

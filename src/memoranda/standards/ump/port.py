@@ -7,8 +7,7 @@ from typing import ClassVar, Final, cast
 from memoranda.encoding.json_text import parse
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import InvalidInput, StoreCorrupt
-from memoranda.model.memory import Document, Projection
-from memoranda.model.standard import UMP
+from memoranda.model.memory import UMP, Document, Projection
 from memoranda.standards.port import Fields, Port, combined_rules, load, policy_inside
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import check_complete
@@ -21,6 +20,10 @@ class UmpPort(Port):
     name: ClassVar[str] = UMP
     rules_travel: ClassVar[bool] = True
     states_consent: ClassVar[bool] = True
+    names_superseded: ClassVar[bool] = True
+
+    def names_successor(self, document: Document, standard: str, name: str) -> bool:
+        return standard == UMP and name in load_record(document.native).get("superseded_by", ())
 
     def project(
         self, document: Document, tenant: str, space: str, *, ump_version: str

@@ -14,8 +14,8 @@ from msgspec import Meta, field
 from memoranda.encoding.shapes import Shape, fields_of
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
+from memoranda.model.memory import Standard
 from memoranda.model.selection import KeywordQuery
-from memoranda.model.standard import Standard
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Actor, find_patch_problems
 from memoranda.standards.ump.shapes import (

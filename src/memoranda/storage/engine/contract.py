@@ -12,10 +12,19 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from memoranda.model.change import AuditEntry, Change, ChangeType
-from memoranda.model.facts import DocumentReading, FieldIndex, QueriedDocument
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, LinkReason, Projection, Version
+from memoranda.model.memory import (
+    AuditEntry,
+    Change,
+    ChangeType,
+    Document,
+    DocumentReading,
+    FieldIndex,
+    LinkReason,
+    Projection,
+    QueriedDocument,
+    Version,
+)
 from memoranda.model.selection import (
     WRITTEN,
     Matches,

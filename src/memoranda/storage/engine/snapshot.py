@@ -11,10 +11,17 @@ from msgspec.structs import replace
 
 from memoranda.errors import StoreCorrupt
 from memoranda.model import bounds
-from memoranda.model.change import Change
-from memoranda.model.facts import QueriedDocument
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Bounds, Document, LinkReason, OpenedDocument, State, Version
+from memoranda.model.memory import (
+    Bounds,
+    Change,
+    Document,
+    LinkReason,
+    OpenedDocument,
+    QueriedDocument,
+    State,
+    Version,
+)
 from memoranda.model.selection import (
     WRITTEN,
     Matches,

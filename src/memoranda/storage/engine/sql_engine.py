@@ -10,9 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
-from memoranda.model.change import AuditEntry
-from memoranda.model.facts import DocumentReading
-from memoranda.model.memory import Projection, Version
+from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
 from memoranda.retrieval.entry import Indexed
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, index_key

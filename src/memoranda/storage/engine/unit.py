@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.model import bounds
-from memoranda.model.change import AuditEntry, ChangeType
-from memoranda.model.facts import FieldIndex
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import DERIVED_FROM, Document, Projection, State, Version
+from memoranda.model.memory import (
+    DERIVED_FROM,
+    AuditEntry,
+    ChangeType,
+    Document,
+    FieldIndex,
+    Projection,
+    State,
+    Version,
+)
 from memoranda.retrieval.entry import Entry, Indexed, marks_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints

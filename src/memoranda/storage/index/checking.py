@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.model.facts import DocumentReading
-from memoranda.model.memory import Version
+from memoranda.model.memory import DocumentReading, Version
 from memoranda.storage.engine.database import Connection, Database
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.unit import facets_of

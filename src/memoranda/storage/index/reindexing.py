@@ -132,7 +132,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                 each.version_id: each for each in snapshot.load_versions([row[0] for row in some])
             }
             for version_id, space, user, agent, session, at, visibility, redacted, lasting in some:
-                # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
+                # Of one without a document nothing is in the index; that it has none, `Engine.find_damage` tells.
                 projection = self.reads(versions[version_id]) if version_id in versions else None
                 found.append(
                     Entry(
