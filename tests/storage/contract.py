@@ -322,7 +322,7 @@ class EngineContract:
     def test_feedback_is_counted(self, engine: Engine) -> None:
         version = self.add(engine, "x")
         for outcome in ("followed", "followed", "contradicted"):
-            engine.write("ada", lambda unit, o=outcome: unit.feedback(version, o, "s", now=NOW))  # type: ignore[misc]
+            engine.write("ada", lambda unit, o=outcome: unit.add_feedback(version, o, "s", now=NOW))  # type: ignore[misc]
         with engine.read("ada") as snapshot:
             state = snapshot.load_versions([version.version_id])[0].state
         assert (state.followed, state.overridden, state.ignored, state.contradicted) == (2, 0, 0, 1)

@@ -29,9 +29,9 @@ def in_one_group(engine: Engine, works: Sequence[Work]) -> list[PendingWrite[Any
         is_held.set()
         assert may_go_on.wait(HANG_SECONDS)
 
-    holding = database.begin(hold, TENANT)
+    holding = database.start_write(hold, TENANT)
     assert is_held.wait(HANG_SECONDS)
-    begun = [database.begin(work, TENANT) for work in works]
+    begun = [database.start_write(work, TENANT) for work in works]
     may_go_on.set()
     holding.result()
     return begun

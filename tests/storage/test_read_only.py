@@ -101,7 +101,7 @@ database = SqliteDatabase(Path(sys.argv[1]))
 database.scrub(1.0)
 print("empty", flush=True)
 sys.stdin.readline()
-database.write(lambda connection: connection.run("meta_put", {"name": "n", "value": b"new"}))
+database.write(lambda connection: connection.execute("meta_put", {"name": "n", "value": b"new"}))
 print("written", flush=True)
 sys.stdin.readline()
 """
