@@ -216,7 +216,7 @@ def test_every_verb_that_can_be_granted_in_part_is_asked() -> None:
         f"{table}.{name}"
         for table, verbs in TABLES.items()
         for name, verb in vars(verbs).items()
-        if isinstance(verb, Verb) and not verb.whole
+        if isinstance(verb, Verb) and not verb.owner_wide
     }
     assert asked == there
 

@@ -75,7 +75,7 @@ def answer_of(act: Act, world: World) -> Any:
     """What is answered, or what is wrong with it; without what was drawn by chance."""
     world.engine.flush()
     # Who has said nothing for a while has to be elected anew, and does nothing at that moment.
-    while world.context.meaning.is_on and (
+    while world.context.semantic_search.is_enabled and (
         world.service.embedding.step() or world.service.embedding.progress().is_behind
     ):
         pass

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant
-from memoranda.service.core.audit import keep_retention
+from memoranda.service.core.audit import apply_retention
 from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
@@ -192,9 +192,9 @@ def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
             world.recall("apple")
             world.advance(day)
         context = replace(world.context, audit_retention_ms=2 * day)
-        assert keep_retention(world.context) == 0
-        assert keep_retention(context) == 8
-        assert keep_retention(context) == 0
+        assert apply_retention(world.context) == 0
+        assert apply_retention(context) == 8
+        assert apply_retention(context) == 0
         with world.engine.read(OPERATOR.did) as snapshot:
             kept = snapshot.audit_after(0, 100)
         # Two days, and that the others were pruned.

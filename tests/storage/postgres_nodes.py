@@ -225,7 +225,7 @@ def test_a_question_waits_for_vectors_though_numbers_of_versions_have_a_gap(addr
     moved = "SELECT setval('version_version_id_seq', 1000000)"
     world.engine._database.write(lambda connection: connection.select(moved, {}))
     world.remember("the harbour office opens at nine")
-    assert world.service.embedding.waiting() == 2
+    assert world.service.embedding.count_waiting() == 2
     world.recall("kettle")
-    assert world.service.embedding.waiting() == 0
+    assert world.service.embedding.count_waiting() == 0
     world.service.close()

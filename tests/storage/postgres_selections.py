@@ -158,7 +158,9 @@ def sent() -> dict[str, str]:
                         snapshot.groups(selection, by, now=world.now)
                     snapshot.match(selection, (KeywordQuery(text="crane tea"),), limit=3, now=world.now)
                     snapshot.match(selection, (KeywordQuery(text="tea"),), limit=3, now=world.now, whole=True)
-                    retrievers = world.context.meaning.legs(KeywordQuery(text="what is lifted"))
+                    retrievers = world.context.semantic_search.create_retriever_queries(
+                        KeywordQuery(text="what is lifted")
+                    )
                     for is_whole in (False, True):
                         snapshot.match(selection, retrievers, limit=3, now=world.now, whole=is_whole)
     finally:

@@ -23,7 +23,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
 from memoranda.opening import open_service
 from memoranda.retrieval import vectors
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.document_cache import Age
@@ -80,7 +80,12 @@ def _name(address: str) -> str:
 
 
 def _node(
-    opened: ExitStack, address: str, *, is_clear: bool = True, meaning: Meaning | None = None, home: Path | None = None
+    opened: ExitStack,
+    address: str,
+    *,
+    is_clear: bool = True,
+    meaning: SemanticSearch | None = None,
+    home: Path | None = None,
 ) -> World:
     """One of several machines; with its data directory, one that encrypts everything."""
     cipher = home and RingCipher(PostgresKeyRing(address), MasterKeyFile(home / "master.key"), "all")
@@ -125,8 +130,12 @@ def _is_asked(world: World) -> bool:
 # --- the same is found ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("meaning", [letters(), Meaning(EMBEDDER.model, load_embedder)], ids=["letters", "model"])
-def test_the_same_is_found_in_the_same_order_as_in_process(address: str, opened: ExitStack, meaning: Meaning) -> None:
+@pytest.mark.parametrize(
+    "meaning", [letters(), SemanticSearch(EMBEDDER.model, load_embedder)], ids=["letters", "model"]
+)
+def test_the_same_is_found_in_the_same_order_as_in_process(
+    address: str, opened: ExitStack, meaning: SemanticSearch
+) -> None:
     clear, other = (_node(opened, address, is_clear=each, meaning=meaning) for each in (True, False))
     for number, text in enumerate(NOTES):
         scope = {"project": f"p{number % 3}", "session": f"s{number % 4}"} if number % 5 else {}

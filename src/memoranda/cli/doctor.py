@@ -101,11 +101,11 @@ def _findings(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_embeddings(service: Service) -> CheckResult:
     """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
-    if not service.context.meaning.is_on:
+    if not service.context.semantic_search.is_enabled:
         seen = "keyword search only; to add a model: memoranda models add"
         return CheckResult(subject="semantic search", ok=True, seen=seen)
-    queue, model = service.embedding, service.context.meaning.model
-    count, aside, failure = queue.waiting(), queue.aside(), queue.failure()
+    queue, model = service.embedding, service.context.semantic_search.model
+    count, aside, failure = queue.count_waiting(), queue.count_set_aside(), queue.failure()
     if failure is not None:
         since, last = format_instant(failure.since), format_instant(failure.tried)
         return CheckResult(

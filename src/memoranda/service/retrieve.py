@@ -31,10 +31,10 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import readable_users, visibilities
+from memoranda.service.core.consent import readable_users, readable_visibilities
 from memoranda.service.core.context import Context
-from memoranda.service.core.ranking import below_sources
-from memoranda.service.core.views import project, unless_damaged
+from memoranda.service.core.ranking import place_below_sources
+from memoranda.service.core.views import project, run_unless_damaged
 from memoranda.storage.engine.contract import Snapshot
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ def _visible(
     context: Context, access: Access, snapshot: Snapshot, asked: tuple[Visibility, ...] | None
 ) -> tuple[Visibility, ...]:
     limit = access.limits.get("visibility")
-    seen = visibilities(context, access, snapshot)
+    seen = readable_visibilities(context, access, snapshot)
     return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
 
 
@@ -116,7 +116,7 @@ def asked_for(context: Context, words: KeywordQuery) -> KeywordQuery:
         found = (
             None
             if version.state.erased
-            else unless_damaged(version, lambda: project(context, version))
+            else run_unless_damaged(version, lambda: project(context, version))
         )
         return "" if found is None else found.text
 
@@ -125,9 +125,9 @@ def asked_for(context: Context, words: KeywordQuery) -> KeywordQuery:
 
 def ask(context: Context, asked: KeywordQuery) -> Sequence[RetrieverQuery]:
     """How a question is asked of the store. Before anything is read: it waits a little for what was written before."""
-    legs = context.meaning.legs(asked_for(context, asked))
+    legs = context.semantic_search.create_retriever_queries(asked_for(context, asked))
     if asked.text.strip():
-        context.meaning.settle()
+        context.semantic_search.settle()
     return legs
 
 
@@ -174,7 +174,9 @@ def best(
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
             shares = (
-                below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
+                place_below_sources(shares, lambda hit: hit.version.document)
+                if text.strip()
+                else shares
             )
             return Found(shares, len(hits) if is_all else None, covered)
         asked *= _MORE

@@ -14,8 +14,8 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import said_of
-from memoranda.service.core.views import project, unless_damaged, verifies
+from memoranda.service.core.indexing import derive_facts
+from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.storage.engine.database import Loss
@@ -94,7 +94,7 @@ def _report(
     for tenant in tenants:
         for version in versions(context, tenant):
             count += 1
-            if not (version.state.erased or verifies(version)):
+            if not (version.state.erased or verify_document(version)):
                 unverified.append(version.document.name)
             if progress and count % PAGE_LIMIT == 0:
                 progress(count)
@@ -146,13 +146,17 @@ def _index_problems(context: Context, tenant: str) -> list[str]:
 
 def _read(context: Context, version: Version) -> Projection | None:
     return (
-        None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+        None
+        if version.state.erased
+        else run_unless_damaged(version, lambda: project(context, version))
     )
 
 
 def _tell(context: Context, version: Version) -> DocumentReading | None:
     return (
-        None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
+        None
+        if version.state.erased
+        else run_unless_damaged(version, lambda: derive_facts(context, version))
     )
 
 

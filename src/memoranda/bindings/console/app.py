@@ -197,7 +197,7 @@ class Console:
     def _known(self, request: Request) -> tuple[Session, Access]:
         # What a page asks by itself is not somebody who is there.
         is_used = LIVE not in request.headers
-        return self._service.sessions.known(request.cookies.get(COOKIE, ""), is_used=is_used)
+        return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
 
     def _refused(self, request: Request) -> Response | None:
         try:
@@ -307,7 +307,7 @@ class Console:
         return await self._threads.run(
             self._come_in,
             request,
-            lambda: self._service.sessions.follow(link),
+            lambda: self._service.sessions.follow_link(link),
             ROOT + "/",
             "sign_in.dead_link",
         )
@@ -335,7 +335,7 @@ class Console:
         def end() -> None:
             session, access = self._known(request)
             if _is_ours(form, session):
-                self._service.sessions.end(access, session, session.grant_id)
+                self._service.sessions.end_session(access, session, session.grant_id)
 
         with suppress(Unauthorized):
             await self._threads.run(end)

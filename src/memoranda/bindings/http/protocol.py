@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 
 # URL and headers of one request: a capability token has at most 8 KiB, and as much again for what a proxy adds.
 HEAD_BYTES_LIMIT: Final = 32_768
@@ -67,7 +67,7 @@ class _JoinedWrites:
         return getattr(self._transport, name)
 
 
-class Connections(Shares["BoundedHttpProtocol"]):
+class Connections(FairShares["BoundedHttpProtocol"]):
     """All connections of a server."""
 
     def __init__(self, limit: int) -> None:
@@ -79,7 +79,7 @@ class Connections(Shares["BoundedHttpProtocol"]):
         self.put(connection, holder)
         if (
             len(self) > self._limit
-            and (leaving := self.take(BoundedHttpProtocol.may_go)) is not None
+            and (leaving := self.evict(BoundedHttpProtocol.may_go)) is not None
         ):
             leaving.drop()
 

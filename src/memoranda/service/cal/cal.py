@@ -366,7 +366,7 @@ def _run(
     )
     offset = 0 if cursor is None else decode_cursor(cursor, record.query_hash)
     if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
-        context.meaning.settle()
+        context.semantic_search.settle()
     with _reading(context, session, seconds, code) as reader:
         runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
         body = runner.run()
@@ -413,7 +413,7 @@ def _define(
                 suggestion="Give it inline: FORMAT TEMPLATE { … }.",
             )
         unit.put_item(kind, statement.name, kept_template(statement))
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         unit.record(record.made(1))
 
     _require_own(session)

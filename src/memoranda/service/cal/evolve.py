@@ -19,11 +19,11 @@ from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import CalSession, check_op, refuse
-from memoranda.service.core.authorship import authored
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.indexing import NewVersion, whole
+from memoranda.service.core.authorship import attribute_grain
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.indexing import NewVersion, as_grain
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.secret_screening import screened, screened_fields
+from memoranda.service.core.secret_screening import screen_fields, screen_text
 from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admitted, append
 from memoranda.service.oms.views import Opened, is_listed, jsonable
@@ -96,7 +96,7 @@ def run(
 ) -> dict[str, Any]:
     """Execute one bound statement that appends; its audit entry is written with it, if it succeeds."""
     statement = require_allowed(session, query.statement)
-    return try_again(lambda: _run(context, session, statement, query_hash))
+    return retry_on_conflict(lambda: _run(context, session, statement, query_hash))
 
 
 def _run(
@@ -259,8 +259,8 @@ def _change(
     seen: frozenset[int],
 ) -> _Change:
     made = _meant(context, session, snapshot, statement, seen)
-    reason = screened(context, made.reason, "reason")
-    fields = authored(session.access, screened_fields(context, made.fields))
+    reason = screen_text(context, made.reason, "reason")
+    fields = attribute_grain(session.access, screen_fields(context, made.fields))
     return replace(made, fields=dict(fields), reason=reason)
 
 
@@ -509,7 +509,7 @@ def _target(
     versions = [each for each in snapshot.versions(list(names)) if _is_live(each, session.now)]
     assert isinstance(statement.hash, Hash)
     is_prefix = len(bare_address(statement.hash.text)) < ADDRESS_CHARS
-    here = [each for each in versions if whole(context, each)[0].namespace == session.namespace]
+    here = [each for each in versions if as_grain(context, each)[0].namespace == session.namespace]
     if not here:
         # Only a whole hash can tell that a grain is somewhere else.
         raise _elsewhere() if versions and not is_prefix else _unknown()
@@ -533,7 +533,7 @@ def _is_live(version: Version, now: Instant) -> bool:
 
 
 def _belief(context: Context, version: Version) -> Grain:
-    grain, _ = whole(context, version)
+    grain, _ = as_grain(context, version)
     if grain.type_byte != BELIEF_BYTE:
         raise _not_evolvable(
             f"A {grain.type_name} is a record of what was and does not evolve; beliefs do."

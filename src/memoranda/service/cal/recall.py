@@ -47,8 +47,8 @@ from memoranda.service.cal.window import (
 )
 from memoranda.service.cal.written import about_searched, desugared, standing, tells, timed
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import whole
-from memoranda.service.core.ranking import below_sources
+from memoranda.service.core.indexing import as_grain
+from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oms.views import is_listed, said, telling
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
@@ -174,7 +174,7 @@ class GrainReader(msgspec.Struct):
                 chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
             kept = self.snapshot.documents(chunk)
             self.count_bytes(*(len(each.document.native) for each in kept))
-            kept = below_sources(kept, _document_of) if ranked else kept
+            kept = place_below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
         return items
@@ -508,7 +508,9 @@ class GrainReader(msgspec.Struct):
     def _match(
         self, text: str, selection: Selection, limit: int, *, whole: bool = False
     ) -> Matches:
-        legs = self.context.meaning.legs(asked_for(self.context, KeywordQuery(text=text)))
+        legs = self.context.semantic_search.create_retriever_queries(
+            asked_for(self.context, KeywordQuery(text=text))
+        )
         began = time.monotonic()
         self.snapshot.warm()
         # What the first question after a start waits for is not the question's fault.
@@ -624,7 +626,7 @@ class GrainReader(msgspec.Struct):
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
         if not port_of(document.standard).has_own_fields:
-            grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
+            grain = as_grain(self.context, self.snapshot.versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
             document.decoded = _decoded(document)

@@ -17,7 +17,7 @@ from memoranda.retrieval.languages import LANGUAGES
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
 from memoranda.service.cal.window import Found
-from memoranda.service.core.indexing import whole
+from memoranda.service.core.indexing import as_grain
 from memoranda.service.oms.views import is_listed, jsonable
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
@@ -304,7 +304,7 @@ class Runner(msgspec.Struct):
         if statement.diff is None:
             return self._versions(chain, statement)
         ends = [self._single(_hash(each)) for each in (statement.hash, statement.diff)]
-        before, after = (whole(self.reader.context, version)[0] for version in ends)
+        before, after = (as_grain(self.reader.context, version)[0] for version in ends)
         self.returned += 1
         return {
             "from": f"sha256:{before.address}",
@@ -357,7 +357,7 @@ class Runner(msgspec.Struct):
         return {"versions": shown, "total": len(shown)}
 
     def _version(self, version: Version) -> Body:
-        grain = whole(self.reader.context, version)[0]
+        grain = as_grain(self.reader.context, version)[0]
         state, fields = version.state, grain.fields
         inner = fields.get("context")
         said = fields.get("supersession_justification") or (
@@ -378,14 +378,14 @@ class Runner(msgspec.Struct):
     # --- about itself ------------------------------------------------------------------------------------
 
     def _describe(self, statement: Describe) -> Any:
-        host, meaning = self.reader.context.cal, self.reader.context.meaning
+        host, meaning = self.reader.context.cal, self.reader.context.semantic_search
         declared = describe.capabilities(
             tier1_enabled=self.tier1_enabled,
             streaming=True,
             templates=host.templates,
             auto_toon=host.auto_toon,
             token_counter=host.counter.name,
-            embedding_model=meaning.model if meaning.is_on else None,
+            embedding_model=meaning.model if meaning.is_enabled else None,
             languages=LANGUAGES,
         )
         server = {

@@ -21,8 +21,8 @@ from memoranda.model.memory import OAMS, OMS, UMP, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.protection import check_supersession, refuse_rewriting
-from memoranda.service.core.views import outline, scope_of
+from memoranda.service.core.protection import check_supersession, refuse_rewriting_archive
+from memoranda.service.core.views import outline_record, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.oams import memories
 from memoranda.service.oams.views import Place
@@ -149,15 +149,15 @@ def may_supersede(context: Context, access: Access, version: Version) -> bool:
     """Return True if the caller may revise a version that a file says is superseded."""
     if sees_everything(access, version.tenant):
         return True
-    scope = scope_of(outline(context, version))
-    return scope["visibility"] in access.visibilities(version.tenant) and access.within(scope)
+    scope = scope_of(outline_record(context, version))
+    return scope["visibility"] in access.visibilities(version.tenant) and access.allows_scope(scope)
 
 
 def require_supersession(
     unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant
 ) -> None:
     """Raise MemorandaError unless a file may supersede what was here before: that stands under its policy."""
-    refuse_rewriting(prior)
+    refuse_rewriting_archive(prior)
     check_supersession(unit, prior, fields, now=now)
 
 

@@ -28,8 +28,8 @@ from memoranda.model.memory import Version
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lifecycle import note_elsewhere
-from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.lifecycle import note_remote_successor
+from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, Renaming
 from memoranda.service.exchange.ancestry import Name, Waiting, find_all
@@ -311,7 +311,7 @@ class _Import:
                 self._settle()
             self._finish()
             if not self._is_dry:
-                cascade.finish(self._context, self._tenant)
+                cascade.erase_withdrawn(self._context, self._tenant)
 
     def _write_all(self, items: Iterable[Item]) -> None:
         """Write batch after batch: each goes to the disk while the next is made ready."""
@@ -676,7 +676,7 @@ class _Import:
             and not ancestry.leads_to(unit, form, successor, prior)
         ):
             if not waiting.is_fresh:
-                check_supersession(unit, prior, policy_fields(successor), now=now)
+                check_supersession(unit, prior, read_policy_fields(successor), now=now)
             ancestry.close(unit, prior, successor, now, waiting)
         return True
 
@@ -722,7 +722,7 @@ class _Import:
                 refused.append((waiting.where, error))
                 continue
             ancestry.close(unit, prior, None, now, waiting)
-            note_elsewhere(unit, prior, waiting.names)
+            note_remote_successor(unit, prior, waiting.names)
         return refused, missing
 
 

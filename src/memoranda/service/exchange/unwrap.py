@@ -31,7 +31,12 @@ from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.secret_screening import refuse_secrets
-from memoranda.service.core.views import bounds_of, is_view, project_document, state_of
+from memoranda.service.core.views import (
+    is_view,
+    project_document,
+    read_carried_bounds,
+    read_carried_state,
+)
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
 from memoranda.service.exchange.ancestry import Name, Names
@@ -190,7 +195,7 @@ def _original_of_record(
     if not is_view(context, record, inner):
         return None
     tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
-    space, kept = record["scope"].get("project", ""), bounds_of(record)
+    space, kept = record["scope"].get("project", ""), read_carried_bounds(record)
     ready = _ready_document(context, access, inner, tenant, space, now, kept, adoption)
     if ready.tenant != tenant:
         return None
@@ -200,14 +205,14 @@ def _original_of_record(
 
 def index_of(record: Record) -> IndexState:
     """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
-    known, where = state_of(record), f"body.structured.{STATE_KEY}"
+    known, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
     verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
         raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
     try:
-        bounds_of(record)
+        read_carried_bounds(record)
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
     try:
@@ -577,7 +582,7 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
     # A record that says more than a grain can travels whole, and may itself be the view of a document.
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
-    if within is not None and bounds_of(record) is not None:
+    if within is not None and read_carried_bounds(record) is not None:
         original = _or_none(
             lambda: _original_of_record(context, access, record, within, now, inside.adoption)
         )

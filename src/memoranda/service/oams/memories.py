@@ -32,11 +32,11 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
-from memoranda.service.core.lifecycle import append_next, following
-from memoranda.service.core.lineage import forget_derived
-from memoranda.service.core.protection import check_supersession, refuse_held
-from memoranda.service.core.secret_screening import screened_fields
-from memoranda.service.core.views import holds, project
+from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.lineage import remove_derived_of
+from memoranda.service.core.protection import check_supersession, refuse_on_hold
+from memoranda.service.core.secret_screening import screen_fields
+from memoranda.service.core.views import is_intact, project
 from memoranda.service.oams.guards import check_condition
 from memoranda.service.oams.views import (
     Place,
@@ -158,7 +158,7 @@ def store(
 def finish_withdrawals(context: Context, given: Sequence[Given]) -> None:
     """Let go what rested on consents that were withdrawn: a memory may be the view of a grain that withdraws one."""
     if any(NATIVE_KEY in memory.metadata_of(each.memory) for each in given):
-        cascade.finish(context, given[0].place.tenant)
+        cascade.erase_withdrawn(context, given[0].place.tenant)
 
 
 def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[Stored]:
@@ -236,7 +236,7 @@ def accept(
     """Everything that can be decided without the store; `is_checked` if the rules of OAMS were asked already."""
     checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
     spoken = {name: said for name, said in checked.items() if name in _SAID}
-    passed = screened_fields(context, spoken)
+    passed = screen_fields(context, spoken)
     if passed is not spoken:
         checked = {**checked, **passed}
     namespace = parse_namespace(checked["namespace"])
@@ -249,7 +249,7 @@ def accept(
     is_written = access.is_peer or not complete
     if (
         is_written
-        and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY))
+        and (said := authorship.attribute_metadata(access, metadata, mapping.ACTOR_KEY))
         is not metadata
     ):
         checked = {**checked, "metadata": said}
@@ -354,7 +354,7 @@ def foresee(
     if not _is_retracted(prior) and _says(current, given.memory, wanted):
         return replace(given, after=(prior, None, _unchanged(current, given)))
     new, stored = _following(context, given, wanted, prior, current.memory, now)
-    new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
+    new = inherit_bounds(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
     return replace(given, after=(prior, new, stored))
 
 
@@ -537,7 +537,7 @@ def append(
     new = _timed(new, prior, now)
     projection = new.projection
     cascade.check_basis(context, unit, new.document, projection, now)
-    cascade.note(unit, projection)
+    cascade.note_withdrawal(unit, projection)
     if prior is None:
         version = new.append(unit, now=now, follow_head=True)
     else:
@@ -594,7 +594,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
         version = find(context, snapshot, place, key)
         if version is None or not may_see(context, access, snapshot, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        if not holds(version):
+        if not is_intact(version):
             raise StoreCorrupt(
                 "the stored memory is not what was accepted any more; run 'memoranda verify'"
             )
@@ -620,10 +620,10 @@ def forget(
         check_condition(show(context, unit, version, place).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
         for each in unit.protecting(version.memory_id):
-            refuse_held(each)
+            refuse_on_hold(each)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
-        forget_derived(unit, version.memory_id, now=now)
+        remove_derived_of(unit, version.memory_id, now=now)
         unit.record(
             audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned")
         )

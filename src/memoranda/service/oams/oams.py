@@ -25,6 +25,6 @@ class Oams(Verbs[Caller]):
 
     consolidate = Verb(dreams.consolidate, "read")
     refuse = Verb(dreams.refuse, "read", "write")
-    dream = Verb(dreams.requested, "read")
+    dream = Verb(dreams.run_request, "read")
     dream_runs = Verb(runs.runs, "read")
     undo = Verb(runs.undo, "write", "derive")

@@ -17,7 +17,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.ranking import below_sources
+from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oams.memories import audited, namespace_named, place_of, require_namespace
 from memoranda.service.oams.views import Place, Shown, seen
 from memoranda.service.retrieve import PAGE_BYTES, ask, best, reach, walk
@@ -99,7 +99,7 @@ def recall(
         for lexical, held, shown in hits
     ]
     ranked.sort(key=lambda each: (-each[0], each[1]["key"], each[1]["namespace"]))
-    ordered = below_sources(ranked, lambda each: each[2].document)
+    ordered = place_below_sources(ranked, lambda each: each[2].document)
     return [memory.to_response(shown, score=score) for score, shown, _ in ordered[: request.k]]
 
 

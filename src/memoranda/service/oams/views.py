@@ -12,7 +12,7 @@ from memoranda.model.memory import Document, Version
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oms.views import is_listed
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
@@ -56,7 +56,9 @@ def present(context: Context, snapshot: Snapshot, version: Version, place: Place
     found = show(context, snapshot, version, place)
     if version.bounds is None or not version.bounds.writer:
         return found
-    said = authorship.marked(version, memory.metadata_of(found.memory), mapping.ACTOR_KEY)
+    said = authorship.metadata_with_writer(
+        version, memory.metadata_of(found.memory), mapping.ACTOR_KEY
+    )
     return replace(found, memory={**found.memory, "metadata": said})
 
 
@@ -80,11 +82,11 @@ def seen(
     """The same for lists: without what is damaged or not for this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: present(context, snapshot, version, place))
+    return run_unless_damaged(version, lambda: present(context, snapshot, version, place))
 
 
 def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
@@ -118,7 +120,7 @@ def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
     there = (
         each.document.native
         for each in snapshot.history(version.memory_id, newest_first=True)
-        if mapping.owns(each.document) and not each.state.erased and holds(each)
+        if mapping.owns(each.document) and not each.state.erased and is_intact(each)
     )
     return next(map(load_memory, there), None)
 
@@ -141,8 +143,8 @@ def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
 
 
 def _root(snapshot: Snapshot, version: Version) -> Version:
-    root = root_of(snapshot, version)
-    return root if holds(root) else version
+    root = find_first_version(snapshot, version)
+    return root if is_intact(root) else version
 
 
 def etag_of(document: Document) -> str:

@@ -9,7 +9,7 @@ from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import Selection
-from memoranda.service.core.protection import policy_fields
+from memoranda.service.core.protection import read_policy_fields
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.policy import DENIED
 from memoranda.storage.engine.contract import Snapshot
@@ -77,7 +77,7 @@ def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now
     asked = Selection(subject=str(fields.get("subject")), relation=OWNED_BY)
     found = snapshot.page(asked, limit=_LIMIT, now=now)
     for version in snapshot.versions([each.version_id for each in found]) if found else ():
-        known = policy_fields(version)
+        known = read_policy_fields(version)
         if (prior is not None and version.memory_id == prior.memory_id) or known.get(
             "type"
         ) not in BELIEFS:
@@ -106,7 +106,7 @@ def _delegation_ends(snapshot: Snapshot, agent: str, now: Instant) -> list[objec
     asked = Selection(relation=DELEGATES_TO, object=agent)
     found = snapshot.page(asked, limit=_LIMIT, now=now)
     versions = snapshot.versions([each.version_id for each in found]) if found else []
-    return [policy_fields(version).get("delegation_expiry") for version in versions]
+    return [read_policy_fields(version).get("delegation_expiry") for version in versions]
 
 
 def _are_over(ends: list[object], at: Instant) -> bool:
@@ -124,7 +124,7 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
         if (
             head is None
             or is_over(head.state, now)
-            or policy_fields(head).get("goal_state") != "satisfied"
+            or read_policy_fields(head).get("goal_state") != "satisfied"
         ):
             yield str(goal)
 

@@ -29,7 +29,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory, runs
 from memoranda.service.openwop.ref_entries import require_space
 from memoranda.service.retrieve import walk
@@ -363,7 +363,7 @@ def _any_meets(
     from memoranda.consolidation.commitments.commitments import is_met
 
     for version in versions:
-        projection = unless_damaged(version, lambda v=version: project(context, v))  # type: ignore[misc]
+        projection = run_unless_damaged(version, partial(project, context, version))
         if (
             projection is not None
             and projection.observed > since
@@ -379,7 +379,7 @@ def _any_meets(
 def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> Iterator[Version]:
     selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
     found = (version for version, _ in walk(snapshot, selection, UPDATED, now=now))
-    return (version for version in found if holds(version) and not _is_quoting(version))
+    return (version for version in found if is_intact(version) and not _is_quoting(version))
 
 
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
@@ -387,7 +387,7 @@ def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Ite
         version
         for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now)
     )
-    return (version for version in found if holds(version) and not _is_quoting(version))
+    return (version for version in found if is_intact(version) and not _is_quoting(version))
 
 
 def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
@@ -398,7 +398,7 @@ def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
         yield from (
             each
             for each in found
-            if each.state.tombstoned is None and holds(each) and not _is_quoting(each)
+            if each.state.tombstoned is None and is_intact(each) and not _is_quoting(each)
         )
 
 
@@ -408,7 +408,7 @@ def _is_quoting(version: Version) -> bool:
 
 
 def _stated(context: Context, version: Version) -> list[Stated]:
-    projection = unless_damaged(version, lambda: project(context, version))
+    projection = run_unless_damaged(version, lambda: project(context, version))
     if projection is None:
         return []
     # So many patterns take a while to be made; few commands need them.

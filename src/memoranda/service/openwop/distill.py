@@ -25,9 +25,9 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.lineage import note_replaced, source_name
-from memoranda.service.core.views import holds
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.lineage import get_source_name, note_replaced
+from memoranda.service.core.views import is_intact
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.ref_entries import (
     EntryVersion,
@@ -129,7 +129,7 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
     hold, the newest stay. Raises InvalidInput if there is nothing to compact.
     """
     space = require_space(access, ref)
-    return try_again(lambda: _compact(context, access, ref, space))
+    return retry_on_conflict(lambda: _compact(context, access, ref, space))
 
 
 def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
@@ -252,7 +252,7 @@ def distill(
         distillation = prepare(context, access, request)
         return context.engine.write(access.default_tenant, distillation.write)
 
-    return try_again(attempt)
+    return retry_on_conflict(attempt)
 
 
 def _check_budget(requested: int | None) -> int:
@@ -298,7 +298,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     with context.engine.read(tenant) as snapshot:
         sources = []
         if request.given is None:
-            sources = [source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
+            sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     tags = (tag, *build_provenance_tags(run_id, sources))
@@ -409,7 +409,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_archive_version(version: Version) -> bool:
-    is_readable = not version.state.erased and holds(version)
+    is_readable = not version.state.erased and is_intact(version)
     return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
@@ -524,7 +524,7 @@ def consolidate(
     another time.
     """
     space = require_space(access, ref)
-    return try_again(lambda: _consolidate(context, access, ref, space, trigger))
+    return retry_on_conflict(lambda: _consolidate(context, access, ref, space, trigger))
 
 
 def _consolidate(

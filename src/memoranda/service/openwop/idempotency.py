@@ -83,7 +83,7 @@ def claim(context: Context, access: Access, operation: str, key: str, digest: st
         unit.put_item(f"{_RECORDS}{taken.hour}", name, json_text.dump(asdict(taken)))
         if not operation.startswith("DELETE "):
             # Whoever has no room left can always make some.
-            context.quotas_in(unit).check_kept(unit)
+            context.quotas_of(unit).check_bytes(unit)
         return taken
 
     return context.engine.write(tenant, work)

@@ -38,12 +38,12 @@ from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleT
 from memoranda.retrieval.analysis import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
-from memoranda.service.core.authorship import refuse_unnamed
+from memoranda.service.core.authorship import refuse_peer_without_author
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.lineage import forget_derived
+from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import name_of
 from memoranda.service.oams.views import Place, as_memory
@@ -104,7 +104,7 @@ def list_entries(
     if space is None:
         return []
     if options.query is not None:
-        context.meaning.settle()
+        context.semantic_search.settle()
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]
@@ -178,7 +178,7 @@ def put_entry(
 
 def _check_writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
     """Return the space of a ref in which the caller may write these entries. Raises InvalidInput."""
-    refuse_unnamed(access)
+    refuse_peer_without_author(access)
     space = space_of(access, ref, access.default_tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -377,7 +377,7 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     check_supersession(unit, version, {}, now=now)
     tombstone(unit, version, now, whole=True)
     unit.announce("tombstoned", version, now=now)
-    forget_derived(unit, version.memory_id, now=now)
+    remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
     unit.record(_audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
 
@@ -492,7 +492,9 @@ def _rank(
 ) -> list[Version]:
     """Return the versions that match the query, best first."""
     assert options.query is not None
-    retrievers = context.meaning.legs(asked_for(context, KeywordQuery(text=options.query)))
+    retrievers = context.semantic_search.create_retriever_queries(
+        asked_for(context, KeywordQuery(text=options.query))
+    )
     selection = _selection(context, access, snapshot, space, options, run)
     limit = _RANKED_FACTOR * options.limit
     ranking = best(snapshot, selection, retrievers, lambda version: version, limit=limit, now=now)
@@ -509,7 +511,7 @@ def _merge_ended(
     query_words = sought(query)
 
     def count_shared(version: Version) -> int:
-        projection = unless_damaged(version, lambda: project(context, version))
+        projection = run_unless_damaged(version, lambda: project(context, version))
         return 0 if projection is None else len(query_words.intersection(words(projection.text)))
 
     counted = (
@@ -590,12 +592,12 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
         return None
     head = snapshot.newest(version.memory_id)
     # The name of a later version names that version only: the id of an entry is the name of its first.
-    return head if _id_of_root(root_of(snapshot, head)) == entry_id else None
+    return head if _id_of_root(find_first_version(snapshot, head)) == entry_id else None
 
 
 def id_of(snapshot: Snapshot, version: Version) -> str:
     """Return the id of the entry that a version is shown as."""
-    return _id_of_root(root_of(snapshot, version))
+    return _id_of_root(find_first_version(snapshot, version))
 
 
 def _id_of_root(root: Version) -> str:
@@ -610,11 +612,11 @@ def show_to(context: Context, access: Access, snapshot: Snapshot, version: Versi
     """Return a version as an entry; None if it is erased, damaged, or not visible to this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: show(context, snapshot, version))
+    return run_unless_damaged(version, lambda: show(context, snapshot, version))
 
 
 def load_entry(version: Version) -> Entry:
@@ -624,7 +626,7 @@ def load_entry(version: Version) -> Entry:
 
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     """Return a version as an entry: its own document, or the projection of another standard's memory."""
-    root = root_of(snapshot, version)
+    root = find_first_version(snapshot, version)
     if mapping.owns(version.document) and root is version:
         return load_entry(version)
     projection = project(context, version)
@@ -632,7 +634,7 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     tags = port_of(version.document.standard).written_tags(version.document)
     if tags is not None:
         projection = replace(projection, tags=tags)
-    if root is not version and holds(root):
+    if root is not version and is_intact(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         projection = replace(projection, created=project(context, root).created)
     return mapping.from_projection(projection, _id_of_root(root))
@@ -647,7 +649,7 @@ def may_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
     """Return the space of a ref; None if the ref is malformed, another tenant's, or outside of the caller's limits."""
     space = refs.resolve_ref(ref, tenant)
-    if space is None or not access.within(
+    if space is None or not access.allows_scope(
         {**access.limits, "owner": tenant, "project": space or None}
     ):
         return None

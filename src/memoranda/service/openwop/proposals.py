@@ -18,7 +18,7 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
     """Look for habits in the recorded runs and propose what they suggest; only what is new."""
-    return try_again(lambda: _synthesise(context, access))
+    return retry_on_conflict(lambda: _synthesise(context, access))
 
 
 def _synthesise(context: Context, access: Access) -> list[Proposal]:
@@ -68,7 +68,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
         ]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -117,7 +117,7 @@ def propose(
 ) -> Proposal:
     """Propose something by hand."""
     draft = _ByHand(kind, artifact, title, rationale, source_run_ids)
-    return try_again(lambda: _propose_by_hand(context, access, draft))
+    return retry_on_conflict(lambda: _propose_by_hand(context, access, draft))
 
 
 class _ByHand(NamedTuple):
@@ -154,7 +154,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
             unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
         )
         _record(unit, access, "propose", now, made["id"])
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -186,7 +186,7 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
         changed = proposals.revise(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
         moved = _moved(unit, access, "revise", changed, now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)
@@ -265,7 +265,7 @@ def apply(
             unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done))
         )
         moved = _moved(unit, access, "apply", done, now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)

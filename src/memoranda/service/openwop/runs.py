@@ -361,7 +361,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
         else:
             unit.copy_run_writes(run_id, run.run_id)
         unit.put_run(made.run_id, made.encoded(), started=now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(access.default_tenant, work)

@@ -13,7 +13,7 @@ from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
 from memoranda.model.cron import check_cron, next_after
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.openwop import commitments, distill
 from memoranda.standards.openwop import refs
 from memoranda.storage.engine.contract import Unit
@@ -48,9 +48,9 @@ def schedule(
         raise InvalidInput("tokenBudget must be at least 1")
 
     def work(unit: Unit) -> None:
-        context.quotas_in(unit).check_schedules(unit.items(KIND), ref)
+        context.quotas_of(unit).check_schedules(unit.items(KIND), ref)
         unit.put_item(KIND, ref, json_text.dump(made))
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         scope = {"owner": access.default_tenant}
         unit.record(audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron))
 
@@ -91,9 +91,9 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 
     def work(unit: Unit) -> None:
         if is_watched:
-            context.quotas_in(unit).check_schedules(unit.items(WATCHED), ref)
+            context.quotas_of(unit).check_schedules(unit.items(WATCHED), ref)
             unit.put_item(WATCHED, ref, b"0")
-            context.quotas_in(unit).check_kept(unit)
+            context.quotas_of(unit).check_bytes(unit)
         else:
             unit.delete_item(WATCHED, ref)
 
@@ -173,7 +173,7 @@ def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: 
         return context.engine.write(tenant, work)
 
     try:
-        return try_again(attempt)
+        return retry_on_conflict(attempt)
     except (WorkflowError, InvalidInput) as error:
         # It would fail again every second; the next instant comes.
         _log.warning("openwop distillation on schedule: %s", error)

@@ -147,7 +147,7 @@ def register(
         )
         _put(unit, made)
         _record(unit, access, context.clock(), "register", webhook_id)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
 
     context.engine.write(access.default_tenant, work)
     return registered(context, access, webhook_id)

@@ -213,7 +213,7 @@ def write_file(
     clean = secrets.redacted_text(content, key, "file")
 
     def work(unit: Unit) -> dict[str, Any]:
-        context.quotas_in(unit).spend(unit, now)
+        context.quotas_of(unit).count_write(unit, now)
         with _logging_run(context, unit, run_id, now) as log_id:
             result = write(
                 unit,
@@ -225,7 +225,7 @@ def write_file(
                 if_match=if_match,
                 if_none_match=if_none_match,
             )
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return result
 
     return context.engine.write(access.default_tenant, work)

@@ -20,8 +20,15 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lookup import ID_PREFIX, find_visible, sees, whole_name
-from memoranda.service.core.views import holds, project, scope_of, show, unless_damaged, view
+from memoranda.service.core.lookup import ID_PREFIX, can_see, find_visible, resolve_name
+from memoranda.service.core.views import (
+    is_intact,
+    project,
+    redact_for_caller,
+    run_unless_damaged,
+    scope_of,
+    view_record,
+)
 from memoranda.service.retrieve import reach, sees_everything
 from memoranda.service.ump.recall import recall
 from memoranda.standards.ump.capability import MAX_RECALL
@@ -127,7 +134,7 @@ def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mappi
 
 def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     """Return a memory in UMP, OMS, OAMS and openwop, as the caller would get it there; without those that lack it."""
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         views = _views_elsewhere(context, access, snapshot, version)
@@ -136,7 +143,7 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     )
     context.audit_read(version.tenant, entry)
     return {
-        "UMP": show(context, access, record),
+        "UMP": redact_for_caller(context, access, record),
         **{standard: shown for standard, shown in views.items() if shown is not None},
     }
 
@@ -168,7 +175,7 @@ def _views_elsewhere(
 
 def origins(context: Context, access: Access, name: str) -> Origins:
     """Return the sources of a memory and the memories made from it, whichever standard wrote them."""
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
@@ -176,13 +183,14 @@ def origins(context: Context, access: Access, name: str) -> Origins:
             () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
         )
         made = dict.fromkeys(
-            derived.memory_id for derived in lineage.made_from(snapshot, version.memory_id)
+            derived.memory_id
+            for derived in lineage.find_derived_versions(snapshot, version.memory_id)
         )
         heads = (snapshot.newest(memory_id) for memory_id in made)
         result = Origins(
             sources=_show_visible(context, access, snapshot, sources, now),
             made=_show_visible(context, access, snapshot, heads, now),
-            going=len(lineage.going_with(snapshot, version.memory_id)),
+            going=len(lineage.find_memories_going_with(snapshot, version.memory_id)),
         )
     targets = tuple(shown["id"] for shown in (record, *result.sources, *result.made))
     entry = audit_entry(
@@ -239,10 +247,15 @@ def _show_visible(
         version
         for version in versions
         if not version.state.is_forgotten
-        and holds(version)
-        and sees(context, access, snapshot, version)
+        and is_intact(version)
+        and can_see(context, access, snapshot, version)
     )
-    views = (unless_damaged(version, partial(view, context, version, now)) for version in visible)
+    views = (
+        run_unless_damaged(version, partial(view_record, context, version, now))
+        for version in visible
+    )
     return [
-        show(context, access, record) for record in islice(views, SHOWN_LIMIT) if record is not None
+        redact_for_caller(context, access, record)
+        for record in islice(views, SHOWN_LIMIT)
+        if record is not None
     ]

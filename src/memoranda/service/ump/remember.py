@@ -19,9 +19,9 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
-from memoranda.service.core.lifecycle import append_next, following
-from memoranda.service.core.secret_screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import redacted, scope_of, view
+from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
+from memoranda.service.core.views import redact_record, scope_of, view_record
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -91,7 +91,7 @@ def accept(
     version = context.ump_version
     checked = records.check(draft, version=version)
     if access.is_narrowed and "integrity" not in checked:
-        checked = cast("Draft", {**checked, "scope": access.with_limits(scope_of(checked))})
+        checked = cast("Draft", {**checked, "scope": access.narrow_scope(scope_of(checked))})
     scope = scope_of(checked)
     access.require_reach(scope["owner"])
     access.require_scope(scope)
@@ -100,12 +100,12 @@ def accept(
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
-        authorship.refuse_forged(
+        authorship.refuse_forged_author(
             access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"]
         )
         refuse_secrets(context, said(record))
     else:
-        checked = authorship.attributed(
+        checked = authorship.attribute_draft(
             access, screened(context, checked), is_from_file=is_from_file
         )
         record = signature.seal(
@@ -126,7 +126,7 @@ def new_record(context: Context, record: Record, indexed: Indexed | None = None)
     """A signed record as it is written; `indexed` is what its text is found by, where that is known."""
     projection = mapping.project(record)
     if is_view(record):
-        projection = cascade.with_links(projection, record)
+        projection = cascade.with_consent_links(projection, record)
     return prepare(context, document_of(record), projection, indexed=indexed)
 
 
@@ -137,7 +137,7 @@ def is_view(record: Record) -> bool:
 
 def screened(context: Context, fields: Said) -> Said:
     """A draft, or a patch, with what it says as the policy for secrets lets it pass."""
-    return cast("Said", {**fields, **screened_fields(context, said(fields))})
+    return cast("Said", {**fields, **screen_fields(context, said(fields))})
 
 
 def said(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
             tenant, lambda unit: write(context, access, unit, accepted, now, foreseen)
         )
     if accepted.projection.withdraws:
-        cascade.finish(context, tenant)
+        cascade.erase_withdrawn(context, tenant)
     return remembered
 
 
@@ -221,7 +221,7 @@ def put(
 
     `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
     """
-    cascade.note(unit, accepted.projection)
+    cascade.note_withdrawal(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
         remembered = None if is_free else _repeat(context, unit, accepted, now)
@@ -264,10 +264,10 @@ def _is_same(context: Context, known: Version, record: Record, now: Instant) -> 
         and load_record(document.native)["integrity"]["content_hash"] == stated
     ):
         return True
-    shown = view(context, known, now)
+    shown = view_record(context, known, now)
     return stated in (
         shown["integrity"]["content_hash"],
-        redacted(shown, context.operator)["integrity"]["content_hash"],
+        redact_record(shown, context.operator)["integrity"]["content_hash"],
     )
 
 
@@ -376,7 +376,7 @@ def _joined(
     # The same fact in other capitals may have other words: `parseInstant` has parts, `PARSEINSTANT` has none.
     is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
     indexed = accepted.new.indexed if is_same_text else None
-    return following(
+    return inherit_bounds(
         context, known, new_record(context, signature.sign(merged, context.operator), indexed)
     )
 
