@@ -222,7 +222,12 @@ def written(dreams: Dreams) -> tuple[object, ...]:
     """All that a write leaves behind, but for the audit."""
     world = dreams.world
     with world.engine.read(dreams.access.default_tenant) as snapshot:
-        return snapshot.change_seq(), snapshot.usage(), snapshot.items("oams dream"), dreams.exported()
+        return (
+            snapshot.find_last_change(),
+            snapshot.measure_usage(),
+            snapshot.load_items("oams dream"),
+            dreams.exported(),
+        )
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-dry")
@@ -242,7 +247,7 @@ def test_a_dry_run_shows_what_a_pass_writes_and_writes_nothing(dreams: Dreams, s
 def audit_head(dreams: Dreams) -> int:
     dreams.world.engine.flush()
     with dreams.world.engine.read(dreams.access.default_tenant) as snapshot:
-        return snapshot.audit_head()[0]
+        return snapshot.read_audit_head()[0]
 
 
 def timeless(memory: Memory) -> Memory:

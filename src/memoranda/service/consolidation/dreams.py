@@ -265,7 +265,7 @@ def refuse(
             result=f"{len(keys)} refused",
             meta={"strategy": strategy, "keys": sorted(keys)},
         )
-        unit.record(entry)
+        unit.record_audit(entry)
 
     context.engine.write(location.tenant, work)
     outputs = tuple(
@@ -362,7 +362,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
                     f"{location.namespace} is too large for one run, which reads at most {most}"
                 )
         return _Contents(
-            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq()
+            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.find_last_change()
         )
 
 
@@ -586,7 +586,7 @@ def _plan_change(
 
 def _is_refused(context: Context, snapshot: Snapshot, result: Memory) -> bool:
     """Return True if a result with this key and content was refused."""
-    refused = snapshot.item(_REFUSED, result["key"])
+    refused = snapshot.load_item(_REFUSED, result["key"])
     if refused is None:
         return False
     digest = details_of(result)["digest"]
@@ -603,7 +603,7 @@ def _prepare(
     if change.prior is not None:
         current = oams_views.render(context, snapshot, change.prior, location).memory
         if any(is_erased(context, snapshot, location, key) for key in cited_keys(current)):
-            history = snapshot.history(change.prior.memory_id)
+            history = snapshot.iterate_history(change.prior.memory_id)
             tombstones = Tombstones(context, _ERASED_REASON, now, history)
     if change.accepted is None:
         return replace(change, tombstones=tombstones)
@@ -638,7 +638,7 @@ def _write(
         runs.record_run(
             unit, run.run_id, request.location.namespace, request.strategy, changes, now
         )
-        unit.record(_audit_run(request, run, now))
+        unit.record_audit(_audit_run(request, run, now))
 
     context.engine.write(request.location.tenant, work)
     if any(change.tombstones is not None for change in plan):
@@ -652,7 +652,7 @@ def _require_unchanged(
     location = findings.request.location
     changes = [change for change in plan if change.result in _CHANGING]
     priors = [change.prior for change in changes if change.prior is not None]
-    changed_ids = unit.changed_memories(findings.contents.change_seq)
+    changed_ids = unit.list_changed_memories(findings.contents.change_seq)
     is_changed = not changed_ids.isdisjoint(findings.rests_on) or any(
         prior.memory_id in changed_ids for prior in priors
     )
@@ -661,7 +661,7 @@ def _require_unchanged(
         for change in changes
         if change.prior is None
     }
-    existing = unit.known_names([(mapping.STANDARD, name) for name in new_keys])
+    existing = unit.filter_known_names([(mapping.STANDARD, name) for name in new_keys])
     is_key_in_use = any(
         memories.find_head(context, unit, location, new_keys[name]) is not None
         for _, name in existing
@@ -669,7 +669,7 @@ def _require_unchanged(
     if (
         is_changed
         or is_key_in_use
-        or unit.count_free([prior.version_id for prior in priors]) < len(priors)
+        or unit.count_deletable([prior.version_id for prior in priors]) < len(priors)
     ):
         raise Conflict(
             f"{location.namespace} changes faster than it can be consolidated; try again"
@@ -695,7 +695,7 @@ def _write_change(
 
 def _erase_history(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
     """Erase every version of a memory that is not erased yet."""
-    for version in unit.history(prior.memory_id):
+    for version in unit.iterate_history(prior.memory_id):
         if not version.state.erased:
             erase_version(unit, version, tombstones)
     unit.announce("tombstoned", prior, now=tombstones.now)

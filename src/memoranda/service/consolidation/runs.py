@@ -87,12 +87,13 @@ def _drop_run(unit: Unit, number: int) -> None:
 def _load_runs(snapshot: Snapshot) -> _Runs:
     """Return the descriptions of all recorded runs, without their changes."""
     return {
-        int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())
+        int(name): json_text.parse(value)
+        for name, value in sorted(snapshot.load_items(_RUNS).items())
     }
 
 
 def _load_changes(snapshot: Snapshot, number: int) -> _Changes:
-    changes: _Changes = json_text.parse(snapshot.item(_CHANGES, _item_name(number)) or b"[]")
+    changes: _Changes = json_text.parse(snapshot.load_item(_CHANGES, _item_name(number)) or b"[]")
     return changes
 
 
@@ -191,7 +192,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
     """Plan the undo in a snapshot and carry it out. Raises Conflict if a result changes in between."""
     with context.engine.read(tenant) as snapshot:
-        recorded, seq = _load_runs(snapshot), snapshot.change_seq()
+        recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
         number = _find_last(access, recorded, run_id)
         run = recorded.pop(number)
         location = memories.locate_namespace(access, parse_namespace(run["namespace"]))
@@ -210,10 +211,10 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
     )
 
     def work(unit: Unit) -> Undone:
-        changed_ids = unit.changed_memories(seq)
+        changed_ids = unit.list_changed_memories(seq)
         heads = [step.withdrawn for step in plan if step.withdrawn is not None]
-        is_locked = unit.count_free([head.version_id for head in heads]) < len(heads)
-        is_undone = unit.item(_RUNS, _item_name(number)) is None
+        is_locked = unit.count_deletable([head.version_id for head in heads]) < len(heads)
+        is_undone = unit.load_item(_RUNS, _item_name(number)) is None
         is_changed = any(not changed_ids.isdisjoint(step.rests_on) for step in plan)
         if is_locked or is_undone or is_changed:
             raise Conflict("the results of the run were changed meanwhile; try again")
@@ -228,7 +229,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
             result=f"{len(undone.taken_back)} withdrawn, {len(undone.brought_again)} restored",
             meta={"run_id": run_id, "strategy": run["strategy"]},
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return undone
 
     return context.engine.write(tenant, work)
@@ -336,13 +337,15 @@ def _restore(
     Return None and no ids if the version was erased or has expired, if one of its inputs is gone, or if its key is in
     use by another memory. `withdrawn` is the version that the same step withdraws.
     """
-    versions = snapshot.versions([version_id])
+    versions = snapshot.load_versions([version_id])
     if not versions or versions[0].state.erased:
         return None, set()
     content, expires = load_memory(versions[0].document.native), versions[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None, set()
-    last = snapshot.named(mapping.STANDARD, memories.stored_name(context, location, content["key"]))
+    last = snapshot.find_by_name(
+        mapping.STANDARD, memories.stored_name(context, location, content["key"])
+    )
     if last is None or last.state.erased:
         return None, set()
     is_withdrawn = withdrawn is not None and last.version_id == withdrawn.version_id
@@ -425,7 +428,7 @@ def is_erased(context: Context, snapshot: Snapshot, location: Location, key: str
         (oms.STANDARD, key),
     )
     for standard, name in names:
-        version = snapshot.named(standard, name)
+        version = snapshot.find_by_name(standard, name)
         if version is not None:
             return version.state.erased
     return False

@@ -100,7 +100,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     def _note_earlier(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
         for version in leaving:
             if version.version_id != version.memory_id:
-                self.earlier[version.version_id] = snapshot.names_before(version, MAX_SUPERSEDED)
+                self.earlier[version.version_id] = snapshot.list_earlier_names(
+                    version, MAX_SUPERSEDED
+                )
 
     def superseded(self, version: Version, *standards: str) -> list[str]:
         """Return the names, in some standards, of the earlier versions that do not come along."""
@@ -230,7 +232,7 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         """What UMP calls it here, whatever it leaves as."""
         with self.context.engine.read(self.tenant) as snapshot:
             return (
-                snapshot.names_of(version.version_id).get(ump.STANDARD)
+                snapshot.load_names(version.version_id).get(ump.STANDARD)
                 or outline_record(self.context, version)["id"]
             )
 
@@ -507,7 +509,7 @@ def namespaces(context: Context, access: Access) -> list[str]:
 def _open_namespaces(context: Context, access: Access) -> list[str]:
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        found = [namespace_of(space, tenant) for space in snapshot.spaces()]
+        found = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
     return sorted(name for name in found if _is_open(access, name))
 
 

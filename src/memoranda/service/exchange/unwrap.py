@@ -295,7 +295,7 @@ def _may_hold_another(given: object) -> bool:
 
 def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
     address = ready.known_as
-    known = unit.known_names([(ready.standard, ready.name)])
+    known = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, News(name=not known))
     version = version_of(unit, ready)
     if version is not None:
@@ -303,17 +303,21 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
+    unit.record_audit(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
     return grains.Stored(address=address, result=result)
 
 
 def version_of(unit: Unit, ready: Ready) -> Version | None:
     """The version that a memory was written as, or was there as."""
-    version = unit.named(ready.standard, ready.name)
+    version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
-        (each for each in unit.history(version.memory_id) if each.document.native == ready.native),
+        (
+            each
+            for each in unit.iterate_history(version.memory_id)
+            if each.document.native == ready.native
+        ),
         None,
     )
 
@@ -330,7 +334,7 @@ def _grain(
     new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
+        known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = grains.append(context, unit, new, now, prior=prior)
@@ -452,7 +456,7 @@ def foreseen(
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     if ready.given is None and ready.native is None:
-        known = snapshot.named(ready.standard, ready.name)
+        known = snapshot.find_by_name(ready.standard, ready.name)
         return (
             ready
             if known is None or known.state.is_forgotten
@@ -615,13 +619,16 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     name = memories.stored_name(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.named(oams.STANDARD, name) or memories.find_head(
+        known = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
             context, unit, place, key, or_retracted=True
         )
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
-            if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+            if any(
+                each.document.native == inner.native
+                for each in unit.iterate_history(known.memory_id)
+            ):
                 return "known"
             if same_content(oams_views.render(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
@@ -658,7 +665,7 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
     new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(inner.standard, inner.name)
+        known = None if new_here.name else unit.find_by_name(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = (

@@ -143,7 +143,7 @@ def store(
         result = write_next(
             context, unit, accepted, prior, now, if_match=if_match, if_absent=if_absent
         )
-        unit.record(
+        unit.record_audit(
             build_audit_entry(access, "store", now, location, (result.etag,), result.result)
         )
         return result
@@ -187,10 +187,13 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
     with context.engine.read(accepted[0].location.tenant) as snapshot:
-        unchanged, seq = _find_unchanged(context, snapshot, accepted), snapshot.change_seq()
+        unchanged, seq = _find_unchanged(context, snapshot, accepted), snapshot.find_last_change()
 
     def work(unit: Unit) -> list[StoreResult]:
-        heads, changed_memories = HeadLookup(context, unit, accepted), unit.changed_memories(seq)
+        heads, changed_memories = (
+            HeadLookup(context, unit, accepted),
+            unit.list_changed_memories(seq),
+        )
         results = [
             unchanged[number][1]
             if number in unchanged and unchanged[number][0] not in changed_memories
@@ -198,7 +201,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
             for number, item in enumerate(accepted)
         ]
         written_count = sum(result.result != "unchanged" for result in results)
-        unit.record(
+        unit.record_audit(
             build_audit_entry(
                 access,
                 "batch_store",
@@ -421,7 +424,7 @@ class HeadLookup:
         candidates = [
             (name, pair) for name, accepted in keys.items() for pair in _possible_names(accepted)
         ]
-        existing = unit.known_names([pair for _, pair in candidates])
+        existing = unit.filter_known_names([pair for _, pair in candidates])
         self._existing = {name for name, pair in candidates if pair in existing}
         self._there = set(self._existing)
         self._prefetched: dict[tuple[str, str], tuple[Version, bool]] = {}
@@ -481,9 +484,9 @@ class HeadLookup:
         if (accepted.location.space, accepted.memory["key"]) not in self._existing:
             return None
         for standard, name in _possible_names(accepted):
-            version = self._unit.named(standard, name)
+            version = self._unit.find_by_name(standard, name)
             if version is not None and version.state.space == accepted.location.space:
-                head = self._unit.newest(version.memory_id)
+                head = self._unit.load_newest(version.memory_id)
                 if head.state.is_forgotten:
                     return head.state.tombstoned
         return None
@@ -606,7 +609,7 @@ def append_memory(
             context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True
         )
     if prior is not None and closes:
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now
         )
     unit.announce("created" if prior is None else "revised", version, now=now)
@@ -641,7 +644,9 @@ def _is_original_known(context: Context, unit: Unit, accepted: AcceptedMemory) -
         accepted.memory, accepted.location.tenant, ump_version=context.ump_version
     )
     stored = (
-        None if original is None else unit.named(original.document.standard, original.document.name)
+        None
+        if original is None
+        else unit.find_by_name(original.document.standard, original.document.name)
     )
     if stored is None or stored.state.erased:
         return False
@@ -688,12 +693,12 @@ def forget(
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         _check_condition(render(context, unit, version, location).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
-        for protected in unit.protecting(version.memory_id):
+        for protected in unit.iterate_protecting(version.memory_id):
             refuse_on_hold(protected)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
         remove_derived_of(unit, version.memory_id, now=now)
-        unit.record(
+        unit.record_audit(
             build_audit_entry(
                 access, "forget", now, location, (compute_etag(version.document),), "tombstoned"
             )
@@ -718,7 +723,7 @@ def find_head(
     `or_retracted`: return a retracted one, too.
     """
     now = context.clock()
-    version = snapshot.named(mapping.STANDARD, stored_name(context, location, key))
+    version = snapshot.find_by_name(mapping.STANDARD, stored_name(context, location, key))
     if version is None or not _is_in_use(version, location, now):
         version = find_foreign_head(snapshot, location, key)
     if version is None or not _is_in_use(version, location, now):

@@ -131,7 +131,7 @@ def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
         return None
     documents = (
         earlier.document.native
-        for earlier in snapshot.history(version.memory_id, newest_first=True)
+        for earlier in snapshot.iterate_history(version.memory_id, newest_first=True)
         if mapping.owns(earlier.document) and not earlier.state.erased and is_intact(earlier)
     )
     return next(map(load_memory, documents), None)
@@ -169,10 +169,10 @@ def compute_etag(document: Document) -> str:
 
 def find_foreign_head(snapshot: Snapshot, location: Location, key: str) -> Version | None:
     """Return the head of a memory of another standard, by the key under which OAMS shows it."""
-    version = snapshot.named(standard_of_key(key), key)
+    version = snapshot.find_by_name(standard_of_key(key), key)
     if version is None:
         return None
-    head = snapshot.newest(version.memory_id)
+    head = snapshot.load_newest(version.memory_id)
     return head if key_of_version(snapshot, head, location) == key else None
 
 

@@ -170,7 +170,7 @@ def put_entry(
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
             _log_write(unit, run_id, ref, entry, now, node_id=clean_node, agent_id=clean_agent)
-        unit.record(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
         return entry
 
     return context.engine.write(tenant, work)
@@ -272,7 +272,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
             append(unit, new, now)
-        unit.record(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
         return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
@@ -365,7 +365,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
 def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
     """Forget a version that was read before this unit of work. Return False if it has ended since."""
-    (version,) = unit.versions([version_id])
+    (version,) = unit.load_versions([version_id])
     if is_over(version.state, now):
         return False
     forget_entry(access, unit, version=version, now=now)
@@ -379,7 +379,9 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     unit.announce("tombstoned", version, now=now)
     remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
-    unit.record(_audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
+    unit.record_audit(
+        _audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned")
+    )
 
 
 # --- listing, for everyone and for a run ---------------------------------------------------------------------
@@ -529,17 +531,17 @@ def _merge_ended(
 
 def _ended_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
     """Yield the versions that were replaced or forgotten after the run began, with their last update, latest first."""
-    ended = snapshot.ended_since(run.view, space)
+    ended = snapshot.list_ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updates = dict(ended[first : first + _SCAN_LIMIT])
-        for version in snapshot.in_slices(list(updates)):
+        for version in snapshot.iterate_versions(list(updates)):
             yield version, updates[version.version_id]
 
 
 def _version_for_run(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """Return the version of a memory that a run sees: its own write, else the one that was current when it began."""
-    own_ids = snapshot.run_writes(run.run_id)
-    for version in snapshot.history(memory_id, newest_first=True):
+    own_ids = snapshot.list_run_writes(run.run_id)
+    for version in snapshot.iterate_history(memory_id, newest_first=True):
         if version.version_id in own_ids:
             return version
         is_earlier = version.version_id <= run.version_seq
@@ -557,7 +559,7 @@ def _ended_before(snapshot: Snapshot, version: Version, run: Run) -> bool:
     if min(ends) != run.started:
         return min(ends) < run.started
     # Both happened in one millisecond; the change feed tells their order.
-    return version.memory_id not in snapshot.changed_memories(run.change_seq)
+    return version.memory_id not in snapshot.list_changed_memories(run.change_seq)
 
 
 def is_current(version: Version, run: Run | None, now: Instant) -> bool:
@@ -578,19 +580,19 @@ def is_shown(version: Version, run: Run | None, now: Instant) -> bool:
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
     """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none."""
     if entry_id.startswith("urn:ump:"):
-        version = snapshot.named(ump.STANDARD, entry_id)
+        version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):
-        version = snapshot.named(mapping.STANDARD, entry_id)
+        version = snapshot.find_by_name(mapping.STANDARD, entry_id)
     elif len(entry_id) == ADDRESS_CHARS:
-        version = snapshot.named(oms.STANDARD, entry_id)
+        version = snapshot.find_by_name(oms.STANDARD, entry_id)
     else:
         version = None
     if version is None:
         place = Location(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, stored_name(context, place, entry_id))
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.newest(version.memory_id)
+    head = snapshot.load_newest(version.memory_id)
     # The name of a later version names that version only: the id of an entry is the name of its first.
     return head if _id_of_root(find_first_version(snapshot, head)) == entry_id else None
 
