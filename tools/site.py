@@ -15,8 +15,8 @@ from typing import Any
 
 from memoranda import __all__ as public
 from memoranda import errors
-from memoranda.bindings.http.app import operations_of
-from memoranda.bindings.http.openapi import document
+from memoranda.bindings.http.app import all_operations
+from memoranda.bindings.http.openapi import build_document
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import MemorandaError
 
@@ -98,7 +98,7 @@ def _home_of(name: str) -> str:
 
 def http_operations() -> str:
     """Every route, from the OpenAPI document."""
-    described = document(operations_of(), server_version="")
+    described = build_document(all_operations(), server_version="")
     lines = ["# Every HTTP operation", "", "Made from `/openapi.json`, which has all schemas. [What they do](http.md)."]
     for path, item in described["paths"].items():
         for method, operation in item.items():

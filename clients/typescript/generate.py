@@ -13,8 +13,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from memoranda.bindings.http.app import operations_of
-from memoranda.bindings.http.openapi import document
+from memoranda.bindings.http.app import all_operations
+from memoranda.bindings.http.openapi import build_document
 
 SOURCE: Final = Path(__file__).parent / "src"
 # The standards that the client speaks; hosts of openwop have clients of their own.
@@ -32,8 +32,8 @@ _SIMPLE: Final = {"string": "string", "number": "number", "integer": "number", "
 
 def generate() -> dict[str, str]:
     """Return the generated files, by name."""
-    chosen = [each for each in operations_of(()) if each.standard.name in STANDARDS and each.name not in LEFT_OUT]
-    openapi = document(chosen, server_version="0")
+    chosen = [each for each in all_operations(()) if each.standard.name in STANDARDS and each.name not in LEFT_OUT]
+    openapi = build_document(chosen, server_version="0")
     described = {each.name: openapi["paths"][each.path][each.method.lower()] for each in chosen}
     used: list[str] = []
     rows = [_row(each.method, each.path, described[each.name], used) for each in chosen]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import memoranda
-from memoranda.bindings.http.app import operations_of
+from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import MemorandaError
 
@@ -37,7 +37,7 @@ def test_the_reference_has_everything_that_there_is() -> None:
     library = text_of("reference/python")
     assert [name for name in memoranda.__all__ if name != "__version__" and f'.{name}"' not in library] == []
     routes, tools, errors = (text_of(f"reference/{name}") for name in ("http-operations", "mcp-tools", "errors"))
-    assert [each.path for each in operations_of() if f"{each.method} {each.path}" not in routes] == []
+    assert [each.path for each in all_operations() if f"{each.method} {each.path}" not in routes] == []
     assert [each.plain_name for each in OPERATIONS.values() if each.plain_name not in tools] == []
     assert [
         kind.__name__

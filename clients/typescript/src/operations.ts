@@ -334,7 +334,7 @@ export interface Operations {
     };
     answer: VerifyAnswer;
   };
-  /** Changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). A stream without end; each event's data is {type, id, record}, its id is its place in the feed */
+  /** Changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). A stream without end; each event's data is {type, id, record}, and its id is its position in the feed */
   subscribe: {
     fields: {
       owner?: string;

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.server import run_stdio
 from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
@@ -63,7 +63,7 @@ def mcp(
     """Serve memories to one agent over MCP on standard input and output."""
     extra_tools = None if tools is None else split_names(tools)
     settings = run.settings(mcp_names=names, mcp_tools=extra_tools, mcp_schemas=schemas)
-    offer = Offer().with_query(settings.mcp_offer)
+    offer = ToolOffer().with_query(settings.mcp_offer)
     if sys.stdin.isatty():
         _explain(settings.home)
     set_up(settings.log_level, form=settings.log_format)

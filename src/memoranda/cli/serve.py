@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from memoranda.bindings.http.app import Seams
     from memoranda.bindings.http.metrics import Readers
     from memoranda.bindings.mcp.http import McpEndpoint
-    from memoranda.bindings.mcp.offer import Offer
+    from memoranda.bindings.mcp.offer import ToolOffer
     from memoranda.service.core.sign_in import Registration
     from memoranda.service.service import Service
     from memoranda.settings import Settings
@@ -208,10 +208,10 @@ def _mcp_endpoint(service: Service, settings: Settings) -> McpEndpoint:
     )
 
 
-def _mcp_offer(settings: Settings) -> Offer:
-    from memoranda.bindings.mcp.offer import Offer
+def _mcp_offer(settings: Settings) -> ToolOffer:
+    from memoranda.bindings.mcp.offer import ToolOffer
 
-    return Offer().with_query(settings.mcp_offer)
+    return ToolOffer().with_query(settings.mcp_offer)
 
 
 def _oauth_options(

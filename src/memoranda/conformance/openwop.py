@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, UnsetType
 
 from memoranda.bindings.http.app import Seams
-from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.conformance import probes
@@ -99,14 +99,14 @@ class Fire(SuiteRequest):
 # --- verbs -------------------------------------------------------------------------------------------------
 
 
-def seed(service: Service, call: Call, request: Seed) -> dict[str, Any]:
+def seed(service: Service, call: HttpCall, request: Seed) -> dict[str, Any]:
     """Write the entries of a request, and return their ids."""
     ids = _probes(service).seed(call.access, request.memory_ref, list(request.entries))
     pairs = zip(request.entries, ids, strict=True)
     return {"entries": [{"id": entry.id, "memoryId": memory_id} for entry, memory_id in pairs]}
 
 
-def compact(service: Service, call: Call, request: SuiteRequest) -> dict[str, Any]:
+def compact(service: Service, call: HttpCall, request: SuiteRequest) -> dict[str, Any]:
     """Compact the entries of a ref, and return the event and the new entry."""
     done = service.openwop.compact(call.access, request.memory_ref)
     return {
@@ -117,7 +117,7 @@ def compact(service: Service, call: Call, request: SuiteRequest) -> dict[str, An
     }
 
 
-def distill(service: Service, call: Call, request: Distill) -> dict[str, Any]:
+def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, Any]:
     """Distill texts or the entries of a ref, and return the event and the checksum of the archive."""
     done = _probes(service).distill(
         call.access,
@@ -143,7 +143,7 @@ def _read_sources(sources: list[Any]) -> list[str]:
     ]
 
 
-def consolidate(service: Service, call: Call, request: Consolidate) -> dict[str, Any]:
+def consolidate(service: Service, call: HttpCall, request: Consolidate) -> dict[str, Any]:
     """Consolidate a ref, and return the event; with a canary, also whether the secret leaked."""
     done, has_leaked = _probes(service).consolidate(
         call.access, request.memory_ref, has_canary=request.include_secret_canary
@@ -152,7 +152,7 @@ def consolidate(service: Service, call: Call, request: Consolidate) -> dict[str,
     return result if has_leaked is None else {**result, "secretLeaked": has_leaked}
 
 
-def fire(service: Service, call: Call, request: Fire) -> dict[str, Any]:
+def fire(service: Service, call: HttpCall, request: Fire) -> dict[str, Any]:
     """Fire a new commitment twice, and return its event and how often it counts as fired."""
     event, after, canary = _probes(service).fire(call.access, request.memory_ref, request.condition)
     if event is None:

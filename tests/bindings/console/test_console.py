@@ -17,7 +17,7 @@ from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, FORMS, PAGES,
 from memoranda.bindings.console.ask import EXAMPLES
 from memoranda.bindings.console.moving import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
-from memoranda.bindings.http.turns import LONG_LIMIT, ROOM, Turn
+from memoranda.bindings.http.limits import SCAN_SLOTS, SCANS_LIMIT, ScanSlot
 from memoranda.errors import RateLimited
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import key_parts
@@ -32,7 +32,7 @@ HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:ale
 
 
 def test_a_link_signs_a_browser_in_once(server: Running, key: str) -> None:
-    link = server.service.sessions.link(key)
+    link = server.service.sessions.create_link(key)
     with server.client("") as first, server.client("") as second:
         answer = first.get(f"{ROOT}/enter", params={"link": link})
         assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/")
@@ -155,7 +155,7 @@ def test_who_has_not_signed_in_is_not_listened_to(server: Running) -> None:
 def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_record(
     server: Running, browser: httpx.Client
 ) -> None:
-    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
     server.service.sessions._system.extend_grant(session.grant_id, Instant(server.service.context.clock() + 60_000))
     (before,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     events = len(server.service.audit(access, AuditRequest(requested_limit=500)))
@@ -181,40 +181,40 @@ def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Ru
 
 
 def test_few_have_everything_read_at_once() -> None:
-    room = threading.BoundedSemaphore(LONG_LIMIT)
-    turns = [Turn(room) for _ in range(LONG_LIMIT + 1)]
+    room = threading.BoundedSemaphore(SCANS_LIMIT)
+    turns = [ScanSlot(room) for _ in range(SCANS_LIMIT + 1)]
     for turn in turns[:-1]:
         turn.take()
     with pytest.raises(RateLimited):
         turns[-1].take()
     # What nobody took is not given back.
-    turns[-1].leave()
+    turns[-1].finish()
     # What goes on after its answer gives it back itself, once.
-    turns[0].pass_on()
-    turns[0].leave()
+    turns[0].hand_over()
+    turns[0].finish()
     with pytest.raises(RateLimited):
         turns[-1].take()
     turns[0].release()
     turns[0].release()
     turns[-1].take()
     # Others never wait.
-    Turn(None).take()
+    ScanSlot(None).take()
 
 
 def test_who_has_everything_read_through_the_console_and_over_http_share_their_turns(
     server: Running, browser: httpx.Client
 ) -> None:
-    turns = [Turn(ROOM) for _ in range(LONG_LIMIT)]
+    turns = [ScanSlot(SCAN_SLOTS) for _ in range(SCANS_LIMIT)]
     with server.client() as client:
         for turn in turns:
             turn.take()
         try:
             answers = client.get("/ump/verify"), client.get("/ump/orders"), browser.get(f"{ROOT}/overview")
             assert [answer.status_code for answer in answers] == [429, 429, 429]
-            assert all("others are having everything read" in answer.text for answer in answers)
+            assert all("too many full scans are running" in answer.text for answer in answers)
         finally:
             for turn in turns:
-                turn.leave()
+                turn.finish()
         assert client.get("/ump/orders").status_code == browser.get(f"{ROOT}/overview").status_code == 200
 
 

@@ -28,10 +28,10 @@ from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.console.late import LateConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
-from memoranda.bindings.http.app import create_app, operations_of
+from memoranda.bindings.http.app import all_operations, create_app
 from memoranda.bindings.http.oams import OAMS
 from memoranda.bindings.http.openwop import OPENWOP
-from memoranda.bindings.http.operation import Tables
+from memoranda.bindings.http.operation import OperationTables
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.opening import open_service
@@ -49,7 +49,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-OPERATIONS = operations_of()
+OPERATIONS = all_operations()
 PROTECTED = [operation for operation in OPERATIONS if not operation.is_public]
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_done_without_a_good_credential(patient: Running, operation: 
 
 
 def test_only_discovery_and_health_are_public() -> None:
-    assert Tables(OPERATIONS).public == {
+    assert OperationTables(OPERATIONS).public == {
         "/ump/capabilities",
         "/.well-known/ump.json",
         "/.well-known/openwop",

@@ -16,12 +16,12 @@ from starlette.applications import Starlette
 from tests.bindings.http.running import ALL, OWNER, Running, draft, running
 from tests.embedders import WORDS_ALONE
 
-from memoranda.bindings.http.app import create_app, operations_of
+from memoranda.bindings.http.app import all_operations, create_app
 from memoranda.bindings.http.oams import EXAMPLE_DREAM
-from memoranda.bindings.http.openapi import body_name, document, parameters
+from memoranda.bindings.http.openapi import body_name, build_document, operation_parameters
 from memoranda.bindings.http.openwop import EXAMPLE_PATH, EXAMPLE_RUN, OPENWOP
 from memoranda.bindings.http.operation import Operation
-from memoranda.bindings.http.route_table import RouteTable
+from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.operations.oams import EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
 from memoranda.bindings.operations.oms import EXAMPLE_ADDRESS, EXAMPLE_GRAIN
 from memoranda.bindings.operations.openwop import EXAMPLE_ENTRY, EXAMPLE_PROPOSAL, EXAMPLE_REF
@@ -30,8 +30,8 @@ from memoranda.conformance.openwop import SEAMS
 from memoranda.opening import open_service
 from memoranda.settings import load_settings
 
-OPERATIONS = operations_of()
-DOCUMENT = document(OPERATIONS, server_version="0")
+OPERATIONS = all_operations()
+DOCUMENT = build_document(OPERATIONS, server_version="0")
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "http.md"
 
 
@@ -63,7 +63,7 @@ def test_the_document_lists_exactly_the_routes(app: Starlette) -> None:
 def test_seams_are_in_the_document_only_when_they_are_served(tmp_path: Path) -> None:
     paths = {operation.path for operation in SEAMS.operations}
     assert not paths & set(DOCUMENT["paths"])
-    with_seams = document(operations_of(SEAMS), server_version="0")
+    with_seams = build_document(all_operations(SEAMS), server_version="0")
     assert set(with_seams["paths"]) - set(DOCUMENT["paths"]) == paths
     with running(tmp_path / "home", seams=SEAMS) as server, server.client(server.key()) as client:
         assert client.get("/openapi.json").json()["paths"] == with_seams["paths"]
@@ -163,7 +163,7 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
             check(operation.example, body_name(operation))
         path = operation.path
         params = {}
-        for each in parameters(operation):
+        for each in operation_parameters(operation):
             if each["in"] == "path":
                 path = path.replace(f"{{{each['name']}}}", quote(there.get(each["example"], each["example"]), safe=""))
             elif each["in"] == "query" and "example" in each:

@@ -28,7 +28,7 @@ from tests.bindings.http.running import (
 )
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.bindings.http.app import operations_of
+from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.http.openwop_events import POLL_SECONDS, POLL_SECONDS_LIMIT
 from memoranda.bindings.http.operation import Operation
@@ -532,7 +532,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=8,
 )
-TAKES = [each for each in operations_of(SEAMS) if each.standard is OPENWOP and each.asks and each.has_body]
+TAKES = [each for each in all_operations(SEAMS) if each.standard is OPENWOP and each.asks and each.has_body]
 
 
 @pytest.fixture(scope="module")

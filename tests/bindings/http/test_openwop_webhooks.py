@@ -26,7 +26,7 @@ from tests.bindings.http.test_openwop import begin, finish, put, tell
 from tests.service.wop import Wop
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.bindings.http.deliver import PER_TENANT, addresses, check_url
+from memoranda.bindings.http.deliver import PER_TENANT, check_url, resolve_addresses
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.service.openwop import webhooks
@@ -235,7 +235,7 @@ def _places(server: Running) -> list[int]:
 
 def _last(server: Running) -> int:
     with server.service.context.engine.read(OWNER) as snapshot:
-        return snapshot.last_run_event()
+        return snapshot.find_last_run_event()
 
 
 def test_attempts_come_later_and_later_and_what_nobody_takes_is_given_up() -> None:
@@ -416,7 +416,7 @@ def test_nothing_is_sent_to_addresses_inside(tmp_path: Path, url: str) -> None:
     parts = urlsplit("https://127.0.0.1/")
     # What a name leads to is asked again when something is sent.
     with pytest.raises(InvalidInput):
-        addresses(parts, is_private_allowed=False)
+        resolve_addresses(parts, is_private_allowed=False)
 
 
 def test_webhooks_are_the_owners_to_set(tmp_path: Path) -> None:

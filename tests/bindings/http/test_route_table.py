@@ -15,7 +15,7 @@ from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.console.app import Console
 from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.route_table import RouteTable
+from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.http.threads import Threads
 from memoranda.conformance.openwop import SEAMS
 from memoranda.opening import open_service

@@ -21,12 +21,12 @@ from schemathesis.specs.openapi.checks import (
 from tests.bindings.http.running import Running
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.http.app import operations_of
-from memoranda.bindings.http.openapi import document, parameters
+from memoranda.bindings.http.app import all_operations
+from memoranda.bindings.http.openapi import build_document, operation_parameters
 from memoranda.bindings.http.operation import Operation
 
-OPERATIONS = operations_of()
-SCHEMA = schemathesis.openapi.from_dict(document(OPERATIONS, server_version="0"))
+OPERATIONS = all_operations()
+SCHEMA = schemathesis.openapi.from_dict(build_document(OPERATIONS, server_version="0"))
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -45,7 +45,7 @@ ASKABLE = [
     if operation.name not in STREAMS
     for mode in GenerationMode
     # Where nothing is asked, nothing can be asked wrongly.
-    if mode is GenerationMode.POSITIVE or operation.asks or operation.body or parameters(operation)
+    if mode is GenerationMode.POSITIVE or operation.asks or operation.body or operation_parameters(operation)
 ]
 EXAMPLES = settings(
     max_examples=12,

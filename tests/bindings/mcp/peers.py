@@ -28,12 +28,12 @@ from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.mcp.http import McpEndpoint
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.server import create_agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -91,10 +91,10 @@ def store(home: Path) -> Service:
 
 
 @contextmanager
-def http_peer(home: Path, meaning: Meaning | None = None) -> Iterator[HttpPeer]:
+def http_peer(home: Path, meaning: SemanticSearch | None = None) -> Iterator[HttpPeer]:
     service = store(home)
     if meaning is not None:
-        service = Service(replace(service.context, meaning=meaning))
+        service = Service(replace(service.context, semantic_search=meaning))
     endpoint = McpEndpoint(service)
     app = Starlette(routes=list(endpoint.routes), lifespan=lambda _app: endpoint.running())
     config = uvicorn.Config(
@@ -182,7 +182,7 @@ async def agent_peer(
     home: Path, mode: ConnectMode = "auto", *offer: str, person: Person | None = None
 ) -> AsyncIterator[Client]:
     """What `stdio_peer` gives, without its process and its pipes: these have tests of their own."""
-    asked = Offer().with_query(dict(each.split("=") for each in offer))
+    asked = ToolOffer().with_query(dict(each.split("=") for each in offer))
     with closing(store(home)) as service:
         server = create_agent_server(service, service.gate.local(actor_kind="agent"), asked)
         async with (

@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextContent
 from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 from tests.bindings.mcp.test_http import INITIALIZE, raw
 
-from memoranda.bindings.mcp.offer import Offer, list_tools
+from memoranda.bindings.mcp.offer import ToolOffer, list_tools
 from memoranda.bindings.mcp.prompts import list_prompts
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import InvalidInput
@@ -225,7 +225,7 @@ def test_what_cannot_be_offered_is_refused_before_a_session_begins(peer: HttpPee
 
 
 def names(**offer: Any) -> list[str]:
-    return [tool.name for tool in list_tools(Offer(**offer))]
+    return [tool.name for tool in list_tools(ToolOffer(**offer))]
 
 
 def test_tools_are_added_by_their_names_and_by_their_standards() -> None:
@@ -235,16 +235,16 @@ def test_tools_are_added_by_their_names_and_by_their_standards() -> None:
     assert set(names(tools=("ump.get", "cal"))) == {*DEFAULT, "ump_get", "cal_check", "cal_prepare", "cal_execute"}
     assert len(names(tools=("all",))) == len(OPERATIONS)
     with pytest.raises(InvalidInput, match=r"there is no 'omss'; there are all, ump, .*oms_put"):
-        Offer(tools=("omss",))
+        ToolOffer(tools=("omss",))
 
 
 def test_descriptions_name_tools_as_they_are_listed() -> None:
-    for offer in (Offer(tools=("all",)), Offer(tools=("all",), schemas="full")):
+    for offer in (ToolOffer(tools=("all",)), ToolOffer(tools=("all",), schemas="full")):
         told = "".join(tool.description or "" for tool in list_tools(offer))
         assert not [name for name in OPERATIONS if "." in name and name in told]
         assert "ump_recall" in told
         assert all(ACCEPTED.fullmatch(each.name) for each in (*list_tools(offer), *list_prompts(offer)))
-    assert "ump.recall" in "".join(tool.description or "" for tool in list_tools(Offer(names="reserved")))
+    assert "ump.recall" in "".join(tool.description or "" for tool in list_tools(ToolOffer(names="reserved")))
 
 
 @EACH

@@ -30,9 +30,8 @@ from memoranda.bindings.console import ask, govern, graph, memories, moving, rev
 from memoranda.bindings.console.texts import Texts, texts_for
 from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Upload, Visit
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.limits import TokenBuckets
+from memoranda.bindings.http.limits import SCAN_SLOTS, ScanSlot, TokenBuckets
 from memoranda.bindings.http.threads import Threads
-from memoranda.bindings.http.turns import ROOM, Turn
 from memoranda.bindings.http.ump import refuse
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access
@@ -177,7 +176,7 @@ class Console:
                 and (refused := await self._threads.run(self._refused, request)) is not None
             ):
                 return refused
-            turn = Turn(ROOM if show in LONG else None)
+            turn = ScanSlot(SCAN_SLOTS if show in LONG else None)
             try:
                 if request.method == "POST":
                     try:
@@ -190,7 +189,7 @@ class Console:
                         return _wrong(error, request)
                 return await self._threads.run(self._answer, request, form, upload, show, turn)
             finally:
-                if turn.leave() and upload is not None:
+                if turn.finish() and upload is not None:
                     upload.body.close()
 
         return handle
@@ -198,7 +197,7 @@ class Console:
     def _known(self, request: Request) -> tuple[Session, Access]:
         # What a page asks by itself is not somebody who is there.
         is_used = LIVE not in request.headers
-        return self._service.sessions.known(request.cookies.get(COOKIE, ""), is_used=is_used)
+        return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
 
     def _refused(self, request: Request) -> Response | None:
         try:
@@ -213,7 +212,7 @@ class Console:
         form: Mapping[str, list[str]],
         upload: Upload | None,
         show: Show,
-        turn: Turn,
+        turn: ScanSlot,
     ) -> Response:
         try:
             session, access = self._known(request)
@@ -255,7 +254,7 @@ class Console:
         session: Session,
         access: Access,
         visit: Visit,
-        turn: Turn,
+        turn: ScanSlot,
     ) -> Response:
         if isinstance(answer, Redirect):
             return _go(answer.path, said=answer.said)
@@ -275,7 +274,7 @@ class Console:
             )
         told = {**answer.told, "visit": visit, "now": self._service.context.clock()}
         if answer.is_slow:
-            turn.pass_on()
+            turn.hand_over()
             told |= _told(request, session, access, "")
             return StreamingResponse(
                 _templates().get_template(answer.template).generate(told),
@@ -308,7 +307,7 @@ class Console:
         return await self._threads.run(
             self._come_in,
             request,
-            lambda: self._service.sessions.follow(link),
+            lambda: self._service.sessions.follow_link(link),
             ROOT + "/",
             "sign_in.dead_link",
         )
@@ -336,7 +335,7 @@ class Console:
         def end() -> None:
             session, access = self._known(request)
             if _is_ours(form, session):
-                self._service.sessions.end(access, session, session.grant_id)
+                self._service.sessions.end_session(access, session, session.grant_id)
 
         with suppress(Unauthorized):
             await self._threads.run(end)
@@ -364,7 +363,7 @@ async def _nowhere(request: Request) -> Response:
 async def _small_body(request: Request) -> bytes:
     """What somebody sends who has not signed in."""
     wire.check_length(request.scope, SMALL_BYTES)
-    return await wire.read_body(wire.bounded(request.receive, SMALL_BYTES))
+    return await wire.read_body(wire.limit_body(request.receive, SMALL_BYTES))
 
 
 def _is_ours(form: Mapping[str, list[str]], session: Session) -> bool:
@@ -375,7 +374,7 @@ def _is_ours(form: Mapping[str, list[str]], session: Session) -> bool:
 async def _form(request: Request, max_bytes: int) -> tuple[dict[str, list[str]], Upload | None]:
     """What a form says, and the file that it brings. Raises InvalidInput and TooLarge."""
     wire.check_length(request.scope, max_bytes)
-    receive = wire.bounded(request.receive, max_bytes)
+    receive = wire.limit_body(request.receive, max_bytes)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         return _fields(await wire.read_body(receive)), None
     try:

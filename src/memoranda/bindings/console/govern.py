@@ -11,7 +11,7 @@ from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
-from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tightened
+from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tighten_quotas
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 
@@ -53,7 +53,7 @@ def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
             "keys": keys,
             "names": names,
             "lock_outs": {
-                key.key_id: gate.lock_out(key, in_use=own_key)
+                key.key_id: gate.lock_out_reason(key, caller_key_id=own_key)
                 for key in keys
                 if key.revoked is None
             },
@@ -88,9 +88,9 @@ def revoke_key(visit: Visit) -> Answer:
     if key is None:
         raise NotFound(visit.text("wrong.no_key"))
     in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
-    if not is_confirmed and gate.lock_out(key, in_use=in_use) is not None:
+    if not is_confirmed and gate.lock_out_reason(key, caller_key_id=in_use) is not None:
         raise InvalidInput(visit.text("wrong.not_revoked", name=key.name, word=REVOKE_WORD))
-    gate.revoke_key(key.key_id, in_use=in_use, is_confirmed=is_confirmed)
+    gate.revoke_key(key.key_id, caller_key_id=in_use, is_confirmed=is_confirmed)
     return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
 
 
@@ -125,7 +125,7 @@ def revoke_token(visit: Visit) -> Answer:
 
 
 def end_session(visit: Visit) -> Answer:
-    visit.service.sessions.end(visit.access, visit.session, visit.names["id"])
+    visit.service.sessions.end_session(visit.access, visit.session, visit.names["id"])
     return Redirect(f"{ROOT}/keys", visit.text("said.signed_out_there"))
 
 
@@ -149,12 +149,12 @@ def audit(visit: Visit) -> Answer:
 
 def overview(visit: Visit) -> Answer:
     """How much there is, of what, and where; and, if that is asked, whether all of it is sound."""
-    meaning, vectors = visit.service.context.meaning, visit.service.context.engine.vectors
+    meaning, vectors = visit.service.context.semantic_search, visit.service.context.engine.vectors
     return Page(
         template="overview.html",
         told={
             "stats": visit.service.stats(visit.access),
-            "waiting": vectors.waiting(meaning.model) if meaning.is_on else None,
+            "waiting": vectors.waiting(meaning.model) if meaning.is_enabled else None,
             "report": visit.service.verify(visit.access) if visit.asked("verify") else None,
         },
     )
@@ -168,7 +168,9 @@ def rules(visit: Visit) -> Answer:
         template="rules.html",
         told={
             "usage": _usage(
-                tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes
+                tighten_quotas(context.quotas, msgspec.json.encode(own)),
+                stats.memories,
+                stats.bytes,
             ),
             "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own),

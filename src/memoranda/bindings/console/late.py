@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.console.visit import ROOT
-from memoranda.bindings.http.route_table import RouteTable
+from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.http.threads import Threads
 from memoranda.service.service import Service
 

@@ -13,7 +13,7 @@ from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Standard
 from memoranda.model.native import CUT_KEY
-from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import (
@@ -143,7 +143,7 @@ def _found(visit: Visit, question: str, only: Narrowed) -> list[dict[str, Any]]:
 
 def _recalled(
     visit: Visit, question: str, only: Narrowed, *, explained: bool = False
-) -> list[Ranked]:
+) -> list[RankedRecord]:
     filters = RecallFilter(
         kind=list(only.kinds) if only.kinds else None,
         valid_at=only.valid_at,

@@ -140,8 +140,8 @@ def _import(visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[S
                 [str(path)],
                 is_dry=is_dry,
                 progress=progress,
-                expect=expect,
-                found=lambda _, system, held: found.append((system, held.memories)),
+                on_count=expect,
+                on_survey=lambda _, system, held: found.append((system, held.memories)),
                 # Somebody sent it: a parser of this process would take what it asks for.
                 limits=Limits.of(path.stat().st_size),
             )

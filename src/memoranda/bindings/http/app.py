@@ -28,14 +28,13 @@ from memoranda.bindings.http import (
     wire,
 )
 from memoranda.bindings.http.cal_stream import STALL_SECONDS, CalStreams, CancelStream
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import HttpAnswer, HttpCall
 from memoranda.bindings.http.deliver import Dispatcher
 from memoranda.bindings.http.guard import Guard, Rules
-from memoranda.bindings.http.openapi import document
+from memoranda.bindings.http.openapi import build_document
 from memoranda.bindings.http.openwop_events import RunEvents
-from memoranda.bindings.http.operation import Operation, Standard, Tables
-from memoranda.bindings.http.route import Room, authenticate, routes_of
-from memoranda.bindings.http.route_table import RouteTable
+from memoranda.bindings.http.operation import Operation, OperationTables, Standard
+from memoranda.bindings.http.route import BodyMemory, RouteTable, authenticate, build_routes
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
 from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
@@ -57,7 +56,7 @@ class Seams:
     workflows: Mapping[str, openwop_runs.Workflow] = field(default_factory=dict)
 
 
-def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
+def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
     """All rows of all tables."""
     found = seams or Seams()
     return (
@@ -70,13 +69,13 @@ def operations_of(seams: Seams | None = None) -> tuple[Operation, ...]:
         ),
         *openwop_runs.OPERATIONS,
         metrics.OPERATION,
-        _document(ump.UMP, "/openapi.json", "openapi"),
-        _document(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
+        _document_operation(ump.UMP, "/openapi.json", "openapi"),
+        _document_operation(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
         *found.operations,
     )
 
 
-def _document(standard: Standard, path: str, name: str) -> Operation:
+def _document_operation(standard: Standard, path: str, name: str) -> Operation:
     return standard.row(
         "GET", path, name, "This document", None, "OpenApi", is_public=True, is_quick=True
     )
@@ -113,7 +112,7 @@ def create_app(
     start and left at the end; each of `on_stop` is called on the event loop before running requests are waited for, to
     end streams. `metrics_readers` says who may read /metrics.
     """
-    parts = _Parts(
+    parts = _Runtime(
         service,
         heartbeat_seconds=heartbeat_seconds,
         subscribers_limit=subscribers_limit,
@@ -129,11 +128,13 @@ def create_app(
         clock=clock,
         protected=protected,
     )
-    further = [_Authenticated(route, parts.threads, max_body_bytes) for route in extra_routes]
-    operations = _with_document(metrics.served(operations_of(seams), metrics_readers), service)
-    tables = Tables(operations, [route.path for route in public_routes], folders)
+    further = [_AuthenticatedRoute(route, parts.threads, max_body_bytes) for route in extra_routes]
+    operations = _with_document(
+        metrics.select_operations(all_operations(seams), metrics_readers), service
+    )
+    tables = OperationTables(operations, [route.path for route in public_routes], folders)
     own = [route for make in folders.values() for route in make(parts.threads)]
-    app = _routed(
+    app = _assemble(
         service, parts, rules, operations, tables, public_routes, [*own, *further], lifespans
     )
 
@@ -145,20 +146,24 @@ def create_app(
     return app
 
 
-def _routed(
+def _assemble(
     service: Service,
-    parts: _Parts,
+    parts: _Runtime,
     rules: Rules,
     operations: Sequence[Operation],
-    tables: Tables,
+    tables: OperationTables,
     public_routes: Sequence[Route],
     further: Sequence[BaseRoute],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
 ) -> Starlette:
     """Every operation under its path, behind the guard."""
-    room = Room(rules.max_body_bytes)
-    routes = routes_of(
-        operations, service=service, threads=parts.threads, room=room, streams=parts.endpoints()
+    room = BodyMemory(rules.max_body_bytes)
+    routes = build_routes(
+        operations,
+        service=service,
+        threads=parts.threads,
+        body_memory=room,
+        streams=parts.endpoints(),
     )
     app = Starlette(
         routes=[RouteTable([*routes, *public_routes]), *further],
@@ -171,7 +176,7 @@ def _routed(
     return app
 
 
-class _Parts:
+class _Runtime:
     """What lives as long as the application: threads, streams, and what sends events."""
 
     def __init__(
@@ -249,18 +254,18 @@ def _with_document(operations: Sequence[Operation], service: Service) -> tuple[O
     def described() -> bytes:
         # Made when it is first asked for: it takes longer than all else that is made to start.
         return dump(
-            document(operations, server_version=service.capabilities()["server"]["version"])
+            build_document(operations, server_version=service.capabilities()["server"]["version"])
         )
 
-    def openapi(_service: Service, _call: Call, _asked: None) -> Answer:
-        return Answer(body=described())
+    def openapi(_service: Service, _call: HttpCall, _asked: None) -> HttpAnswer:
+        return HttpAnswer(body=described())
 
     return tuple(
         replace(each, serve=openapi) if each.answer == "OpenApi" else each for each in operations
     )
 
 
-class _Authenticated(BaseRoute):
+class _AuthenticatedRoute(BaseRoute):
     """A route from elsewhere, behind the same rules."""
 
     def __init__(self, route: BaseRoute, threads: Threads, max_body_bytes: int) -> None:
@@ -278,7 +283,7 @@ class _Authenticated(BaseRoute):
 
 
 def _no_route(
-    tables: Tables, threads: Threads
+    tables: OperationTables, threads: Threads
 ) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

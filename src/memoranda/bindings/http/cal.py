@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from memoranda.bindings.http import ump, wire
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import HttpAnswer, HttpCall
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import cal as rows
 from memoranda.bindings.operations.cal import JSON_FORM, TEXT
@@ -33,7 +33,7 @@ from memoranda.standards.cal.requests import PagedQuery, Query
 
 PLAIN: Final = "text/plain; charset=utf-8"
 # On whose behalf, and where: never part of the query itself.
-WHOSE: Final = ("namespace", "user", "owner", "agent")
+CALLER_FIELDS: Final = ("namespace", "user", "owner", "agent")
 TOKEN_HEADER: Final = b"x-cal-token"
 
 
@@ -100,35 +100,35 @@ CAL: Final = Standard(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ParsedQuery:
     """A query that is asked, and what was said beside it."""
 
-    given: Given
+    query: Given
     params: dict[str, Any] | None
     cursor: str | None
     strict: bool
-    whose: dict[str, Any]
+    caller_fields: dict[str, Any]
 
 
-def reading(shape: type[Query]) -> Callable[[Call], Wanted]:
+def query_parser(shape: type[Query]) -> Callable[[HttpCall], ParsedQuery]:
     """How the query and what stands beside it are read, from the body and the URL; each once, and each known."""
 
-    def read(call: Call) -> Wanted:
-        given, beside = _given(call)
-        url: dict[str, Any] = wire.query(call.scope)
+    def read(call: HttpCall) -> ParsedQuery:
+        given, beside = _split_body(call)
+        url: dict[str, Any] = wire.parse_query(call.scope)
         if twice := sorted(set(beside) & set(url)):
             raise InvalidInput(f"{twice[0][:40]!a} is given both in the URL and in the body")
         asked = shape.parse(
             {**_flags(url), **beside, "query": "" if isinstance(given, bytes) else given}
         )
-        whose = {name: getattr(asked, name) for name in WHOSE}
-        return Wanted(
-            given=given if isinstance(given, bytes) else asked.query,
+        whose = {name: getattr(asked, name) for name in CALLER_FIELDS}
+        return ParsedQuery(
+            query=given if isinstance(given, bytes) else asked.query,
             params=None if asked.params is UNSET else asked.params,
             cursor=asked.cursor if isinstance(asked, PagedQuery) else None,
             strict=asked.strict,
             # A capability token of CAL, which narrows the credential.
-            whose={**whose, "token": call.header(TOKEN_HEADER)},
+            caller_fields={**whose, "token": call.header(TOKEN_HEADER)},
         )
 
     return read
@@ -143,7 +143,7 @@ def _flags(url: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _given(call: Call) -> tuple[Any, dict[str, Any]]:
+def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
     if call.media_type == TEXT:
         return call.raw, {}
     if call.media_type not in (wire.JSON, JSON_FORM):
@@ -160,35 +160,35 @@ def _given(call: Call) -> tuple[Any, dict[str, Any]]:
 # --- the verbs ---------------------------------------------------------------------------------------------
 
 
-def run(service: Service, call: Call, wanted: Wanted) -> Answer:
+def run(service: Service, call: HttpCall, wanted: ParsedQuery) -> HttpAnswer:
     how: dict[str, Any] = {
         "params": wanted.params,
         "cursor": wanted.cursor,
         "strict": wanted.strict,
     }
-    found = service.cal.run(call.access, wanted.given, **how, **wanted.whose)
+    found = service.cal.run(call.access, wanted.query, **how, **wanted.caller_fields)
     # Section 15: without a preference, the answer has the form of the request.
     own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
-    media_type = wire.preferred(
+    media_type = wire.prefer_media_type(
         call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM)))
     )
-    return Answer(body=dump(found), media_type=media_type, headers=((b"vary", b"accept"),))
+    return HttpAnswer(body=dump(found), media_type=media_type, headers=((b"vary", b"accept"),))
 
 
-def check(service: Service, _call: Call, wanted: Wanted) -> Mapping[str, Any]:
-    return service.cal.check(wanted.given, params=wanted.params, strict=wanted.strict)
+def check(service: Service, _call: HttpCall, wanted: ParsedQuery) -> Mapping[str, Any]:
+    return service.cal.check(wanted.query, params=wanted.params, strict=wanted.strict)
 
 
-def prepare(service: Service, call: Call, wanted: Wanted) -> dict[str, Any]:
+def prepare(service: Service, call: HttpCall, wanted: ParsedQuery) -> dict[str, Any]:
     how: dict[str, Any] = {"params": wanted.params, "strict": wanted.strict}
-    return service.cal.prepare(call.access, wanted.given, **how, **wanted.whose)
+    return service.cal.prepare(call.access, wanted.query, **how, **wanted.caller_fields)
 
 
-def card(_service: Service, _call: Call, _asked: None) -> Answer:
-    return Answer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
+def card(_service: Service, _call: HttpCall, _asked: None) -> HttpAnswer:
+    return HttpAnswer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
 
 
-def capabilities(service: Service, call: Call, _asked: None) -> dict[str, Any]:
+def capabilities(service: Service, call: HttpCall, _asked: None) -> dict[str, Any]:
     described: dict[str, Any] = service.cal.run(call.access, "DESCRIBE capabilities")["description"]
     return described
 
@@ -200,10 +200,10 @@ _row: Final = CAL.row
 OPERATIONS: Final = (
     *CAL.operations(
         rows.OPERATIONS,
-        readers={
-            "cal": reading(PagedQuery),
-            "cal_check": reading(Query),
-            "cal_prepare": reading(Query),
+        parsers={
+            "cal": query_parser(PagedQuery),
+            "cal_check": query_parser(Query),
+            "cal_prepare": query_parser(Query),
         },
         serve={"cal": run, "cal_check": check, "cal_prepare": prepare, "cal_stream": None},
     ),

@@ -17,8 +17,8 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.cal import Wanted, malformed, reading
-from memoranda.bindings.http.call import Call
+from memoranda.bindings.http.cal import ParsedQuery, malformed, query_parser
+from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.threads import Threads
 from memoranda.bindings.operations.cal import EVENTS, LINES
 from memoranda.encoding.json_text import dump
@@ -40,7 +40,7 @@ BY_CLIENT: Final = "closed by the client"
 BY_STALL: Final = "the client does not read"
 BY_SERVER: Final = "the server stops"
 
-_read: Final = reading(Query)
+_parse_query: Final = query_parser(Query)
 _FRAMES: Final = {EVENTS: cal.encode_sse, LINES: cal.encode_ndjson}
 
 Events = Generator[cal.Event, None, None]
@@ -65,13 +65,15 @@ class CalStreams:
         self._max_body_bytes = max_body_bytes
         self._stall_seconds = stall_seconds
         self._limit = STREAMS_LIMIT
-        self._streams: set[_Stream] = set()
+        self._streams: set[_CalStream] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        media_type = wire.preferred(wire.header(scope, b"accept") or "*/*", (EVENTS, LINES))
+        media_type = wire.prefer_media_type(
+            wire.read_header(scope, b"accept") or "*/*", (EVENTS, LINES)
+        )
         wire.check_length(scope, self._max_body_bytes)
         wanted = await self._threads.run(self._wanted, scope, await wire.read_body(receive))
-        stream = _Stream(scope["state"]["caller"].digest, media_type, self._stall_seconds)
+        stream = _CalStream(scope["state"]["caller"].digest, media_type, self._stall_seconds)
         self._admit(stream)
         try:
             await stream.run(
@@ -96,17 +98,17 @@ class CalStreams:
         for stream in tuple(self._streams):
             stream.cancel(BY_SERVER)
 
-    def _wanted(self, scope: Scope, raw: bytes) -> Wanted:
+    def _wanted(self, scope: Scope, raw: bytes) -> ParsedQuery:
         try:
-            return _read(Call(scope=scope, raw=raw, max_body_bytes=self._max_body_bytes))
+            return _parse_query(HttpCall(scope=scope, raw=raw, max_body_bytes=self._max_body_bytes))
         except InvalidInput as error:
             raise malformed(error) from None
 
-    def _events(self, access: Access, wanted: Wanted) -> Events:
+    def _events(self, access: Access, wanted: ParsedQuery) -> Events:
         how: dict[str, Any] = {"params": wanted.params, "strict": wanted.strict, "raises": True}
-        return self._service.cal.stream(access, wanted.given, **how, **wanted.whose)
+        return self._service.cal.stream(access, wanted.query, **how, **wanted.caller_fields)
 
-    def _admit(self, stream: _Stream) -> None:
+    def _admit(self, stream: _CalStream) -> None:
         of_credential = sum(other.digest == stream.digest for other in self._streams)
         if of_credential >= STREAMS_PER_CREDENTIAL_LIMIT or len(self._streams) >= self._limit:
             raise RateLimited(
@@ -122,12 +124,12 @@ class CancelStream:
         self._streams = streams
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        assembly_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("assembly_id")
+        assembly_id = HttpCall(scope=scope, raw=b"", max_body_bytes=0).path_name("assembly_id")
         self._streams.cancel(assembly_id, scope["state"]["caller"].digest)
         await wire.send_bytes(send, 200, dump({"assembly_id": assembly_id, "result": "cancelled"}))
 
 
-class _Stream:
+class _CalStream:
     """One ASSEMBLE on its way."""
 
     def __init__(self, digest: bytes, media_type: str, stall_seconds: float) -> None:

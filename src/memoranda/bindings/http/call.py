@@ -24,7 +24,7 @@ _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HttpCall:
     """A request whose body was received and not yet read."""
 
     scope: Scope
@@ -39,19 +39,19 @@ class Call:
     @property
     def media_type(self) -> str:
         """Of the body; JSON if it is not said."""
-        return wire.bare(self.header(b"content-type") or wire.JSON)
+        return wire.bare_media_type(self.header(b"content-type") or wire.JSON)
 
     def header(self, name: bytes) -> str | None:
-        return wire.header(self.scope, name)
+        return wire.read_header(self.scope, name)
 
-    def name(self, name: str) -> str:
+    def path_name(self, name: str) -> str:
         """A name in the path. Raises InvalidInput for bad percent-encoding."""
-        found = self.readable_name(name)
+        found = self.readable_path_name(name)
         if found is None:
             raise InvalidInput(f"the {name} in the path is not percent-encoded UTF-8")
         return found
 
-    def readable_name(self, name: str) -> str | None:
+    def readable_path_name(self, name: str) -> str | None:
         """A name in the path; None if it cannot be read."""
         raw: bytes = self.scope["path_params"][name]
         if b"%" in raw and _STRAY_PERCENT.search(raw) is not None:
@@ -61,7 +61,7 @@ class Call:
         except UnicodeDecodeError:
             return None
 
-    def json(self, *, max_depth: int = MAX_DEPTH) -> Any:
+    def parse_json(self, *, max_depth: int = MAX_DEPTH) -> Any:
         """The body; an empty one is {}."""
         if self.media_type != wire.JSON:
             # A web page can send other types to us without asking first (CORS "simple" requests).
@@ -70,16 +70,16 @@ class Call:
             parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
         )
 
-    def object(self) -> dict[str, Any]:
+    def parse_object(self) -> dict[str, Any]:
         """The body as an object."""
-        body = self.json()
+        body = self.parse_json()
         if not isinstance(body, dict):
             raise InvalidInput("the request must be an object")
         return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     """What a verb gives, and what HTTP says beside it."""
 
     result: object = None
@@ -92,9 +92,9 @@ class Answer:
 
 
 # The service, the call, and its request: the shape of the operation, or the value that its own reader made.
-Serve = Callable[[Service, Call, Any], object]
+Serve = Callable[[Service, HttpCall, Any], object]
 
 
-def cursor_of(following: int | None) -> str | None:
+def format_cursor(following: int | None) -> str | None:
     """Return the cursor of the page that begins after a position; None if there is none."""
     return None if following is None else str(following)

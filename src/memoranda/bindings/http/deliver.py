@@ -64,11 +64,11 @@ def check_url(url: str, *, is_private_allowed: bool) -> SplitResult:
         raise InvalidInput("url: no credentials, no fragment and no port 0")
     # It is looked up again for every delivery, and checked again.
     with suppress(Unreachable):
-        addresses(found, is_private_allowed=is_private_allowed)
+        resolve_addresses(found, is_private_allowed=is_private_allowed)
     return found
 
 
-def addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
+def resolve_addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
     """Where a URL leads now. Raises Unreachable, and InvalidInput if any of that is not on the open Internet."""
     host = (url.hostname or "").rstrip(".")
     if not is_private_allowed and (
@@ -76,7 +76,7 @@ def addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
     ):
         raise InvalidInput("url: names a host inside")
     try:
-        found = socket.getaddrinfo(host, port_of(url), type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, url_port(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise Unreachable("the host of a webhook is not known") from None
     listed = list(dict.fromkeys(str(each[4][0]) for each in found))
@@ -85,7 +85,7 @@ def addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
     return listed
 
 
-def port_of(url: SplitResult) -> int:
+def url_port(url: SplitResult) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
@@ -95,11 +95,11 @@ def _is_open(text: str) -> bool:
     return address.is_global and not address.is_multicast and (inner is None or inner.is_global)
 
 
-class _Pinned(http.client.HTTPConnection):
+class _PinnedConnection(http.client.HTTPConnection):
     """A connection to an address that was checked, whatever its name leads to by now."""
 
     def __init__(self, url: SplitResult, address: str) -> None:
-        super().__init__(url.hostname or "", port_of(url), timeout=ATTEMPT_SECONDS)
+        super().__init__(url.hostname or "", url_port(url), timeout=ATTEMPT_SECONDS)
         self._address = address
         self._is_secure = url.scheme == "https"
 
@@ -193,8 +193,10 @@ class Dispatcher:
     def _send(self, delivery: Delivery) -> bool:
         url, body = urlsplit(delivery.subscription.url), delivery.body()
         try:
-            found = addresses(url, is_private_allowed=self._service.context.webhooks_anywhere)
-            connection = _Pinned(url, found[0])
+            found = resolve_addresses(
+                url, is_private_allowed=self._service.context.webhooks_anywhere
+            )
+            connection = _PinnedConnection(url, found[0])
             # Each read has a time; a receiver that answers a byte at a time has no more than all others.
             late = threading.Timer(ATTEMPT_SECONDS, connection.give_up)
             late.start()

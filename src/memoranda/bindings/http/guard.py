@@ -1,13 +1,14 @@
-"""Everything a request passes before a route sees it, and every answer on its way out.
+"""The guard: checks that every request passes before a route sees it, and the last step of every answer.
 
-    Host, Origin     a web page that was led to our address (DNS rebinding, cross-site requests) gets no further
-    credential       on everything but what the tables say is public; routes ask `scope["state"]["caller"]` what it may
-                     do, in the thread they need anyway
-    rate             per credential; and per address for credentials that do not hold, and for owners nobody knows
-    length           of the body, as the standard of the path allows
-    errors           in the words of the standard of the path
+    Host, Origin     refuses requests of a web page that was led to our address (DNS rebinding, cross-site requests)
+    credential       required except on public paths; routes authenticate `scope["state"]["caller"]` in the thread
+                     they need anyway
+    rate             per credential; per address for invalid credentials, and for owners that nobody registered
+    length           of the body, up to the limit of the path's standard
+    errors           written in the form of the path's standard; unexpected errors become a 500
+    answer           gets security headers and a request id, is counted and logged
 
-Plain ASGI, so that streams flow through. This is the HTTP rim: what nobody expected becomes a 500 here.
+Plain ASGI, so that streams flow through.
 """
 
 from __future__ import annotations
@@ -15,35 +16,39 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import logging
+import random
+import re
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
-from memoranda.bindings.http.operation import Tables
-from memoranda.bindings.http.passage import Passage
+from memoranda.bindings.http.operation import OperationTables
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
+from memoranda.measures import HTTP_REQUESTS, HTTP_SECONDS
 from memoranda.service.core.access import Access, Gate
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.sign_in import USUAL_VERBS
-from memoranda.tracing import request_span
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.sign_in import DEFAULT_VERBS
+from memoranda.tracing import REQUEST_ID, RequestSpan, request_span
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# A client may catch up after a pause of this length, so that short bursts are not punished.
+# Seconds of the rate that a client may use at once after a pause, so that short bursts pass.
 BURST_SECONDS = 2.0
-# A person who mistypes is never stopped, a program that guesses is; secrets have 256 bits besides.
+# Invalid credentials per second and address: stops a program that guesses, not a person who mistypes.
 FAILURES_RATE, FAILURES_BURST = 20.0, 40.0
-# Where registration is open: what all owners together may ask from one address who have no other standing.
+# Requests per second and address of all owners that only open registration admits.
 STRANGERS_RATE, STRANGERS_BURST = 20.0, 100.0
-# Answers that were made and not yet read, of all callers together.
+# Bytes of answers that clients have not read yet, of all callers.
 UNREAD_BYTES_LIMIT = 64 * 1_048_576
-# The longest capability token with a margin; longer headers are not worth hashing.
+# Characters of a credential: the longest capability token with a margin. Longer ones are refused before hashing.
 BEARER_CHARS_LIMIT = 8192
 
 SECURITY_HEADERS: tuple[wire.Header, ...] = (
@@ -59,7 +64,7 @@ PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-allow-headers", ALLOWED_HEADERS),
     (b"access-control-max-age", b"600"),
-    # Browsers ask this before a public page may call an address of the own machine.
+    # Browsers ask for this before a public page may call an address of the local machine.
     (b"access-control-allow-private-network", b"true"),
 )
 EXPOSED_HEADERS = (
@@ -68,20 +73,26 @@ EXPOSED_HEADERS = (
 )
 
 _log = logging.getLogger(__name__)
+# Ids that another system may have given a request; anything else is replaced by an id of ours.
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+# First parts of paths that are no operations of a standard; they are counted under this name.
+_PARTS: Final = frozenset(("mcp", "console", "oauth"))
+# One line per request, if the log level asks for them.
+_request_log = logging.getLogger("memoranda.requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the guard lets through."""
+    """The settings of the guard."""
 
     allowed_hosts: Collection[str]
     allowed_origins: Collection[str]
-    # Requests a second of one credential.
+    # Requests per second of one credential.
     rate_limit: float
     max_body_bytes: int
-    # Monotonic seconds.
+    # Returns monotonic seconds.
     clock: Callable[[], float]
-    # Where a caller without a credential is told how a program gets one, and what it should ask for (RFC 9728 5.1).
+    # The path on which 401 says how a program gets a credential, and with which scopes (RFC 9728 5.1).
     protected: str | None = None
 
     def __post_init__(self) -> None:
@@ -90,7 +101,7 @@ class Rules:
 
 
 class Caller:
-    """A credential, and what it turned out to give."""
+    """A credential, and the access that it turned out to give."""
 
     __slots__ = ("_admit_stranger", "_gate", "access", "address", "bearer", "digest")
 
@@ -101,7 +112,7 @@ class Caller:
         self._admit_stranger = admit_stranger
         self.bearer = bearer
         self.address = address
-        # Secrets are not kept as keys of a table.
+        # Secrets must not be keys of a table.
         self.digest = hashlib.blake2b(bearer.encode("latin-1"), digest_size=16).digest()
         self.access: Access | None = None
 
@@ -116,41 +127,101 @@ class Caller:
 
 
 class UnreadAnswers:
-    """Large answers on their way. When they get too many, whoever has most of them is let go, the oldest first."""
+    """Large answers that are being sent. If they use too much memory, the caller who uses most loses its oldest one."""
 
     def __init__(self) -> None:
-        self._held: Shares[Callable[[], None]] = Shares()
+        self._answers: FairShares[Callable[[], None]] = FairShares()
 
     async def send(self, scope: Scope, send: Send, message: Message) -> None:
-        """Send a large piece of a body in small ones, each when the one before is on its way."""
+        """Send a large part of a body in chunks, each when the connection accepted the one before."""
         body, is_more = message.get("body", b""), message.get("more_body", False)
-        if len(body) <= wire.PIECE_BYTES:
+        if len(body) <= wire.CHUNK_BYTES:
             await send(message)
             return
         drop = scope["state"].get("drop", _keep)
         caller = scope["state"].get("caller")
-        self._held.put(drop, caller.digest if caller else scope.get("client"), len(body))
-        while self._held.total > UNREAD_BYTES_LIMIT and (
-            other := self._held.take(lambda each: each != drop)
+        self._answers.put(drop, caller.digest if caller else scope.get("client"), len(body))
+        while self._answers.total > UNREAD_BYTES_LIMIT and (
+            drop_other := self._answers.evict(lambda candidate: candidate != drop)
         ):
-            other()
+            drop_other()
         try:
-            for at in range(0, len(body), wire.PIECE_BYTES):
-                end = at + wire.PIECE_BYTES
-                piece = {**message, "body": body[at:end], "more_body": is_more or end < len(body)}
-                await send(piece)
+            for at in range(0, len(body), wire.CHUNK_BYTES):
+                end = at + wire.CHUNK_BYTES
+                has_more = is_more or end < len(body)
+                await send({**message, "body": body[at:end], "more_body": has_more})
         finally:
-            self._held.remove(drop)
+            self._answers.remove(drop)
 
 
 def _keep() -> None:
-    """What stands for the end of a connection that only its server can end."""
+    """Do nothing: stands for dropping a connection that only its server can end."""
+
+
+class ResponseSender:
+    """Sends the answer of one request: adds headers, counts and logs it."""
+
+    def __init__(
+        self, scope: Scope, send: Send, extra: tuple[wire.Header, ...], span: RequestSpan
+    ) -> None:
+        self.is_started = False
+        self.extra = extra
+        self._scope, self._send, self._span = scope, send, span
+        self._began = perf_counter()
+        # Not secret, so the system's generator is not needed: a call of it lets another thread take the interpreter.
+        self.request_id = _request_id(scope) or f"{random.getrandbits(64):016x}"
+        REQUEST_ID.set(self.request_id)
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application, with the headers of every answer."""
+        if message["type"] == "http.response.start":
+            self.is_started = True
+            self._count(message["status"])
+            headers = list(message.get("headers", ()))
+            present = {name.lower() for name, _ in headers}
+            headers += [item for item in self.extra if item[0] not in present]
+            headers.append((b"x-request-id", self.request_id.encode("ascii")))
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+    @property
+    def operation(self) -> tuple[str, str]:
+        """The standard and the name of the operation, as far as the request got."""
+        operation: tuple[str, str] | None = self._scope.get("state", {}).get("operation")
+        if operation is not None:
+            return operation
+        part = self._scope["path"].split("/", 2)[1]
+        return (part, part) if part in _PARTS else ("none", "none")
+
+    def _count(self, status: int) -> None:
+        seconds = perf_counter() - self._began
+        standard, operation = self.operation
+        HTTP_REQUESTS.add(standard, operation, str(status))
+        HTTP_SECONDS.observe(seconds, standard, operation)
+        self._span.finish(self._scope["method"], standard, operation, status)
+        if _request_log.isEnabledFor(logging.INFO):
+            fields = {
+                "standard": standard,
+                "operation": operation,
+                "status": status,
+                "ms": round(seconds * 1000, 3),
+            }
+            _request_log.info("%s %s %d", standard, operation, status, extra={"told": fields})
+
+
+def _request_id(scope: Scope) -> str | None:
+    """Return the id that the client gave the request; None if there is none, or it is not acceptable."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text = value.decode("latin-1")
+            return text if _REQUEST_ID.fullmatch(text) else None
+    return None
 
 
 class Guard:
     """ASGI middleware around all routes."""
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, tables: Tables, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, *, gate: Gate, tables: OperationTables, rules: Rules) -> None:
         self._app = app
         self._gate = gate
         self._tables = tables
@@ -177,45 +248,48 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with request_span(scope["headers"]) as told:
-            passage = Passage(
-                scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, told
+        with request_span(scope["headers"]) as span:
+            sender = ResponseSender(
+                scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, span
             )
-            await self._pass_on(passage, scope, receive)
+            await self._check_and_serve(sender, scope, receive)
 
-    async def _pass_on(self, passage: Passage, scope: Scope, receive: Receive) -> None:
+    async def _check_and_serve(
+        self, sender: ResponseSender, scope: Scope, receive: Receive
+    ) -> None:
         try:
             self._check_host(scope)
             origin = self._check_origin(scope)
             if origin is not None:
-                passage.extra = (*passage.extra, *_cors_headers(origin))
+                sender.extra = (*sender.extra, *_cors_headers(origin))
             if origin is not None and scope["method"] == "OPTIONS":
-                await _send_preflight(passage.send)
+                await _send_preflight(sender.send)
                 return
-            receive = self._bounded(scope, receive)
+            receive = self._limit_body(scope, receive)
             if self._tables.is_public(scope["path"]):
-                await self._app(scope, receive, passage.send)
+                await self._app(scope, receive, sender.send)
             else:
-                await self._pass(scope, receive, passage.send)
+                await self._serve_authenticated(scope, receive, sender.send)
         except wire.ClientGone:
             return
         except MemorandaError as error:
-            if passage.is_started:
+            if sender.is_started:
                 raise
             if error.code in ("unavailable", "corrupt"):
                 _log.error("%s: %s", error.code, error)
-            await self._refuse(passage.send, scope, error)
+            await self._refuse(sender.send, scope, error)
         except Exception:
-            if passage.is_started:
+            if sender.is_started:
                 raise
-            _log.exception("unexpected failure in %s of %s", *reversed(passage.operation))
+            _log.exception("unexpected failure in %s of %s", *reversed(sender.operation))
             unknown = MemorandaError("something went wrong; the server's log has the details")
-            await self._refuse(passage.send, scope, unknown)
+            await self._refuse(sender.send, scope, unknown)
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+    def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Return `receive` with the limit of the path's standard. Routes in open folders limit bodies themselves."""
         if self._tables.is_folder(scope["path"]):
             return receive
-        return wire.bounded(
+        return wire.limit_body(
             receive,
             self._tables.standard_of(scope["path"]).body_factor * self._rules.max_body_bytes,
         )
@@ -224,17 +298,17 @@ class Guard:
         status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])
         challenge = ""
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
-            where = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
-            challenge = f', resource_metadata="{where}", scope="{" ".join(USUAL_VERBS)}"'
+            metadata = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
+            challenge = f', resource_metadata="{metadata}", scope="{" ".join(DEFAULT_VERBS)}"'
         await wire.send_bytes(
             send, status, dump(body), wire.error_headers(error, status, challenge)
         )
 
     def _check_host(self, scope: Scope) -> None:
-        """Against DNS rebinding: a name we do not go by means that a page's own domain was pointed at us."""
+        """Raise ForbiddenScope for a Host that is not ours: a page may have led its domain to us (DNS rebinding)."""
         if "*" in self._hosts:
             return
-        name = _host_name(wire.header(scope, b"host") or "")
+        name = _host_name(wire.read_header(scope, b"host") or "")
         if name in self._hosts:
             return
         # The address of this very connection cannot be rebound. It matters when listening on all addresses.
@@ -246,27 +320,30 @@ class Guard:
         )
 
     def _check_origin(self, scope: Scope) -> str | None:
-        """The origin if it is another one that was allowed; None for no browser and for our own pages."""
-        origin = wire.header(scope, b"origin")
+        """Return the origin of an allowed foreign page; None without a browser and for our own pages."""
+        origin = wire.read_header(scope, b"origin")
         if origin is None:
             return None
         if origin.lower() in self._origins:
             return origin
-        if origin.lower() == f"{scope['scheme']}://{wire.header(scope, b'host') or ''}".lower():
+        if (
+            origin.lower()
+            == f"{scope['scheme']}://{wire.read_header(scope, b'host') or ''}".lower()
+        ):
             return None
         raise ForbiddenScope(
             "requests from that web origin are not allowed; add it to allowed_origins"
         )
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through to what needs a credential, and remember whether it held."""
+    async def _serve_authenticated(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a path that needs a credential, and count the request for the credential or for the address."""
         caller = self._admit(scope)
         scope.setdefault("state", {})["caller"] = caller
         try:
             await self._app(scope, receive, send)
         except Unauthorized:
             self._requests.forget(caller.digest)
-            # Only who guesses waits: a good credential from the same address is let in, known before or not.
+            # Only invalid credentials wait: a valid one from the same address is admitted, even if it is new.
             if wait := self._failures.take(caller.address):
                 raise RateLimited(retry_after_seconds=wait) from None
             raise
@@ -274,6 +351,7 @@ class Guard:
             self._requests.take(caller.digest)
 
     def _admit(self, scope: Scope) -> Caller:
+        """Return the caller of a request. Raises RateLimited if the credential makes too many."""
         client = scope.get("client")
         caller = Caller(
             self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger
@@ -283,7 +361,10 @@ class Guard:
         return caller
 
     def _admit_stranger(self, address: str) -> None:
-        """Owners whom only an open door let in share what one address may do: new names are free. In any thread."""
+        """Count a request of an owner that only open registration admits. Raises RateLimited. May run in any thread.
+
+        Such owners share the limit of their address, because a new name costs nothing.
+        """
         with self._strangers_lock:
             wait = self._strangers.take(address)
         if wait:
@@ -291,7 +372,8 @@ class Guard:
 
 
 def _bearer(scope: Scope) -> str:
-    scheme, _, bearer = (wire.header(scope, b"authorization") or "").partition(" ")
+    """Return the credential of a request. Raises Unauthorized."""
+    scheme, _, bearer = (wire.read_header(scope, b"authorization") or "").partition(" ")
     bearer = bearer.strip()
     # RFC 9110 11.1: the scheme is case-insensitive.
     if scheme.lower() != "bearer" or not bearer:
@@ -302,7 +384,7 @@ def _bearer(scope: Scope) -> str:
 
 
 def _host_name(host: str) -> str:
-    """A Host value without its port, in lower case; an IPv6 address without its brackets."""
+    """Return a Host value without its port, in lower case; an IPv6 address without its brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     if host.count(":") > 1:

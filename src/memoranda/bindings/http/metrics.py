@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from memoranda import __version__
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import HttpAnswer, HttpCall
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.http.ump import UMP
 from memoranda.errors import ForbiddenScope, MemorandaError
@@ -38,17 +38,17 @@ _PROCESSES: Final = Path("/proc")
 Number = tuple[Family, Labels, float]
 
 
-def metrics(service: Service, call: Call, _asked: None) -> Answer:
+def metrics(service: Service, call: HttpCall, _asked: None) -> HttpAnswer:
     """For the operator alone: what all owners do together tells of each of them."""
     access = call.access
     access.require("read")
     if access.is_peer or access.is_narrowed or access.tenant not in (None, service.operator_did):
         raise ForbiddenScope("the numbers of this server are the operator's to read")
-    return _shown(service)
+    return _exposition(service)
 
 
-def _shown(service: Service) -> Answer:
-    return Answer(
+def _exposition(service: Service) -> HttpAnswer:
+    return HttpAnswer(
         body=exposition((*_of_store(service), *_of_processes(process_ids()))), media_type=MEDIA_TYPE
     )
 
@@ -64,12 +64,12 @@ OPERATION: Final = UMP.row(
 )
 
 
-def served(operations: Iterable[Operation], readers: Readers) -> tuple[Operation, ...]:
+def select_operations(operations: Iterable[Operation], readers: Readers) -> tuple[Operation, ...]:
     """The operations, with this one for these readers."""
     if readers == "off":
         return tuple(each for each in operations if each is not OPERATION)
     is_open = replace(
-        OPERATION, is_public=True, serve=lambda service, _call, _asked: _shown(service)
+        OPERATION, is_public=True, serve=lambda service, _call, _asked: _exposition(service)
     )
     return tuple(
         is_open if each is OPERATION and readers == "open" else each for each in operations
@@ -80,11 +80,14 @@ def _of_store(service: Service) -> Iterator[Number]:
     """Yield the numbers that the store is asked for; none of them while it is away."""
     yield BUILD, (__version__,), 1.0
     counts: list[tuple[Family, Callable[[], float]]] = [
-        (STORE_BYTES, service.context.engine.system.size_bytes)
+        (STORE_BYTES, service.context.engine.system.measure_size)
     ]
-    if service.context.meaning.is_on:
+    if service.context.semantic_search.is_enabled:
         queue = service.embedding
-        counts += [(EMBEDDING_BACKLOG, queue.waiting), (EMBEDDING_ASIDE, queue.aside)]
+        counts += [
+            (EMBEDDING_BACKLOG, queue.count_waiting),
+            (EMBEDDING_ASIDE, queue.count_set_aside),
+        ]
         counts.append((EMBEDDING_FAILING, lambda: (queue.failing_since() or 0) / 1_000))
     for family, count in counts:
         with suppress(MemorandaError):

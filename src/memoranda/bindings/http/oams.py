@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import Answer, Call, Serve, cursor_of
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve, format_cursor
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import oams as rows
 from memoranda.bindings.operations.oams import CONSENT, EXAMPLE_KEY, EXAMPLE_NAMESPACE
@@ -28,8 +28,8 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.service.core.access import Access
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS
@@ -62,7 +62,7 @@ BATCH_DEPTH: Final = MAX_DEPTH + 2
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def problem(error: MemorandaError) -> tuple[int, str, dict[str, Any]]:
+def describe_error(error: MemorandaError) -> tuple[int, str, dict[str, Any]]:
     """Code, message and data of an error (section 3)."""
     code = codes.code_of(error)
     reason = "version_conflict" if isinstance(error, VersionMismatch) else error.code
@@ -73,7 +73,7 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
     """The error object of JSON-RPC; of an error that is not about one call of several."""
     # RFC 9110 15.5.14 has a status of its own for what is well-formed but too large.
     status = 413 if isinstance(error, TooLarge) else codes.http_status(codes.code_of(error))
-    return status, _error(path, *problem(error))
+    return status, _error(path, *describe_error(error))
 
 
 def no_route(status: int, path: str) -> Refusal:
@@ -118,7 +118,7 @@ OAMS: Final = Standard(
         "run_id": {"description": "The id of a pass of consolidation.", "example": EXAMPLE_DREAM},
     },
     # Further slashes belong to a key, as some proxies decode them.
-    rest=frozenset({"key"}),
+    slash_names=frozenset({"key"}),
     # BATCH_STORE takes ten thousand memories: so many times as much as one request of the other standards.
     body_factor=8,
 )
@@ -127,7 +127,7 @@ OAMS: Final = Standard(
 # --- verbs with more than their row says: headers, consents, files -----------------------------------------
 
 
-def store(service: Service, call: Call, request: StoreRequest) -> Answer:
+def store(service: Service, call: HttpCall, request: StoreRequest) -> HttpAnswer:
     """Store a memory; headers tell its version, its warnings, and whether it is new."""
     is_new = request.if_none_match is not None
     stored = service.oams.store(
@@ -138,36 +138,36 @@ def store(service: Service, call: Call, request: StoreRequest) -> Answer:
         *_warnings(stored),
         (b"x-oams-result", stored.result.encode("ascii")),
     )
-    return Answer(
+    return HttpAnswer(
         result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers
     )
 
 
-def batch_store(service: Service, call: Call, request: BatchRequest) -> list[object]:
+def batch_store(service: Service, call: HttpCall, request: BatchRequest) -> list[object]:
     """Store many memories, and return them."""
     return [each.memory for each in service.oams.batch_store(call.access, request.memories)]
 
 
-def recall(service: Service, call: Call, request: ConsentedRecall) -> object:
+def recall(service: Service, call: HttpCall, request: ConsentedRecall) -> object:
     """Recall with the consents of the body and of the header."""
     in_body = [] if request.consents is UNSET else request.consents
     consents = _consents(service, [*consents_in_header(call), *in_body])
     return service.oams.recall(call.access, request, consents=consents)
 
 
-def get(service: Service, call: Call, request: GetRequest) -> Answer:
+def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return one memory by its key; a header tells its version."""
     found = service.oams.get(call.access, request.namespace, request.key)
-    return Answer(result=found.memory, headers=_version(found))
+    return HttpAnswer(result=found.memory, headers=_version(found))
 
 
-def forget(service: Service, call: Call, request: ForgetRequest) -> Answer:
+def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnswer:
     """Forget a memory."""
     service.oams.forget(call.access, request.namespace, request.key, if_match=request.if_match)
-    return Answer(status=204)
+    return HttpAnswer(status=204)
 
 
-def namespaces(service: Service, call: Call, _request: NamespacesRequest) -> dict[str, Any]:
+def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) -> dict[str, Any]:
     """Return the caller's default namespace with all others."""
     return {
         "default": str(service.oams.namespace(call.access)),
@@ -175,16 +175,16 @@ def namespaces(service: Service, call: Call, _request: NamespacesRequest) -> dic
     }
 
 
-def export(service: Service, call: Call, request: ExportRequest) -> dict[str, Any]:
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
     """Return a page of lines as an export file has them."""
     lines, following, report = service.oams.export_page(
         call.access, request.namespace, after=int(request.cursor or 0)
     )
     texts = [raw.decode("utf-8") for raw, _ in lines]
-    return {"lines": texts, "report": report.document(), "next_cursor": cursor_of(following)}
+    return {"lines": texts, "report": report.document(), "next_cursor": format_cursor(following)}
 
 
-def consents_in_header(call: Call) -> list[str]:
+def consents_in_header(call: HttpCall) -> list[str]:
     """The capability tokens in X-OAMS-Consent, which may be given more than once."""
     lines = [
         value.decode("latin-1") for name, value in call.scope["headers"] if name == CONSENT_HEADER
@@ -207,11 +207,11 @@ def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:
     return found
 
 
-def _version(shown: Shown) -> tuple[wire.Header, ...]:
+def _version(shown: TaggedMemory) -> tuple[wire.Header, ...]:
     return ((b"etag", f'"{shown.etag}"'.encode("ascii")),)
 
 
-def _warnings(stored: Stored) -> tuple[wire.Header, ...]:
+def _warnings(stored: StoreResult) -> tuple[wire.Header, ...]:
     said = list(stored.warnings[:WARNINGS_LIMIT])
     if more := len(stored.warnings) - len(said):
         said.append(f"and {more} more")
@@ -226,44 +226,44 @@ def _printable(text: str) -> bytes:
 # --- REST --------------------------------------------------------------------------------------------------
 
 
-def read_store(call: Call) -> StoreRequest:
-    _only_path(call)
+def parse_store(call: HttpCall) -> StoreRequest:
+    _refuse_query(call)
     return StoreRequest.parse_body(
-        call.name("namespace"),
-        call.name("key"),
-        call.json(),
+        call.path_name("namespace"),
+        call.path_name("key"),
+        call.parse_json(),
         if_match=call.header(b"if-match"),
         if_none_match=call.header(b"if-none-match"),
     )
 
 
-def read_forget(call: Call) -> ForgetRequest:
-    _only_path(call)
-    names = {"namespace": call.name("namespace"), "key": call.name("key")}
+def parse_forget(call: HttpCall) -> ForgetRequest:
+    _refuse_query(call)
+    names = {"namespace": call.path_name("namespace"), "key": call.path_name("key")}
     return ForgetRequest.parse({**names, "if_match": call.header(b"if-match")})
 
 
-def read_list(call: Call) -> ListRequest:
-    return ListRequest.parse_query(call.name("namespace"), wire.query_pairs(call.scope))
+def parse_list(call: HttpCall) -> ListRequest:
+    return ListRequest.parse_query(call.path_name("namespace"), wire.parse_query_pairs(call.scope))
 
 
-def read_batch(call: Call) -> BatchRequest:
-    _only_path(call)
-    return BatchRequest.parse(call.json(max_depth=BATCH_DEPTH))
+def parse_batch(call: HttpCall) -> BatchRequest:
+    _refuse_query(call)
+    return BatchRequest.parse(call.parse_json(max_depth=BATCH_DEPTH))
 
 
-def _only_path(call: Call) -> None:
+def _refuse_query(call: HttpCall) -> None:
     if call.scope["query_string"]:
         raise InvalidInput("nothing can be asked for in the query here")
 
 
 _ROWS: Final = OAMS.operations(
     rows.OPERATIONS,
-    readers={
-        "oams_store": read_store,
-        "oams_forget": read_forget,
-        "oams_list": read_list,
-        "oams_batch_store": read_batch,
+    parsers={
+        "oams_store": parse_store,
+        "oams_forget": parse_forget,
+        "oams_list": parse_list,
+        "oams_batch_store": parse_batch,
     },
     serve={
         "oams_store": store,
@@ -298,14 +298,14 @@ METHODS: Final[Mapping[str, tuple[Serve | None, type[Shape]]]] = {
 }
 
 
-def read_calls(call: Call) -> rpc.Envelope:
-    _only_path(call)
+def parse_calls(call: HttpCall) -> rpc.Envelope:
+    _refuse_query(call)
     if call.media_type != wire.JSON:
         raise InvalidInput("content-type must be application/json")
     return rpc.parse_body(call.raw, max_bytes=call.max_body_bytes)
 
 
-def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer:
+def call_methods(service: Service, call: HttpCall, envelope: rpc.Envelope) -> HttpAnswer:
     """Make the calls one after the other."""
     answers: list[dict[str, Any]] = []
     headers: tuple[wire.Header, ...] = ()
@@ -316,14 +316,14 @@ def call_methods(service: Service, call: Call, envelope: rpc.Envelope) -> Answer
     closed = rpc.build_response(envelope, answers)
     headers = () if envelope.is_batch else headers
     return (
-        Answer(status=204, headers=headers)
+        HttpAnswer(status=204, headers=headers)
         if closed is None
-        else Answer(body=dump(closed), headers=headers)
+        else HttpAnswer(body=dump(closed), headers=headers)
     )
 
 
 def _call(
-    service: Service, call: Call, each: rpc.RpcCall
+    service: Service, call: HttpCall, each: rpc.RpcCall
 ) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
     if each.problem is not None:
         return rpc.build_refusal(each), ()
@@ -335,8 +335,8 @@ def _call(
     try:
         result = serve(service, call, shape.parse(each.params))
     except MemorandaError as error:
-        return rpc.build_failure(each, *problem(error)), ()
-    answer = result if isinstance(result, Answer) else Answer(result=result)
+        return rpc.build_failure(each, *describe_error(error)), ()
+    answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
     return rpc.build_result(each, answer.result), answer.headers
 
 
@@ -356,7 +356,7 @@ OPERATIONS: Final = (
             "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10},
             "id": 1,
         },
-        reader=read_calls,
+        parser=parse_calls,
         body="OamsCalls",
         parameters=(CONSENT,),
         success=(200, 204),

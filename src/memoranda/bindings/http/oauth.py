@@ -44,23 +44,22 @@ from starlette.types import Message
 
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
-from memoranda.bindings.http.page import page, page_headers
 from memoranda.bindings.http.threads import Threads
 from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthorized
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
 from memoranda.service.core.sign_in import (
     ACCESS_MS,
+    DEFAULT_VERBS,
     GRANTABLE_VERBS,
     LOOPBACK,
-    USUAL_VERBS,
-    Asked,
+    AuthorizationRequest,
     Client,
-    Granted,
     Grants,
+    GrantToken,
+    IssuedTokens,
     Registration,
-    Turn,
     is_loopback,
-    takes,
+    is_registered_redirect,
 )
 from memoranda.service.service import Service
 
@@ -87,7 +86,7 @@ class _Registered(OAuthClientInformationFull):
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         registered = tuple(map(str, self.redirect_uris or ()))
-        if redirect_uri is not None and not takes(registered, str(redirect_uri)):
+        if redirect_uri is not None and not is_registered_redirect(registered, str(redirect_uri)):
             raise InvalidRedirectUriError("redirect_uri is not one of those that were registered")
         return redirect_uri if redirect_uri is not None else super().validate_redirect_uri(None)
 
@@ -104,7 +103,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self._registration = registration
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        known = self._grants.client(client_id)
+        known = self._grants.find_client(client_id)
         if known is None:
             return None
         return _Registered(
@@ -136,24 +135,26 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     ) -> str:
         if not is_ours(params.resource, self._base):
             raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
-        asked = Asked(
+        asked = AuthorizationRequest(
             client_id=client.client_id,
             redirect_uri=str(params.redirect_uri),
             is_explicit=params.redirect_uri_provided_explicitly,
             state=params.state,
             challenge=params.code_challenge,
-            verbs=tuple(params.scopes or USUAL_VERBS),
-            expires=self._grants.expiry(),
+            verbs=tuple(params.scopes or DEFAULT_VERBS),
+            expires=self._grants.request_expiry(),
         )
         try:
-            return construct_redirect_uri(self._base + CONSENT, request=self._grants.ask(asked))
+            return construct_redirect_uri(
+                self._base + CONSENT, request=self._grants.seal_request(asked)
+            )
         except InvalidInput as error:
             raise AuthorizeError("invalid_request", error.message) from None
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        turn = self._grants.turn(authorization_code, client.client_id, is_code=True)
+        turn = self._grants.open_token(authorization_code, client.client_id, is_code=True)
         if turn is None:
             return None
         return AuthorizationCode(
@@ -169,13 +170,13 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        turn = self._grants.turn(authorization_code.code, client.client_id, is_code=True)
+        turn = self._grants.open_token(authorization_code.code, client.client_id, is_code=True)
         return await self._exchange(turn, authorization_code.scopes)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        turn = self._grants.turn(refresh_token, client.client_id, is_code=False)
+        turn = self._grants.open_token(refresh_token, client.client_id, is_code=False)
         if turn is None:
             return None
         return RefreshToken(
@@ -189,13 +190,13 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        turn = self._grants.turn(refresh_token.token, client.client_id, is_code=False)
+        turn = self._grants.open_token(refresh_token.token, client.client_id, is_code=False)
         return await self._exchange(turn, scopes)
 
-    async def _exchange(self, turn: Turn | None, verbs: Sequence[str]) -> OAuthToken:
+    async def _exchange(self, turn: GrantToken | None, verbs: Sequence[str]) -> OAuthToken:
         assert turn is not None, "it was loaded just before"
         try:
-            granted: Granted = await self._threads.run(self._grants.exchange, turn, verbs)
+            granted: IssuedTokens = await self._threads.run(self._grants.exchange, turn, verbs)
         except Unauthorized as error:
             raise TokenError("invalid_grant", error.message) from None
         return OAuthToken(
@@ -210,7 +211,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        await self._threads.run(self._grants.end, token.subject or "")
+        await self._threads.run(self._grants.end_grant, token.subject or "")
 
 
 class OAuth:
@@ -264,7 +265,7 @@ class OAuth:
         if wait := self._rates.take(client.host if client else ""):
             raise RateLimited(retry_after_seconds=wait)
         wire.check_length(request.scope, BODY_BYTES_LIMIT)
-        body = await wire.read_body(wire.bounded(request.receive, BODY_BYTES_LIMIT))
+        body = await wire.read_body(wire.limit_body(request.receive, BODY_BYTES_LIMIT))
 
         async def again() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -281,7 +282,7 @@ class OAuth:
             {
                 "resource": base + GRANT_AUDIENCE,
                 "authorization_servers": [base],
-                "scopes_supported": list(USUAL_VERBS),
+                "scopes_supported": list(DEFAULT_VERBS),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Memoranda",
             }
@@ -315,7 +316,7 @@ class OAuth:
     async def _authorize(self, request: Request) -> Response:
         base = base_of(request)
         # RFC 6749 3.1: none is given twice.
-        wire.query(request.scope)
+        wire.parse_query(request.scope)
         answer = await AuthorizationHandler(self._provider(request)).handle(request)
         place = answer.headers.get("location", base)
         if place.startswith(base):
@@ -349,7 +350,7 @@ class OAuth:
             given = await request.form()
         sealed = _text(given, "request")
         try:
-            asked, client = self._grants.asked(sealed)
+            asked, client = self._grants.open_request(sealed)
         except InvalidInput as error:
             return _page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":
@@ -399,14 +400,16 @@ def _refusal(error: str, description: str) -> Response:
     return JSONResponse({"error": error, "error_description": description}, 400)
 
 
-def _back(asked: Asked, base: str, **said: str) -> Response:
+def _back(asked: AuthorizationRequest, base: str, **said: str) -> Response:
     """To the program, with what was decided. 303: what the person pasted is not sent along."""
     return RedirectResponse(
         construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303
     )
 
 
-def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Response:
+def _question(
+    sealed: str, asked: AuthorizationRequest, client: Client, wrong: str = ""
+) -> Response:
     place = urlsplit(asked.redirect_uri)
     where = (
         "a program on this machine"
@@ -434,4 +437,6 @@ def _page(body: str, status: int, target: str | None = None) -> Response:
     if target is not None:
         # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
         forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
-    return HTMLResponse(page("let a program in", body), status, page_headers(forms))
+    return HTMLResponse(
+        wire.render_page("let a program in", body), status, wire.page_headers(forms)
+    )

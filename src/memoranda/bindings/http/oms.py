@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import asdict
 
 from memoranda.bindings.http import ump, wire
-from memoranda.bindings.http.call import Answer, Call, cursor_of
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, format_cursor
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import oms as rows
 from memoranda.bindings.operations.oms import EXAMPLE_ADDRESS
@@ -83,64 +83,64 @@ G = TypeVar("G", bound=PutRequest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenGrain:
+class GrainRequest:
     """The grain in a body, as bytes or as fields, and what the request says beside it."""
 
-    given: Given
+    grain: Given
     owner: str | None = None
     justification: str = ""
 
 
-def read_put(call: Call) -> GivenGrain:
-    asked = OwnerRequest.parse_texts(wire.query(call.scope))
-    found = _in_body(call, PutRequest)
-    return GivenGrain(given=found if isinstance(found, bytes) else found.grain, owner=asked.owner)
+def parse_put(call: HttpCall) -> GrainRequest:
+    asked = OwnerRequest.parse_texts(wire.parse_query(call.scope))
+    found = _parse_body(call, PutRequest)
+    return GrainRequest(grain=found if isinstance(found, bytes) else found.grain, owner=asked.owner)
 
 
-def read_supersede(call: Call) -> GivenGrain:
-    query, found = wire.query(call.scope), _in_body(call, SupersedeRequest)
+def parse_supersede(call: HttpCall) -> GrainRequest:
+    query, found = wire.parse_query(call.scope), _parse_body(call, SupersedeRequest)
     check_field_names(query, ("justification",), "the query")
     if isinstance(found, bytes):
         why = SupersedeRequest.parse({"grain": {}, **query}).justification
-        return GivenGrain(given=found, justification=why)
+        return GrainRequest(grain=found, justification=why)
     if found.justification and query:
         raise InvalidInput("justification is given both in the query and in the body")
     why = found.justification or SupersedeRequest.parse({"grain": {}, **query}).justification
-    return GivenGrain(given=found.grain, justification=why)
+    return GrainRequest(grain=found.grain, justification=why)
 
 
-def _in_body(call: Call, shape: type[G]) -> G | bytes:
+def _parse_body(call: HttpCall, shape: type[G]) -> G | bytes:
     if call.media_type in GRAIN_TYPES:
         return call.raw
     if call.media_type != wire.JSON:
         raise InvalidInput(f"content-type must be {MEDIA_TYPE}, {SIGNED_MEDIA_TYPE} or {wire.JSON}")
-    return parse_with_grain(call.json(), shape)
+    return parse_with_grain(call.parse_json(), shape)
 
 
 # --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def put(service: Service, call: Call, request: GivenGrain) -> dict[str, Any]:
+def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
     """Add a grain."""
-    stored = service.grains.put(call.access, request.given, owner=request.owner)
+    stored = service.grains.put(call.access, request.grain, owner=request.owner)
     return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
 
 
-def get(service: Service, call: Call, request: GetRequest) -> Answer:
+def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return a grain in the form that Accept prefers."""
     return _show(call, service.grains.get(call.access, request.address))
 
 
-def leave(service: Service, call: Call, request: GetRequest) -> Answer:
+def get_for_export(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return a grain that may leave, in the form that Accept prefers."""
     return _show(call, service.grains.release(call.access, request.address))
 
 
-def _show(call: Call, found: StoredGrain) -> Answer:
+def _show(call: HttpCall, found: StoredGrain) -> HttpAnswer:
     headers = _index_headers(found)
     if not _prefers_bytes(call.header(b"accept") or "*/*"):
-        return Answer(body=dump(found.document()), headers=headers)
-    return Answer(
+        return HttpAnswer(body=dump(found.document()), headers=headers)
+    return HttpAnswer(
         body=found.delivery,
         # OMS §9.2: a signed grain travels in its envelope, whatever Accept prefers.
         media_type=SIGNED_MEDIA_TYPE if is_envelope(found.delivery) else MEDIA_TYPE,
@@ -149,12 +149,12 @@ def _show(call: Call, found: StoredGrain) -> Answer:
     )
 
 
-def list_grains(service: Service, call: Call, request: OwnedFindRequest) -> dict[str, Any]:
+def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> dict[str, Any]:
     """Return the grains that a query in the URL finds."""
     return service.grains.find(call.access, request, owner=request.owner).document()
 
 
-def export(service: Service, call: Call, request: ExportRequest) -> dict[str, Any]:
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
     """Return a page of grains as they travel, with their index."""
     page, following, report = service.grains.export_page(
         call.access,
@@ -167,38 +167,40 @@ def export(service: Service, call: Call, request: ExportRequest) -> dict[str, An
         {"grain": base64_encode(delivery), "index": index.portable_fields()}
         for delivery, index in page
     ]
-    return {"grains": grains, "report": report.document(), "next_cursor": cursor_of(following)}
+    return {"grains": grains, "report": report.document(), "next_cursor": format_cursor(following)}
 
 
-def supersede(service: Service, call: Call, request: GivenGrain) -> dict[str, Any]:
+def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
     """Replace a grain under its policy."""
-    address, why = call.name("address"), request.justification or None
-    return asdict(service.grains.supersede(call.access, address, request.given, justification=why))
+    address, why = call.path_name("address"), request.justification or None
+    return asdict(service.grains.supersede(call.access, address, request.grain, justification=why))
 
 
-def verification(service: Service, call: Call, request: VerificationRequest) -> dict[str, Any]:
+def set_verification(
+    service: Service, call: HttpCall, request: VerificationRequest
+) -> dict[str, Any]:
     """Set a grain's verification status, and return it with the address."""
-    address = call.name("address")
+    address = call.path_name("address")
     status = service.grains.set_verification(
         call.access, address, request.status, reason=request.reason, by=request.by
     )
     return {"address": address, "verification_status": status}
 
 
-def hold(service: Service, call: Call, request: ReasonRequest) -> dict[str, Any]:
+def place_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
     """Put a legal hold on a grain."""
     return _set_hold(service, call, request, is_held=True)
 
 
-def release(service: Service, call: Call, request: ReasonRequest) -> dict[str, Any]:
+def lift_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
     """Lift the legal hold of a grain."""
     return _set_hold(service, call, request, is_held=False)
 
 
 def _set_hold(
-    service: Service, call: Call, request: ReasonRequest, *, is_held: bool
+    service: Service, call: HttpCall, request: ReasonRequest, *, is_held: bool
 ) -> dict[str, Any]:
-    address = call.name("address")
+    address = call.path_name("address")
     return {
         "address": address,
         "held": service.grains.set_hold(call.access, address, held=is_held, reason=request.reason),
@@ -207,17 +209,17 @@ def _set_hold(
 
 OPERATIONS: Final = OMS.operations(
     rows.OPERATIONS,
-    readers={"grain_put": read_put, "grain_supersede": read_supersede},
+    parsers={"grain_put": parse_put, "grain_supersede": parse_supersede},
     serve={
         "grain_put": put,
         "grain_get": get,
-        "grain_leave": leave,
+        "grain_leave": get_for_export,
         "grain_list": list_grains,
         "grain_export": export,
         "grain_supersede": supersede,
-        "grain_verification": verification,
-        "grain_hold": hold,
-        "grain_release": release,
+        "grain_verification": set_verification,
+        "grain_hold": place_hold,
+        "grain_release": lift_hold,
     },
 )
 
@@ -240,7 +242,7 @@ def _prefers_bytes(accept: str) -> bool:
     """Whether an Accept header asks for the grain as it travels; wire.JSON where it leaves both open."""
     best_bytes = best_json = 0.0
     for part in accept.split(","):
-        name, quality = wire.bare(part), wire.quality(part)
+        name, quality = wire.bare_media_type(part), wire.parse_quality(part)
         if name in GRAIN_TYPES:
             best_bytes = max(best_bytes, quality)
         elif name in (wire.JSON, "application/*", "*/*"):

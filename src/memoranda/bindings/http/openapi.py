@@ -13,7 +13,7 @@ from memoranda.encoding.shapes import NAME, Schema, Shape, closed_object, ref, s
 URL_TEXT_CHARS: Final = 1024
 
 
-def document(operations: Sequence[Operation], *, server_version: str) -> dict[str, Any]:
+def build_document(operations: Sequence[Operation], *, server_version: str) -> dict[str, Any]:
     """Return the OpenAPI document of some operations."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Schema] = {}
@@ -67,7 +67,7 @@ def body_name(operation: Operation) -> str:
     return f"{operation.standard.schemas}{operation.asks.__name__.removesuffix('Request')}Request"
 
 
-def parameters(operation: Operation) -> list[dict[str, Any]]:
+def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
     """Return the parameters in the path, in the query and in headers."""
     described = {} if operation.asks is None else schema(operation.asks, nulls=False)
     properties, required = described.get("properties", {}), described.get("required", ())
@@ -139,7 +139,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
             },
         },
     }
-    if found := parameters(operation):
+    if found := operation_parameters(operation):
         described["parameters"] = found
     if operation.has_body and operation.method != "DELETE":
         name = body_name(operation)

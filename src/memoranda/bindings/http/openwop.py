@@ -1,19 +1,22 @@
-"""openwop over HTTP: its form of errors, and the verbs that do more than their row says. Runs are in `openwop_runs`.
+"""openwop over HTTP: its form of errors, idempotency, and verbs that do more than their row says.
 
-A ref is an opaque string that may hold slashes; it stands percent-encoded in the path.
+A ref is an opaque string that may hold slashes; it stands percent-encoded in the path. Runs are in `openwop_runs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Answer, Call, Serve
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.deliver import check_url
-from memoranda.bindings.http.openwop_once import HEADER, file_answer, once, run_of
-from memoranda.bindings.http.operation import Refusal, Standard
+from memoranda.bindings.http.operation import Operation, Refusal, Standard
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
-from memoranda.errors import ForbiddenScope, MemorandaError, NotFound
+from memoranda.bindings.operations.row import in_header
+from memoranda.encoding.json_text import canonical, dump, parse
+from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, NotFound
 from memoranda.service.service import Service
 from memoranda.standards.openwop.answers import ANSWERS
 from memoranda.standards.openwop.problem import NOT_FOUND, build_problem, problem_of
@@ -34,22 +37,144 @@ EXAMPLE_RUN: Final = "run_example"
 EXAMPLE_PATH: Final = "notes/plan.md"
 
 
+# Performs the operation, and returns its answer and the body.
+Act = Callable[[], tuple[HttpAnswer, bytes]]
+REPLAYED: Final = ((b"openwop-idempotent-replay", b"true"),)
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+IDEMPOTENCY_HEADER: Final = in_header(
+    "Idempotency-Key",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "Performed once under this key within 24 hours: a repeated request gets the same answer, another one 409.",
+)
+# Statuses of refusals that are recorded, because repeating the request cannot change them.
+_FINAL: Final = frozenset({404, 405, 409, 410, 413, 422})
+# Fields of an answer that are not recorded: the content of a memory, and a secret that is shown once.
+_UNRECORDED: Final = ("content", "secret")
+
+
 def refuse(error: MemorandaError, _path: str) -> Refusal:
-    """Return an error in openwop's envelope; entry data is never in it (CTI-1)."""
+    """Return an error in openwop's envelope, which never holds data of entries (CTI-1)."""
     # auth.md shows scopeRequired at the top level, which the closed envelope does not allow.
     scope = error.scope if isinstance(error, ForbiddenScope) else None
     return problem_of(error, details=None if scope is None else {"scopeRequired": scope})
 
 
 def no_route(status: int, _path: str) -> Refusal:
+    """Return the refusal of an unknown path or method."""
     if status == 405:
         return status, build_problem("method_not_allowed", "this path is not for that method")
     return status, build_problem(NOT_FOUND, "no route")
 
 
 def _name(example: str, description: str = "") -> dict[str, Any]:
+    """Return the OpenAPI parameter of a name in the path."""
     described = {"description": description} if description else {}
     return {"schema": {"type": "string", "minLength": 1}, "example": example, **described}
+
+
+# --- idempotency --------------------------------------------------------------------------------------------
+
+
+def answer_once(
+    service: Service, operation: Operation, call: HttpCall, act: Act
+) -> tuple[HttpAnswer, bytes]:
+    """Perform an operation once per `Idempotency-Key`; a repeated request gets the recorded answer.
+
+    Refusals that a correction of the request could avoid (400, 401, 403), and passing ones (429, 5xx), are not
+    recorded. Nor is the content of an entry or a file, because forgetting would not reach it: it is read again, and
+    answered with 404 if it was removed meanwhile.
+    """
+    key = call.header(b"idempotency-key")
+    if key is None:
+        return act()
+    if _KEY.fullmatch(key) is None:
+        raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
+    name = f"{operation.method} {operation.path}"
+    record = service.openwop.claim(call.access, name, key, _request_digest(call))
+    if record.status:
+        return _replay(service, operation, call, record.status, record.body)
+    status, body = 0, ""
+    try:
+        answer, answer_body = act()
+        status, body = answer.status or operation.success[0], _record_body(operation, answer_body)
+        return answer, answer_body
+    except MemorandaError as error:
+        refusal_status, problem = operation.standard.refuse(error, call.scope["path"])
+        if refusal_status in _FINAL:
+            status, body = refusal_status, dump(problem).decode()
+        raise
+    finally:
+        service.openwop.settle(call.access, record, status=status, body=body)
+
+
+def _request_digest(call: HttpCall) -> str:
+    """Return the digest of a request: its path, query, conditions and canonical body."""
+    body = canonical(parse(call.raw, max_bytes=call.max_body_bytes)) if call.raw else b""
+    conditions = "\n".join(
+        call.header(name) or "" for name in (b"if-match", b"if-none-match")
+    ).encode()
+    parts = (call.scope["raw_path"], call.scope["query_string"], conditions, body)
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
+
+
+def _record_body(operation: Operation, body: bytes) -> str:
+    """Return the body to record for an answer."""
+    if operation.answer not in _READ_AGAIN:
+        return body.decode()
+    result: Any = parse(body, max_bytes=len(body))
+    return dump({name: value for name, value in result.items() if name not in _UNRECORDED}).decode()
+
+
+def _replay(
+    service: Service, operation: Operation, call: HttpCall, status: int, body: str
+) -> tuple[HttpAnswer, bytes]:
+    if status < 300 and operation.answer in _READ_AGAIN:
+        answer = _READ_AGAIN[operation.answer](service, call, parse(body))
+        return HttpAnswer(status=status, headers=(*answer.headers, *REPLAYED)), dump(answer.result)
+    return HttpAnswer(status=status, headers=REPLAYED), body.encode()
+
+
+def _read_entry(service: Service, call: HttpCall, written: Any) -> HttpAnswer:
+    entry = service.openwop.get_entry(
+        call.access, ref_in_path(call), written["id"], run_id=run_in_path(call)
+    )
+    if entry is None:
+        raise NotFound("the entry written with this Idempotency-Key no longer exists")
+    return HttpAnswer(result=entry)
+
+
+def _read_file(service: Service, call: HttpCall, written: Any) -> HttpAnswer:
+    return answer_with_file(service.openwop.file(call.access, written["path"], written["version"]))
+
+
+def _read_webhook(service: Service, call: HttpCall, written: Any) -> HttpAnswer:
+    return HttpAnswer(result=service.openwop.registered_webhook(call.access, written["webhookId"]))
+
+
+# Readers of answers whose content is not recorded, by the schema of the answer.
+_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, Any], HttpAnswer]]] = {
+    "OpenwopEntry": _read_entry,
+    "OpenwopFile": _read_file,
+    "OpenwopRegisteredWebhook": _read_webhook,
+}
+
+
+# --- paths and answers --------------------------------------------------------------------------------------
+
+
+def ref_in_path(call: HttpCall) -> str:
+    """Return the memoryRef in the path; "" for one that cannot be decoded, which finds nothing."""
+    return call.readable_path_name("ref") or ""
+
+
+def run_in_path(call: HttpCall) -> str | None:
+    """Return the id of the run in the path; None if there is none."""
+    return call.path_name("run_id") if "run_id" in call.scope["path_params"] else None
+
+
+def answer_with_file(file: dict[str, Any]) -> HttpAnswer:
+    """Return a workspace file with its version as ETag."""
+    return HttpAnswer(result=file, headers=((b"etag", str(file["etag"]).encode("ascii")),))
 
 
 OPENWOP: Final = Standard(
@@ -60,14 +185,14 @@ OPENWOP: Final = Standard(
     responses="openwop",
     schemas="Wop",
     errors={
-        "400": "Not well-formed, or no such workflow (validation_error)",
-        "401": "No credential, or one that does not hold (unauthenticated)",
-        "403": "A credential, Host or Origin that does not reach this far (forbidden; details.scopeRequired)",
-        "404": "Nothing there, or nothing you may see (not_found)",
-        "409": "Not as expected: workspace_conflict with details.currentVersion, or conflict",
+        "400": "Malformed, or no such workflow (validation_error)",
+        "401": "No credential, or an invalid one (unauthenticated)",
+        "403": "The credential, Host or Origin does not allow this (forbidden; details.scopeRequired)",
+        "404": "Not found, or not visible to you (not_found)",
+        "409": "Another version than expected (workspace_conflict with details.currentVersion), or conflict",
         "413": "A workspace file over a limit (workspace_too_large)",
         "422": "token_budget_exceeded, invalid_from_seq, replay_memory_snapshot_unavailable or malformed_artifact",
-        "429": "Too fast (rate_limited), with Retry-After",
+        "429": "Too many requests (rate_limited), with Retry-After",
         "503": "The store cannot be used right now (unavailable)",
     },
     error_schemas=("OpenwopError",),
@@ -81,95 +206,95 @@ OPENWOP: Final = Standard(
         "proposal_id": _name("prop_example"),
         "webhook_id": _name("wh_example"),
     },
-    # An id of another standard, and a path.
-    rest=frozenset({"id", "path"}),
-    # A memoryRef that cannot be read is as malformed as any other, which is no error.
+    # Ids of other standards and file paths may hold slashes.
+    slash_names=frozenset({"id", "path"}),
+    # A memoryRef that cannot be decoded finds nothing, like any malformed one, and is no error.
     lenient=frozenset({"ref"}),
-    once=once,
-    effect_headers=(HEADER,),
+    idempotency=answer_once,
+    effect_headers=(IDEMPOTENCY_HEADER,),
 )
 
 
 # --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def put_entries(service: Service, call: Call, request: PutEntriesRequest) -> dict[str, Any]:
-    """Write many entries, and return their ids alone.
+def put_entries(service: Service, call: HttpCall, request: PutEntriesRequest) -> dict[str, Any]:
+    """Write several entries, and return only their ids.
 
-    Answers are kept for a day under their Idempotency-Key, where forgetting would not find the contents.
+    The answer is recorded for a day under its Idempotency-Key, where forgetting would not reach the contents.
     """
     entries = service.openwop.put_entries(call.access, request.memory_ref, request.entries)
     return {"ids": [entry["id"] for entry in entries]}
 
 
-def list_files(service: Service, call: Call, request: ListFilesRequest) -> dict[str, Any]:
-    """Return the workspace files under a prefix; none for a prefix that no path can have."""
+def list_files(service: Service, call: HttpCall, request: ListFilesRequest) -> dict[str, Any]:
+    """Return the workspace files under a prefix; none if no path can have that prefix."""
     if not is_prefix(request.prefix):
         return {"files": []}
-    return {"files": service.openwop.files(call.access, request.prefix, run_id=run_of(call))}
+    return {"files": service.openwop.files(call.access, request.prefix, run_id=run_in_path(call))}
 
 
-def get_file(service: Service, call: Call, request: GetFileRequest) -> Answer:
+def get_file(service: Service, call: HttpCall, request: GetFileRequest) -> HttpAnswer:
     """Return a workspace file with its version as ETag."""
-    path = check_path(call.name("path"))
-    return file_answer(
-        service.openwop.file(call.access, path, request.version, run_id=run_of(call))
+    path = check_path(call.path_name("path"))
+    return answer_with_file(
+        service.openwop.file(call.access, path, request.version, run_id=run_in_path(call))
     )
 
 
-def put_file(service: Service, call: Call, request: WorkspaceDraft) -> Answer:
+def put_file(service: Service, call: HttpCall, request: WorkspaceDraft) -> HttpAnswer:
     """Write a workspace file, and return it with its version as ETag."""
     version = service.openwop.write_file(
         call.access,
-        check_path(call.name("path")),
+        check_path(call.path_name("path")),
         request.content,
         content_type=request.content_type,
         if_match=call.header(b"if-match"),
         if_none_match=call.header(b"if-none-match"),
-        run_id=run_of(call),
+        run_id=run_in_path(call),
     )
-    return file_answer(version)
+    return answer_with_file(version)
 
 
-def delete_file(service: Service, call: Call, _request: None) -> None:
+def delete_file(service: Service, call: HttpCall, _request: None) -> None:
     """Remove a workspace file. Raises NotFound."""
-    path = check_path(call.name("path"))
+    path = check_path(call.path_name("path"))
     if not service.openwop.remove_file(
-        call.access, path, if_match=call.header(b"if-match"), run_id=run_of(call)
+        call.access, path, if_match=call.header(b"if-match"), run_id=run_in_path(call)
     ):
         raise NotFound("no such workspace file")
 
 
-def watch_commitments(service: Service, call: Call, request: WatchRequest) -> dict[str, Any]:
-    """Watch a ref for commitments or stop, and return which."""
+def watch_commitments(service: Service, call: HttpCall, request: WatchRequest) -> dict[str, Any]:
+    """Start or stop watching a ref for commitments, and return the new state."""
     service.openwop.watch_commitments(call.access, request.memory_ref, is_watched=request.watched)
     return {"memoryRef": request.memory_ref, "watched": request.watched}
 
 
-def fire_commitment(service: Service, call: Call, request: FireRequest) -> dict[str, Any]:
-    """Fire a commitment, and return it with its event; without one, it was fired before."""
+def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> dict[str, Any]:
+    """Fire a commitment, and return it with its event. There is no event if it was fired before."""
     event, commitment = service.openwop.fire_commitment(
-        call.access, call.name("commitment_id"), condition=request.condition
+        call.access, call.path_name("commitment_id"), condition=request.condition
     )
     return {"commitment": commitment.document(), **({} if event is None else {"event": event})}
 
 
-def apply(service: Service, call: Call, request: ApplyRequest) -> dict[str, Any]:
-    """Apply a proposal, and return the artifact that is installed."""
-    done = service.openwop.apply_proposal(
-        call.access, call.name("proposal_id"), approval_id=request.approval_id
+def apply(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, Any]:
+    """Apply a proposal, and return the installed artifact."""
+    applied = service.openwop.apply_proposal(
+        call.access, call.path_name("proposal_id"), approval_id=request.approval_id
     )
-    return {"installedArtifactRef": done["activation"]["installedArtifactRef"]}
+    return {"installedArtifactRef": applied["activation"]["installedArtifactRef"]}
 
 
-def reject(service: Service, call: Call, request: RejectRequest) -> Any:
-    """Reject a proposal, with a reason or none."""
+def reject(service: Service, call: HttpCall, request: RejectRequest) -> Any:
+    """Reject a proposal, and return it."""
     return service.openwop.reject_proposal(
-        call.access, call.name("proposal_id"), reason=request.reason or ""
+        call.access, call.path_name("proposal_id"), reason=request.reason or ""
     )
 
 
-def register(service: Service, call: Call, request: RegisterWebhookRequest) -> dict[str, Any]:
+def register(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> dict[str, Any]:
     """Register a webhook whose address is allowed."""
     check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)

@@ -17,8 +17,8 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import Call
-from memoranda.bindings.http.listener import Listener
+from memoranda.bindings.http.call import HttpCall
+from memoranda.bindings.http.subscribe import Listener
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.event_stream import format_comment, format_event
 from memoranda.encoding.json_text import dump
@@ -63,7 +63,7 @@ class RunEvents:
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events."""
-        asked = FollowRequest.parse_texts(dict(wire.query(scope)))
+        asked = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
         # Refused before the form of the answer is looked at (stream-modes.md).
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         reader = self._reader(scope, after, mode)
@@ -75,7 +75,7 @@ class RunEvents:
 
     async def all_events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/host/events: those of all runs, from now on as a stream, or page by page."""
-        asked = FollowRequest.parse_texts(dict(wire.query(scope)))
+        asked = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
         after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
         is_streamed = _wants_stream(scope)
         start = None if is_streamed and after < 0 else max(after, 0)
@@ -91,7 +91,7 @@ class RunEvents:
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /v1/runs/{id}/events/poll."""
-        asked = PollRequest.parse_texts(dict(wire.query(scope)))
+        asked = PollRequest.parse_texts(dict(wire.parse_query(scope)))
         wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
         reader = self._reader(scope, _after(scope, asked), "debug")
         with self._admitted(reader):
@@ -114,7 +114,7 @@ class RunEvents:
             raise wire.ClientGone from None
 
     def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _RunReader:
-        run_id = Call(scope=scope, raw=b"", max_body_bytes=0).name("run_id")
+        run_id = HttpCall(scope=scope, raw=b"", max_body_bytes=0).path_name("run_id")
         return _RunReader(
             self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode
         )
@@ -176,9 +176,9 @@ class _LogReader(Listener, ABC):
         deadline = self._loop.time() + seconds
         try:
             while True:
-                self.look()
+                self.start_reading()
                 found, is_complete = await self._threads.run(self.page)
-                if found or is_complete or self.is_over or not await self.is_woken(deadline):
+                if found or is_complete or self.is_over or not await self.wait_for_change(deadline):
                     return found, is_complete
         finally:
             stop_listening()
@@ -216,10 +216,10 @@ class _LogReader(Listener, ABC):
                 beat_at = self._loop.time() + keepalive_seconds
             if is_complete or self.is_over:
                 return
-            if not page and not await self.is_woken(beat_at):
+            if not page and not await self.wait_for_change(beat_at):
                 await self.send(send, format_comment("keepalive"))
                 beat_at = self._loop.time() + keepalive_seconds
-            self.look()
+            self.start_reading()
             try:
                 page, is_complete = await self._threads.run(self.page)
             except MemorandaError as error:
@@ -274,7 +274,10 @@ class _TenantReader(_LogReader):
 
 
 def _wants_stream(scope: Scope) -> bool:
-    return wire.preferred(wire.header(scope, b"accept") or "*/*", (STREAM, wire.JSON)) == STREAM
+    return (
+        wire.prefer_media_type(wire.read_header(scope, b"accept") or "*/*", (STREAM, wire.JSON))
+        == STREAM
+    )
 
 
 async def _send_events(send: Send, found: Events, **more: object) -> None:
@@ -292,7 +295,7 @@ def _frame(placed: tuple[int, Event]) -> bytes:
 
 def _after(scope: Scope, asked: EventsRequest) -> int:
     """The last sequence that the reader has; -1 for none. The header is what a browser sends by itself."""
-    text = wire.header(scope, b"last-event-id")
+    text = wire.read_header(scope, b"last-event-id")
     if not text:
         return -1 if asked.last_sequence is None else asked.last_sequence
     if _SEQUENCE.fullmatch(text) is None:

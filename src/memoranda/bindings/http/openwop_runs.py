@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http import openwop
-from memoranda.bindings.http.call import Call, Serve
+from memoranda.bindings.http.call import HttpCall, Serve
 from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.operations import openwop as rows
@@ -62,10 +62,10 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 }
 
 
-def starting(workflows: Mapping[str, Workflow]) -> Serve:
+def start_with(workflows: Mapping[str, Workflow]) -> Serve:
     """Return the function that starts one of these workflows."""
 
-    def start(service: Service, call: Call, asked: RunRequest) -> dict[str, Any]:
+    def start(service: Service, call: HttpCall, asked: RunRequest) -> dict[str, Any]:
         # The tenant is the credential's, whatever the request calls it (WCT-1: hints are no authorization).
         workflow = workflows.get(asked.workflow_id)
         if workflow is None:
@@ -75,10 +75,10 @@ def starting(workflows: Mapping[str, Workflow]) -> Serve:
     return start
 
 
-def discovering(fixtures: tuple[str, ...]) -> Serve:
+def discovery_with(fixtures: tuple[str, ...]) -> Serve:
     """Return the function that tells the claims of this host."""
 
-    def discovery(service: Service, _call: Call, _asked: None) -> object:
+    def discovery(service: Service, _call: HttpCall, _asked: None) -> object:
         return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
 
     return discovery
@@ -92,8 +92,8 @@ def _started(run: Run) -> dict[str, Any]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def fork(service: Service, call: Call, asked: ForkRequest) -> dict[str, Any]:
-    source = call.name("run_id")
+def fork(service: Service, call: HttpCall, asked: ForkRequest) -> dict[str, Any]:
+    source = call.path_name("run_id")
     run = service.openwop.fork(call.access, source, mode=asked.mode, from_seq=asked.from_seq)
     return {**_started(run), "sourceRunId": source, "fromSeq": asked.from_seq, "mode": asked.mode}
 
@@ -101,7 +101,7 @@ def fork(service: Service, call: Call, asked: ForkRequest) -> dict[str, Any]:
 # --- a host's own ------------------------------------------------------------------------------------------
 
 
-def list_runs(service: Service, call: Call, asked: ListRunsRequest) -> dict[str, Any]:
+def list_runs(service: Service, call: HttpCall, asked: ListRunsRequest) -> dict[str, Any]:
     limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
     found = service.openwop.runs(call.access, before=asked.start, limit=limit)
     shown = _fitting(found) if asked.is_full else [_brief(run) for run in found]
@@ -122,7 +122,7 @@ def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
     return shown
 
 
-def run_pass(service: Service, call: Call, asked: ConsolidationRequest) -> dict[str, Any]:
+def run_pass(service: Service, call: HttpCall, asked: ConsolidationRequest) -> dict[str, Any]:
     """Run a pass with a host's options. Its answer has the id of the entry alone: answers are kept for a day."""
     host, ref = service.openwop, asked.memory_ref
     if asked.act == "consolidation":
@@ -158,7 +158,7 @@ def _brief(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, call: Call, asked: BeginRunRequest) -> dict[str, Any]:
+def begin(service: Service, call: HttpCall, asked: BeginRunRequest) -> dict[str, Any]:
     if asked.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(
             f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own"
@@ -174,8 +174,8 @@ def begin(service: Service, call: Call, asked: BeginRunRequest) -> dict[str, Any
     return _started(run)
 
 
-def finish(service: Service, call: Call, asked: FinishRunRequest) -> Any:
-    run_id, given = call.name("run_id"), {"variables": asked.variables, "error": asked.error}
+def finish(service: Service, call: HttpCall, asked: FinishRunRequest) -> Any:
+    run_id, given = call.path_name("run_id"), {"variables": asked.variables, "error": asked.error}
     said = {name: value for name, value in given.items() if value is not None}
     check_snapshot({**said, "runId": "r", "workflowId": "w", "status": asked.status})
     service.openwop.finish_run(
@@ -200,7 +200,7 @@ def operations(
             DISCOVERY,
             "openwop_discovery",
             "What this host claims (openwop)",
-            discovering(fixtures),
+            discovery_with(fixtures),
             "OpenwopDiscovery",
             is_public=True,
             is_quick=True,
@@ -210,7 +210,7 @@ def operations(
             "/v1/runs",
             "openwop_start",
             f"Start a workflow of this host, a pass over the memory of a ref: {', '.join(WORKFLOWS)}",
-            starting(workflows),
+            start_with(workflows),
             "OpenwopStarted",
             RunRequest,
             {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}},

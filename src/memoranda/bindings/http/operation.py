@@ -12,14 +12,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from memoranda.bindings.http.call import Answer, Call, Serve
-from memoranda.bindings.http.turns import in_turn
-from memoranda.bindings.operations.row import Plan, Row, plan_of
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
+from memoranda.bindings.http.limits import with_scan_slot
+from memoranda.bindings.operations.row import CallPlan, Row, plan_of
 from memoranda.encoding.shapes import Schema, Shape, fields_of, schema
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.service import Service
 
-Read = Callable[[Call], object]
+Parse = Callable[[HttpCall], object]
 # Status and body of a refusal.
 Refusal = tuple[int, object]
 
@@ -50,7 +50,7 @@ class Standard:
     # Names in paths: schema, description and example.
     names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # Names in paths that take all further slashes.
-    rest: frozenset[str] = frozenset()
+    slash_names: frozenset[str] = frozenset()
     # Names in paths that are empty where they cannot be decoded: nothing is found there, and nothing is malformed.
     lenient: frozenset[str] = frozenset()
     # Largest body as a multiple of an ordinary one.
@@ -58,7 +58,7 @@ class Standard:
     # The standard's own error for a request that cannot be read.
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
     # A wrapper of calls that change something, called with (service, operation, call, act).
-    once: Callable[..., tuple[Answer, bytes]] | None = None
+    idempotency: Callable[..., tuple[HttpAnswer, bytes]] | None = None
     # Headers of calls that change something, as OpenAPI parameters.
     effect_headers: tuple[Mapping[str, Any], ...] = ()
 
@@ -91,11 +91,11 @@ class Standard:
         rows: Iterable[Row],
         *,
         serve: Mapping[str, Serve | None],
-        readers: Mapping[str, Read] = MappingProxyType({}),
+        parsers: Mapping[str, Parse] = MappingProxyType({}),
     ) -> tuple[Operation, ...]:
         """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
         table = {row.name: row for row in rows}
-        assert {*serve, *readers} <= table.keys(), "a function is for no row"
+        assert {*serve, *parsers} <= table.keys(), "a function is for no row"
         return tuple(
             Operation(
                 **{field.name: getattr(row, field.name) for field in fields(Row)},
@@ -103,7 +103,7 @@ class Standard:
                 serve=_in_turn(
                     row, serve[row.name] if row.name in serve else ServedVerb(row, self)
                 ),
-                reader=readers.get(row.name),
+                parser=parsers.get(row.name),
             )
             for row in table.values()
         )
@@ -117,7 +117,7 @@ class Operation(Row):
     # None: served by a stream of this name.
     serve: Serve | None
     # The reader of a request that is not just the fields of `asks`.
-    reader: Read | None = None
+    parser: Parse | None = None
 
     @property
     def has_body(self) -> bool:
@@ -140,7 +140,7 @@ class Operation(Row):
         return self.in_query if self.has_body and self.method != "DELETE" else in_query
 
     @cached_property
-    def several(self) -> frozenset[str]:
+    def repeatable_fields(self) -> frozenset[str]:
         """Names that may occur more than once in the query: fields that are lists, or may be."""
         if self.asks is None or not self.query_fields:
             return frozenset()
@@ -158,7 +158,7 @@ class Operation(Row):
 
 
 def _in_turn(row: Row, serve: Serve | None) -> Serve | None:
-    return in_turn(serve) if row.is_long and serve is not None else serve
+    return with_scan_slot(serve) if row.is_long and serve is not None else serve
 
 
 class ServedVerb:
@@ -169,9 +169,9 @@ class ServedVerb:
     def __init__(self, row: Row, standard: Standard) -> None:
         assert row.verb, f"{row.name} has neither a verb nor a function"
         self._row, self._standard = row, standard
-        self._plan: Plan | None = None
+        self._plan: CallPlan | None = None
 
-    def __call__(self, service: Service, call: Call, request: Any) -> object:
+    def __call__(self, service: Service, call: HttpCall, request: Any) -> object:
         if (plan := self._plan) is None:
             # Made by the first call: the verbs of a standard are loaded when they are needed.
             plan = self._plan = plan_of(self._row, self._row.asks)
@@ -179,14 +179,14 @@ class ServedVerb:
         for parameter, name in plan.path:
             is_lenient = name in self._standard.lenient
             arguments[parameter] = (
-                (call.readable_name(name) or "") if is_lenient else call.name(name)
+                (call.readable_path_name(name) or "") if is_lenient else call.path_name(name)
             )
         for parameter, header in plan.headers:
             arguments[parameter] = call.header(header.lower().encode("ascii"))
         return self._row.perform(service, call.access, arguments)
 
 
-class Tables:
+class OperationTables:
     """All operations, and the standard of each path."""
 
     def __init__(

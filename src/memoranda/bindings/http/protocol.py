@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 
 # URL and headers of one request: a capability token has at most 8 KiB, and as much again for what a proxy adds.
 HEAD_BYTES_LIMIT: Final = 32_768
@@ -28,13 +28,13 @@ HEAD_SECONDS_LIMIT = 20.0
 # A client that takes nothing of its answer for so long is not reading any more.
 SEND_SECONDS_LIMIT = 30.0
 # Bytes given to the parser at once; so many requests of a client that sends several at once are read before it waits.
-PIECE_BYTES: Final = 4_096
+PARSED_BYTES: Final = 4_096
 PIPELINED_LIMIT: Final = 16
 # What may wait unread behind a request that is being answered.
 WAITING_BYTES_LIMIT: Final = 65_536
 
 
-class _Joining:
+class _JoinedWrites:
     """A transport that sends what is written in one turn of the loop as one piece: a head and its body together.
 
     uvicorn writes them one by one, and each is a system call here, a packet on the way and a wake-up over there.
@@ -49,7 +49,7 @@ class _Joining:
         if not self._waiting:
             self._loop.call_soon(self._send)
         self._waiting.append(data)
-        if len(data) >= PIECE_BYTES:
+        if len(data) >= PARSED_BYTES:
             # So that whoever sends more learns in time that nobody reads.
             self._send()
 
@@ -67,7 +67,7 @@ class _Joining:
         return getattr(self._transport, name)
 
 
-class Crowd(Shares["BoundedHttpProtocol"]):
+class Connections(FairShares["BoundedHttpProtocol"]):
     """All connections of a server."""
 
     def __init__(self, limit: int) -> None:
@@ -79,12 +79,12 @@ class Crowd(Shares["BoundedHttpProtocol"]):
         self.put(connection, holder)
         if (
             len(self) > self._limit
-            and (leaving := self.take(BoundedHttpProtocol.may_go)) is not None
+            and (leaving := self.evict(BoundedHttpProtocol.may_go)) is not None
         ):
             leaving.drop()
 
 
-def bounded(crowd: Crowd) -> type[asyncio.Protocol]:
+def bounded_protocol(crowd: Connections) -> type[asyncio.Protocol]:
     """The protocol of the connections of one server."""
     # uvicorn calls it and asks nothing else of it.
     return cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, crowd=crowd))
@@ -100,14 +100,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, *args: Any, crowd: Crowd, **options: Any) -> None:
+    def __init__(self, *args: Any, crowd: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
         self._crowd = crowd
 
     # --- connections ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._crowd.admit(self, self._address)
         self._start_timer()
 
@@ -147,7 +147,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         data, at = self._waiting, 0
         self._waiting = b""
         while at < len(data) and not self._is_answering and not self.transport.is_closing():
-            piece = data[at : at + PIECE_BYTES]
+            piece = data[at : at + PARSED_BYTES]
             at += len(piece)
             self._unaccounted_bytes += len(piece)
             super().data_received(piece)

@@ -1,7 +1,13 @@
-"""One kind of route for all standards: match the path as it was sent, receive, and in one thread read, call and render.
+"""The routes of all standards: match the path as sent, receive the body, then parse, call and render in a thread.
 
-What differs between standards is data: rows of `Operation`, and their `Standard`. Errors are raised from here and put
-into the standard's words by the guard.
+All that differs between standards is data: rows of `Operation`, and their `Standard`. Errors are raised here, and
+written in the form of the standard by the guard.
+
+Routes are looked up by the literal beginning of their path (`RouteTable`), instead of one being tried after the other.
+A route is filed under its complete path or, where the path has parameters, under the part before the first one, up to a
+slash. A request looks under its own path and under each of its folders: a handful of dictionary look-ups, and the one
+or two routes they return decide by their own pattern. Order counts among those as it does in Starlette: the first that
+takes path and method is served, else the first that takes the path answers that the method is wrong.
 """
 
 from __future__ import annotations
@@ -13,107 +19,166 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import Answer, Call
+from memoranda.bindings.http.call import HttpAnswer, HttpCall
 from memoranda.bindings.http.operation import PARAMETER, Operation
 from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.service import Service
 
-# Parsed, each is several times as large as it was on the way.
+# Requests with bodies over the ordinary limit that run at a time. A parsed body takes several times its bytes.
 LARGE_BODIES_LIMIT: Final = 4
-# Of all bodies that are not small, as they were on the way.
+# Bytes of all bodies that are not small, as received.
 BODIES_BYTES_LIMIT: Final = 64 * 1_048_576
 
 
+# The route that a match was for, in the scope of its request.
+_MATCHED: Final = "memoranda.route"
+
+
+class RouteTable(BaseRoute):
+    """A set of routes that Starlette sees as one."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes: Final = tuple(routes)
+        # Routes with their order, by path and by folder.
+        self._by_path: dict[str, list[tuple[int, Route]]] = {}
+        self._by_folder: dict[str, list[tuple[int, Route]]] = {}
+        for order, route in enumerate(self.routes):
+            literal, brace, _ = route.path.partition("{")
+            if brace:
+                folder = literal[: literal.rindex("/") + 1]
+                self._by_folder.setdefault(folder, []).append((order, route))
+            else:
+                self._by_path.setdefault(literal, []).append((order, route))
+        # Deeper slashes of a path are not looked at, however many a client sends.
+        self._depth = max((folder.count("/") for folder in self._by_folder), default=0)
+
+    def candidates(self, path: str) -> list[Route]:
+        """Return the routes that may take a decoded path, in their order."""
+        entries = list(self._by_path.get(path, ()))
+        end = 0
+        for _ in range(self._depth):
+            end = path.find("/", end) + 1
+            if not end:
+                break
+            entries += self._by_folder.get(path[:end], ())
+        return [route for _, route in sorted(entries, key=lambda entry: entry[0])]
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match a request as the first route would that takes its path and method."""
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        partial: tuple[Match, Scope] = (Match.NONE, {})
+        for route in self.candidates(scope["path"]):
+            match, child = route.matches(scope)
+            if match is Match.FULL:
+                return match, {**child, _MATCHED: route}
+            if match is Match.PARTIAL and partial[0] is Match.NONE:
+                partial = match, {**child, _MATCHED: route}
+        return partial
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request by the route that `matches` chose."""
+        await scope[_MATCHED].handle(scope, receive, send)
+
+
 class PathRoute(Route):
-    """A route whose names are matched before anything is decoded."""
+    """A route that matches the path as it was sent, so that an encoded slash belongs to its name."""
 
     def __init__(
-        self, path: str, endpoint: ASGIApp, *, methods: Sequence[str], rest: Collection[str] = ()
+        self,
+        path: str,
+        endpoint: ASGIApp,
+        *,
+        methods: Sequence[str],
+        slash_names: Collection[str] = (),
     ) -> None:
         super().__init__(path, endpoint, methods=list(methods))
-        self._whole = path.encode("ascii")
+        self._raw_path = path.encode("ascii")
         self._pattern: re.Pattern[bytes] | None = None
         if "{" in path:
             escaped = re.escape(path).replace(r"\{", "{").replace(r"\}", "}")
             last = PARAMETER.findall(path)[-1]
 
-            def pattern(found: re.Match[str]) -> str:
-                # Where a slash shows that a name is meant, it may be empty, and is refused as a name.
-                kind = ".*" if found[1] in rest else "[^/]+" if found[1] == last else "[^/]*"
-                return f"(?P<{found[1]}>{kind})"
+            def pattern(match: re.Match[str]) -> str:
+                name = match[1]
+                # A name before a slash may be empty here; the operation refuses it as a name.
+                kind = "[^/]+" if name == last else "[^/]*"
+                if name in slash_names:
+                    kind = ".*"
+                return f"(?P<{name}>{kind})"
 
             self._pattern = re.compile(PARAMETER.sub(pattern, escaped).encode("ascii"), re.DOTALL)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match the raw path; the names in it stay encoded."""
         if scope["type"] != "http":
             return Match.NONE, {}
         names: Mapping[str, bytes] = {}
         if self._pattern is None:
-            if scope["raw_path"] != self._whole:
+            if scope["raw_path"] != self._raw_path:
                 return Match.NONE, {}
-        elif (found := self._pattern.fullmatch(scope["raw_path"])) is not None:
-            names = found.groupdict()
+        elif (match := self._pattern.fullmatch(scope["raw_path"])) is not None:
+            names = match.groupdict()
         else:
             return Match.NONE, {}
-        is_whole = self.methods is None or scope["method"] in self.methods
-        return Match.FULL if is_whole else Match.PARTIAL, {
+        has_method = self.methods is None or scope["method"] in self.methods
+        return Match.FULL if has_method else Match.PARTIAL, {
             "endpoint": self.endpoint,
             "path_params": names,
         }
 
 
-class Room:
-    """Room for bodies. Small ones come in at once; of large ones as many as fit in memory, and of the largest a few.
+class BodyMemory:
+    """The memory for bodies. Small ones are read at once, large ones if they fit, and few of the largest at a time.
 
-    Where there is none left, whoever takes most of it loses the oldest that is still on its way.
+    If there is no memory left, the caller who uses most of it loses its oldest body that is still being received.
     """
 
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
         self._large = asyncio.Semaphore(LARGE_BODIES_LIMIT)
-        self._held: Shares[Callable[[], None]] = Shares()
-        self._coming: set[Callable[[], None]] = set()
+        self._bodies: FairShares[Callable[[], None]] = FairShares()
+        self._receiving: set[Callable[[], None]] = set()
 
     async def receive(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body of a request for which room was taken."""
+        """Return the body of a request for which memory was reserved."""
         drop = scope["state"].get("drop")
-        self._coming.add(drop)
+        self._receiving.add(drop)
         try:
             return await wire.read_body(receive)
         finally:
-            self._coming.discard(drop)
+            self._receiving.discard(drop)
 
     @asynccontextmanager
-    async def taken(self, scope: Scope, limit: int) -> AsyncIterator[None]:
-        """Wait until the body of a request may be read and worked on. Raises RateLimited where there is no room."""
+    async def reserve(self, scope: Scope, limit: int) -> AsyncIterator[None]:
+        """Wait until the body of a request may be received and processed. Raises RateLimited if memory is short."""
         stated = wire.stated_length(scope)
         drop = scope["state"].get("drop")
         if drop is not None and not wire.is_small(scope):
-            self._held.put(
+            self._bodies.put(
                 drop, scope["state"]["caller"].digest, limit if stated is None else stated
             )
-            while self._held.total > BODIES_BYTES_LIMIT and (
-                other := self._held.take(self._coming.__contains__)
+            while self._bodies.total > BODIES_BYTES_LIMIT and (
+                drop_other := self._bodies.evict(self._receiving.__contains__)
             ):
-                other()
+                drop_other()
         try:
-            if self._held.total > BODIES_BYTES_LIMIT:
+            if self._bodies.total > BODIES_BYTES_LIMIT:
                 raise RateLimited(
                     "too many large bodies at once; try again", retry_after_seconds=1.0
                 )
-            if limit <= self.max_body_bytes or (
-                stated is not None and stated <= self.max_body_bytes
-            ):
+            is_ordinary = stated is not None and stated <= self.max_body_bytes
+            if limit <= self.max_body_bytes or is_ordinary:
                 yield
             else:
                 await self._wait_for_large()
@@ -122,7 +187,7 @@ class Room:
                 finally:
                     self._large.release()
         finally:
-            self._held.remove(drop)
+            self._bodies.remove(drop)
 
     async def _wait_for_large(self) -> None:
         try:
@@ -134,30 +199,35 @@ class Room:
             ) from None
 
 
-class Endpoint:
-    """ASGI endpoint of all operations of one path."""
+class OperationEndpoint:
+    """The ASGI endpoint of all operations of one path."""
 
     def __init__(
-        self, operations: Iterable[Operation], *, service: Service, threads: Threads, room: Room
+        self,
+        operations: Iterable[Operation],
+        *,
+        service: Service,
+        threads: Threads,
+        body_memory: BodyMemory,
     ) -> None:
         self._operations = {operation.method: operation for operation in operations}
         self._service = service
         self._threads = threads
-        self._room = room
+        self._body_memory = body_memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self._operations.get(scope["method"]) or self._operations["GET"]
-        name_request(scope, operation.standard.name, operation.name)
+        label_request(scope, operation.standard.name, operation.name)
         if operation.is_quick:
-            answer, body = self._answer(operation, Call(scope=scope, raw=b"", max_body_bytes=0))
+            answer, body = self._answer(operation, HttpCall(scope=scope, raw=b"", max_body_bytes=0))
         elif operation.has_body:
-            limit = self._room.max_body_bytes * operation.standard.body_factor
+            limit = self._body_memory.max_body_bytes * operation.standard.body_factor
             if not wire.is_small(scope):
-                # Nobody unknown makes us hold a large body.
+                # A caller without a valid credential must not make us hold a large body.
                 await self._threads.run(authenticate, scope)
                 wire.check_length(scope, limit)
-            async with self._room.taken(scope, limit):
-                raw = await self._room.receive(scope, receive)
+            async with self._body_memory.reserve(scope, limit):
+                raw = await self._body_memory.receive(scope, receive)
                 answer, body = await self._threads.run(self._work, operation, scope, raw, limit)
         else:
             answer, body = await self._threads.run(self._work, operation, scope, b"", 0)
@@ -165,27 +235,29 @@ class Endpoint:
 
     def _work(
         self, operation: Operation, scope: Scope, raw: bytes, limit: int
-    ) -> tuple[Answer, bytes]:
+    ) -> tuple[HttpAnswer, bytes]:
         if not operation.is_public:
             authenticate(scope)
-        return self._answer(operation, Call(scope=scope, raw=raw, max_body_bytes=limit))
+        return self._answer(operation, HttpCall(scope=scope, raw=raw, max_body_bytes=limit))
 
-    def _answer(self, operation: Operation, call: Call) -> tuple[Answer, bytes]:
+    def _answer(self, operation: Operation, call: HttpCall) -> tuple[HttpAnswer, bytes]:
         try:
-            asked = read(operation, call)
+            request = parse_request(operation, call)
         except InvalidInput as error:
             raise operation.standard.malformed(error) from None
-        if operation.standard.once is None or not operation.has_effect:
-            return self._act(operation, call, asked)
-        return operation.standard.once(
-            self._service, operation, call, lambda: self._act(operation, call, asked)
+        if operation.standard.idempotency is None or not operation.has_effect:
+            return self._act(operation, call, request)
+        return operation.standard.idempotency(
+            self._service, operation, call, lambda: self._act(operation, call, request)
         )
 
-    def _act(self, operation: Operation, call: Call, asked: object) -> tuple[Answer, bytes]:
+    def _act(
+        self, operation: Operation, call: HttpCall, request: object
+    ) -> tuple[HttpAnswer, bytes]:
         assert operation.serve is not None
-        with noticing() as noticed:
-            given = operation.serve(self._service, call, asked)
-        answer = given if isinstance(given, Answer) else Answer(result=given)
+        with collect_notices() as noticed:
+            result = operation.serve(self._service, call, request)
+        answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
         if noticed.kinds:
             answer = replace(
                 answer,
@@ -196,10 +268,10 @@ class Endpoint:
         return answer, dump(answer.result)
 
 
-class Stream:
-    """ASGI endpoint of an operation that answers as it goes: the caller is known before it begins.
+class StreamEndpoint:
+    """The ASGI endpoint of an operation that streams its answer. The caller is authenticated before it begins.
 
-    One that has another answer, too, is a stream only where that is preferred.
+    An operation that has an ordinary answer, too, streams only if the Accept header prefers that.
     """
 
     def __init__(
@@ -212,54 +284,54 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if streams := self._operation.streams:
-            accepted = wire.header(scope, b"accept") or "*/*"
-            if wire.preferred(accepted, (wire.JSON, *self._operation.gives)) not in streams:
+            accepted = wire.read_header(scope, b"accept") or "*/*"
+            if wire.prefer_media_type(accepted, (wire.JSON, *self._operation.gives)) not in streams:
                 await self._otherwise(scope, receive, send)
                 return
-        name_request(scope, self._operation.standard.name, self._operation.name)
+        label_request(scope, self._operation.standard.name, self._operation.name)
         await self._threads.run(authenticate, scope)
         await self._app(scope, receive, send)
 
 
-def name_request(scope: Scope, standard: str, operation: str) -> None:
-    """Say what a request turned out to be: the guard counts it under that name."""
+def label_request(scope: Scope, standard: str, operation: str) -> None:
+    """Store the operation of a request in its scope; the guard counts the request under that name."""
     scope.setdefault("state", {})["operation"] = (standard, operation)
 
 
 def authenticate(scope: Scope) -> None:
-    """Find out what the credential may do; in a thread, since the store is asked. Raises Unauthorized."""
+    """Store the access of the caller in the scope. Raises Unauthorized. Call it in a thread: it reads the store."""
     access: Access = scope["state"]["caller"].authenticate()
     access.require_audience(scope["path"])
     scope["state"]["access"] = access
 
 
-def read(operation: Operation, call: Call) -> object:
-    """What is asked, wherever it stands. Raises InvalidInput."""
-    if operation.reader is not None:
-        return operation.reader(call)
+def parse_request(operation: Operation, call: HttpCall) -> object:
+    """Return the request from the path, the query and the body. Raises InvalidInput."""
+    if operation.parser is not None:
+        return operation.parser(call)
     fields: dict[str, Any] = {
         name: texts if len(texts) > 1 else texts[0]
-        for name, texts in wire.query_lists(call.scope, operation.several).items()
+        for name, texts in wire.parse_query_lists(call.scope, operation.repeatable_fields).items()
     }
     check_field_names(fields, operation.query_fields, "the query")
-    body = call.object() if operation.has_body else {}
+    body = call.parse_object() if operation.has_body else {}
     if operation.asks is None:
         check_field_names(body, (), "the request")
         return None
-    if twice := sorted(set(body) & set(fields)):
-        raise InvalidInput(f"{twice[0][:40]!a} is given both in the query and in the body")
+    if repeated := sorted(set(body) & set(fields)):
+        raise InvalidInput(f"{repeated[0][:40]!a} is given both in the query and in the body")
     for name in operation.path_fields:
         if name in body:
             raise InvalidInput(f"{name!a} stands in the path already")
-        fields[name] = call.name(name)
+        fields[name] = call.path_name(name)
     if body:
         return operation.asks.parse({**fields, **body})
     return operation.asks.parse_texts(fields)
 
 
-async def _send(send: Send, status: int, body: bytes, answer: Answer) -> None:
+async def _send(send: Send, status: int, body: bytes, answer: HttpAnswer) -> None:
     if status == 204:
-        # RFC 9110 8.6: no Content-Length where there can be no content.
+        # RFC 9110 8.6: no Content-Length if there can be no content.
         await send(
             {"type": "http.response.start", "status": status, "headers": list(answer.headers)}
         )
@@ -268,24 +340,28 @@ async def _send(send: Send, status: int, body: bytes, answer: Answer) -> None:
         await wire.send_bytes(send, status, body, answer.headers, media_type=answer.media_type)
 
 
-def routes_of(
+def build_routes(
     operations: Sequence[Operation],
     *,
     service: Service,
     threads: Threads,
-    room: Room,
+    body_memory: BodyMemory,
     streams: Mapping[str, ASGIApp],
 ) -> list[Route]:
-    """A route for each path, with all its methods, so that a wrong one is answered with those that there are."""
+    """Return a route for each path, with all its methods, so that 405 can list them."""
     by_path: dict[str, list[Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, []).append(operation)
-    found = []
-    for path, mine in by_path.items():
-        methods = [operation.method for operation in mine]
-        endpoint: ASGIApp = Endpoint(mine, service=service, threads=threads, room=room)
-        if (app := streams.get(mine[0].name)) is not None:
-            endpoint = Stream(mine[0], app, threads, instead_of=endpoint)
-        found.append(PathRoute(path, endpoint, methods=methods, rest=mine[0].standard.rest))
-    # What is written out comes before what a name could stand for.
-    return sorted(found, key=lambda route: "{" in route.path)
+    routes = []
+    for path, siblings in by_path.items():
+        methods = [operation.method for operation in siblings]
+        endpoint: ASGIApp = OperationEndpoint(
+            siblings, service=service, threads=threads, body_memory=body_memory
+        )
+        if (app := streams.get(siblings[0].name)) is not None:
+            endpoint = StreamEndpoint(siblings[0], app, threads, instead_of=endpoint)
+        routes.append(
+            PathRoute(path, endpoint, methods=methods, slash_names=siblings[0].standard.slash_names)
+        )
+    # Literal paths come before paths with parameters, which could match them.
+    return sorted(routes, key=lambda route: "{" in route.path)

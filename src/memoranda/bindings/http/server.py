@@ -27,7 +27,7 @@ H11_HEAD_BYTES_LIMIT = 65_536
 BACKLOG = 512
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A uvicorn server that says where it listens, ends its streams, and returns when it was told to stop."""
 
     def __init__(
@@ -99,7 +99,7 @@ def create_server(
     lifeline: int | None = None,
     tls: tuple[str, str] | None = None,
     trusted_proxies: Sequence[str] = (),
-) -> Server:
+) -> HttpServer:
     """A server bound to its port, not yet running. `is_shared`: other processes listen there too.
 
     `tls` are the files of a certificate and its key; of `trusted_proxies` it is believed who calls.
@@ -135,15 +135,15 @@ def create_server(
         raise StoreUnavailable(
             f"the certificate or its key cannot be used: {error.strerror or error}"
         ) from None
-    return Server(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
+    return HttpServer(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
 
 
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     try:
-        from memoranda.bindings.http.protocol import Crowd, bounded
+        from memoranda.bindings.http.protocol import Connections, bounded_protocol
     except ImportError:
         return "h11"
-    return bounded(Crowd(CONNECTIONS_LIMIT))
+    return bounded_protocol(Connections(CONNECTIONS_LIMIT))
 
 
 def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:

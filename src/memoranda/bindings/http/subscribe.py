@@ -1,43 +1,113 @@
 """GET /ump/subscribe: changes as server-sent events (UMP §3.8).
 
-No thread is held while a subscriber waits: the store's notifier wakes its task, which then reads the feed in a thread,
-as the caller it was then and still is. Each event's id is its place in the feed, so that a client that comes back
-with `Last-Event-ID` misses nothing and sees nothing twice.
+No thread is held while a subscriber waits: the store's notifier wakes its task (`Listener`), which then reads the feed
+in a thread, after checking the credential again. Each event's id is its position in the feed, so that a client that
+reconnects with `Last-Event-ID` misses nothing and sees nothing twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.listener import Listener
 from memoranda.bindings.http.threads import Threads
 from memoranda.encoding.event_stream import format_comment, format_event
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited
+from memoranda.measures import FEED_LAG, STREAMS
 from memoranda.service.core.access import Access
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import SubscribeRequest
 
-# Every open stream costs a socket and a read per write; so many are one busy team.
+# Open streams: each costs a socket and a read per write; this many serve one busy team.
 SUBSCRIBERS_LIMIT = 200
-# One credential may not take all places.
+# Open streams of one credential, so that none uses up the limit of all.
 SUBSCRIBERS_PER_CREDENTIAL_LIMIT = 50
-# Short of the 30 s after which proxies commonly cut a silent connection.
+# Seconds: below the 30 s after which proxies commonly cut a silent connection.
 HEARTBEAT_SECONDS = 15.0
+# Milliseconds after which a browser reconnects.
 RETRY_MS = 2000
+# Seconds that a send may take; a client that reads nothing for so long has stopped listening.
+SEND_SECONDS_LIMIT: Final = 30.0
 
-_PLACE = re.compile(r"[0-9]{1,18}", re.ASCII)
+_POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 _HEADERS = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
 
 
+class Listener:
+    """A client that waits for writes of any process. It ends when the client disconnects or the server stops."""
+
+    def __init__(self, service: Service) -> None:
+        self.is_over = False
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        # Times of the first change since the last read began, and of the first one that this read covers; 0: none.
+        self._changed_at = self._reading_since = 0.0
+
+    def stop(self) -> None:
+        """End the wait of this client."""
+        self.is_over = True
+        self._wake.set()
+
+    def listen(self) -> Callable[[], None]:
+        """Start listening for changes. Return the function that ends it."""
+        stop = self._service.notifier.listen(self._ring)
+        STREAMS.add()
+
+        def end() -> None:
+            stop()
+            STREAMS.add(amount=-1)
+
+        return end
+
+    def _ring(self) -> None:
+        # Called from the notifier's thread; at the very end the loop may be closed already.
+        self._changed_at = self._changed_at or time.perf_counter()
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def watch(self, receive: Receive) -> None:
+        """Stop when the client disconnects, or sends a body over the limit."""
+        with suppress(MemorandaError):
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        self.stop()
+
+    def start_reading(self) -> None:
+        """Note that a read begins now, which covers all changes so far."""
+        self._reading_since, self._changed_at = self._reading_since or self._changed_at, 0.0
+        self._wake.clear()
+
+    async def wait_for_change(self, deadline: float) -> bool:
+        """Wait for a change. Return False at the deadline (of the loop's clock), even if changes keep coming."""
+        # A client that waits for more has been sent all changes that were read.
+        if self._reading_since:
+            FEED_LAG.observe(time.perf_counter() - self._reading_since)
+            self._reading_since = 0.0
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return self._loop.time() < deadline
+
+    async def send(self, send: Send, data: bytes) -> None:
+        """Send a part of the body. Raises TimeoutError if the client does not read it."""
+        async with asyncio.timeout(SEND_SECONDS_LIMIT):
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
 class Subscribe:
-    """ASGI endpoint, and the register of the streams that are open."""
+    """The ASGI endpoint, and the register of the open streams."""
 
     def __init__(
         self, *, service: Service, threads: Threads, heartbeat_seconds: float, limit: int
@@ -46,19 +116,19 @@ class Subscribe:
         self._threads = threads
         self._heartbeat_seconds = heartbeat_seconds
         self._limit = limit
-        self._streams: set[_Stream] = set()
+        self._streams: set[_Subscriber] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope["state"]["caller"]
         access = scope["state"]["access"]
-        asked = SubscribeRequest.parse_texts(dict(wire.query(scope)))
-        after = _place(wire.header(scope, b"last-event-id"), asked.after)
-        stream = _Stream(
+        request = SubscribeRequest.parse_texts(dict(wire.parse_query(scope)))
+        after = _start_position(wire.read_header(scope, b"last-event-id"), request.after)
+        stream = _Subscriber(
             self._service,
             self._threads,
             access=access,
             bearer=caller.bearer,
-            where=asked.conditions(),
+            conditions=request.conditions(),
             heartbeat_seconds=self._heartbeat_seconds,
         )
         self._admit(stream)
@@ -74,7 +144,7 @@ class Subscribe:
         for stream in tuple(self._streams):
             stream.stop()
 
-    def _admit(self, stream: _Stream) -> None:
+    def _admit(self, stream: _Subscriber) -> None:
         of_credential = sum(other.bearer == stream.bearer for other in self._streams)
         if len(self._streams) >= self._limit or of_credential >= SUBSCRIBERS_PER_CREDENTIAL_LIMIT:
             raise RateLimited(
@@ -82,8 +152,8 @@ class Subscribe:
             )
 
 
-class _Stream(Listener):
-    """One subscriber."""
+class _Subscriber(Listener):
+    """One subscriber and its stream."""
 
     def __init__(
         self,
@@ -92,26 +162,27 @@ class _Stream(Listener):
         *,
         access: Access,
         bearer: str,
-        where: Mapping[str, str],
+        conditions: Mapping[str, str],
         heartbeat_seconds: float,
     ) -> None:
         super().__init__(service)
         self.bearer = bearer
         self._access = access
         self._threads = threads
-        self._where = where
+        self._conditions = conditions
         self._heartbeat_seconds = heartbeat_seconds
         self._cursor = 0
-        # On the loop's clock.
+        # Time of the next heartbeat, on the loop's clock.
         self._beat_at = 0.0
 
     async def run(self, after: int | None, receive: Receive, send: Send, *, is_head: bool) -> None:
-        # Listen first, look second: nothing that is written in between is missed.
+        """Send changes after a position until the client disconnects; None begins at the end of the feed."""
+        # Listening starts before the first read, so that no change in between is missed.
         stop_listening = self.listen()
         watcher: asyncio.Task[None] | None = None
         try:
-            end = await self._threads.run(self._service.feed_end, self._access, self._where)
-            # A place beyond the end is of another store: begin with what is new.
+            end = await self._threads.run(self._service.feed_end, self._access, self._conditions)
+            # A position beyond the end is one of another store: begin at the end.
             self._cursor = end if after is None else min(after, end)
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if not is_head:
@@ -131,26 +202,28 @@ class _Stream(Listener):
                 watcher.cancel()
 
     async def _follow(self, send: Send) -> None:
+        """Send page after page, and heartbeats while there are no changes."""
         while not self.is_over:
-            self.look()
+            self.start_reading()
             try:
                 page = await self._threads.run(self._next_page)
             except MemorandaError as error:
-                # The headers are out. The client comes back and is told properly.
+                # The headers are sent already. The client reconnects and then gets the error.
                 await self.send(send, format_comment(error.code))
                 return
             for event in page.events:
                 await self.send(send, _frame(event))
             self._cursor = page.next
-            if page.is_last and not await self.is_woken(self._beat_at):
+            if page.is_last and not await self.wait_for_change(self._beat_at):
                 await self.send(send, format_comment("heartbeat"))
 
     def _next_page(self) -> FeedPage:
-        # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
+        # Authenticated for each page, so that a revoked or expired credential ends the stream.
         access = self._service.gate.authenticate(self.bearer)
-        return self._service.changes(access, self._where, self._cursor)
+        return self._service.changes(access, self._conditions, self._cursor)
 
     async def send(self, send: Send, data: bytes) -> None:
+        """Send a part of the body, and put off the next heartbeat."""
         await super().send(send, data)
         self._beat_at = self._loop.time() + self._heartbeat_seconds
 
@@ -160,10 +233,10 @@ def _frame(event: ChangeEvent) -> bytes:
     return format_event(event.type, data, event_id=event.seq)
 
 
-def _place(header: str | None, parameter: int | None) -> int | None:
-    """Where to go on. The header is what a browser sends by itself when it comes back, and so the newer one."""
+def _start_position(header: str | None, parameter: int | None) -> int | None:
+    """Return the position to continue after. The header counts first: a reconnecting browser sends it by itself."""
     if header is None:
         return parameter
-    if _PLACE.fullmatch(header) is None:
+    if _POSITION.fullmatch(header) is None:
         raise InvalidInput("Last-Event-ID must be the id of an event of this feed")
     return int(header)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.operations.row import Plan, Row, plan_of
+from memoranda.bindings.operations.row import CallPlan, Row, plan_of
 from memoranda.encoding.shapes import (
     TEXT,
     Schema,
@@ -115,7 +115,7 @@ class RowCall:
 
     def __init__(self, row: Row, shape: type[Shape]) -> None:
         self._row, self._shape = row, shape
-        self._plan: Plan | None = None
+        self._plan: CallPlan | None = None
 
     def __call__(self, service: Service, access: Access, request: Any) -> Answer:
         plan = self._plan

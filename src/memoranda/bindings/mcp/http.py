@@ -24,12 +24,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from memoranda.bindings.mcp.lazy import PATH
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 from memoranda.service.service import Service
 
 # Sessions of all owners; each holds a task and reads the feed when something changes.
@@ -48,14 +48,14 @@ class _BoundedSessions(StreamableHTTPSessionManager):
     def _admit_session(
         self, requestor: AuthorizationContext | None
     ) -> StreamableHTTPServerTransport | None:
-        sessions: Shares[str] = Shares()
+        sessions: FairShares[str] = FairShares()
         for session_id, context in self._session_owners.items():
             sessions.put(session_id, context["subject"])
         owner = requestor["subject"] if requestor is not None else None
-        if sessions.of(owner) >= OWN_SESSIONS_LIMIT:
+        if sessions.weight_of(owner) >= OWN_SESSIONS_LIMIT:
             self._end(sessions.oldest_of(owner))
         elif len(sessions) >= SESSIONS_LIMIT:
-            self._end(sessions.take())
+            self._end(sessions.evict())
         return super()._admit_session(requestor)
 
     def _end(self, session_id: str | None) -> None:
@@ -76,10 +76,10 @@ class McpEndpoint:
         *,
         max_body_bytes: int = MAX_BODY_BYTES,
         has_sessions: bool = True,
-        offer: Offer | None = None,
+        offer: ToolOffer | None = None,
     ) -> None:
         self._service = service
-        self._offer = offer or Offer()
+        self._offer = offer or ToolOffer()
         # One for each stream on which a session waits for notifications.
         self._stream_scopes: set[CancelScope] = set()
         self._server = create_server(
@@ -170,11 +170,11 @@ def _refuse(
     )
 
 
-def _offer_of(ctx: RequestContext) -> Offer:
+def _offer_of(ctx: RequestContext) -> ToolOffer:
     request = ctx.request
     assert isinstance(request, Request)
     offer = request.state.offer
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, ToolOffer)
     return offer
 
 

@@ -33,7 +33,7 @@ _RESERVED: Final = re.compile("|".join(re.escape(name) for name in OPERATIONS if
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ToolOffer:
     """The view of one client. Raises InvalidInput for unknown tools."""
 
     names: Names = "plain"
@@ -49,7 +49,7 @@ class Offer:
             choices = ", ".join((ALL, "ump", "oms", "oams", "cal", *plain_names))
             raise InvalidInput(f"tools: there is no {word[:40]!a}; there are {choices}")
 
-    def with_query(self, query: Mapping[str, str]) -> Offer:
+    def with_query(self, query: Mapping[str, str]) -> ToolOffer:
         """Return this offer with the changes that a query makes to it. Raises InvalidInput."""
         if not query:
             return self
@@ -91,7 +91,7 @@ def _selects(word: str, tool: MemoryTool) -> bool:
 
 
 @lru_cache(maxsize=64)
-def list_tools(offer: Offer) -> tuple[types.Tool, ...]:
+def list_tools(offer: ToolOffer) -> tuple[types.Tool, ...]:
     """Return the tools as this client sees them."""
     selected = (
         tool
@@ -103,7 +103,7 @@ def list_tools(offer: Offer) -> tuple[types.Tool, ...]:
     return tuple(_list_tool(offer, tool) for tool in selected)
 
 
-def _list_tool(offer: Offer, memory_tool: MemoryTool) -> types.Tool:
+def _list_tool(offer: ToolOffer, memory_tool: MemoryTool) -> types.Tool:
     """Return one tool as this client sees it."""
     tool, plain = memory_tool.tool, memory_tool.plain
     name = memory_tool.plain_name if offer.names == "plain" else tool.name

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from memoranda.bindings.mcp.offer import Offer
+from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
@@ -46,7 +46,7 @@ CARD: Final = types.Prompt(
 )
 
 
-def list_prompts(offer: Offer) -> list[types.Prompt]:
+def list_prompts(offer: ToolOffer) -> list[types.Prompt]:
     """Return the prompts under the names that a client is offered."""
     name = NAME if offer.names == "reserved" else PLAIN_NAME
     return [PROMPT.model_copy(update={"name": name}), CARD]

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from memoranda import __version__
 from memoranda.bindings.mcp import prompts, resources, tools
 from memoranda.bindings.mcp.definition import MemoryTool
-from memoranda.bindings.mcp.offer import Offer, list_tools
+from memoranda.bindings.mcp.offer import ToolOffer, list_tools
 from memoranda.bindings.mcp.requests import (
     AccessOf,
     RequestContext,
@@ -54,7 +54,7 @@ INSTRUCTIONS: Final = (
     "would any tool output."
 )
 # Returns the offer to the client of a request.
-OfferOf = Callable[[RequestContext], Offer]
+OfferOf = Callable[[RequestContext], ToolOffer]
 
 # Names in `_meta` under which a client asks for reports of progress.
 _PROGRESS_TOKENS: Final = frozenset(("progress_token", "progressToken"))
@@ -82,7 +82,7 @@ def create_server(
     access_of: AccessOf,
     *,
     renew_access: AccessOf | None = None,
-    offer_of: OfferOf = lambda _ctx: Offer(),
+    offer_of: OfferOf = lambda _ctx: ToolOffer(),
     person: Access | None = None,
 ) -> MemoryServer:
     """Return a server over one store.
@@ -260,16 +260,16 @@ class _Handlers:
         )
 
 
-def run_stdio(service: Service, access: Access, offer: Offer | None = None) -> None:
+def run_stdio(service: Service, access: Access, offer: ToolOffer | None = None) -> None:
     """Serve one agent on standard input and output, until it closes our input or a signal ends us. Close the store."""
     try:
         # While serving, the SDK points descriptor 1 at standard error, so that only the protocol reaches the client.
-        anyio.run(_serve_stdio, service, access, offer or Offer())
+        anyio.run(_serve_stdio, service, access, offer or ToolOffer())
     finally:
         service.close()
 
 
-def create_agent_server(service: Service, access: Access, offer: Offer) -> MemoryServer:
+def create_agent_server(service: Service, access: Access, offer: ToolOffer) -> MemoryServer:
     """Return the server for an agent on this machine.
 
     The agent has the rights of the person who started it, except for erasing, which the person confirms each time.
@@ -278,7 +278,7 @@ def create_agent_server(service: Service, access: Access, offer: Offer) -> Memor
     return create_server(service, lambda _ctx: agent, offer_of=lambda _ctx: offer, person=access)
 
 
-async def _serve_stdio(service: Service, access: Access, offer: Offer) -> None:
+async def _serve_stdio(service: Service, access: Access, offer: ToolOffer) -> None:
     server = create_agent_server(service, access, offer)
     async with anyio.create_task_group() as group:
         group.start_soon(_end_on_signal, service)

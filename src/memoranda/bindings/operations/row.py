@@ -143,7 +143,7 @@ def function_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CallPlan:
     """The source of each argument of a verb: a name in the path, a header, or an attribute of the request."""
 
     path: tuple[tuple[str, str], ...]
@@ -161,7 +161,7 @@ class Plan:
         return arguments
 
 
-def plan_of(row: Row, asks: type[Shape] | None) -> Plan:
+def plan_of(row: Row, asks: type[Shape] | None) -> CallPlan:
     """Return the plan of a row whose requests have this shape; fields of the shape count before names in the path."""
     path, headers, attributes = [], [], []
     names = {part.partition("}")[0] for part in row.path.split("{")[1:]}
@@ -178,7 +178,7 @@ def plan_of(row: Row, asks: type[Shape] | None) -> Plan:
         elif parameter.kind is parameter.VAR_KEYWORD and asks is not None:
             used = {attribute for _, attribute in attributes}
             attributes += [(name, name) for name in asks.__struct_fields__ if name not in used]
-    return Plan(tuple(path), tuple(headers), tuple(attributes), row.request)
+    return CallPlan(tuple(path), tuple(headers), tuple(attributes), row.request)
 
 
 def as_document(value: object) -> object:
