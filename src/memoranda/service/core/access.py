@@ -258,7 +258,7 @@ class Gate:
         )
 
     def _find_key_of_grant(self, jti: str) -> ApiKey:
-        grant = self._system.grant(jti.removeprefix(GRANT_PREFIX), self._clock())
+        grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
         key = None if grant is None else self._find_key_by_id(grant.key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("revoked: this program is not let in any more")
@@ -296,7 +296,7 @@ class Gate:
             return cached[0]
         if len(self._key_cache) >= KEY_CACHE_LIMIT:
             self._key_cache.clear()
-        key = self._system.key(key_id)
+        key = self._system.load_key(key_id)
         if key is not None:
             self._key_cache[key_id] = key, now + KEY_CACHE_SECONDS
         return key
@@ -331,17 +331,17 @@ class Gate:
         return f"{KEY_PREFIX}{key_id}_{secret}"
 
     def keys(self) -> list[ApiKey]:
-        return self._system.all_keys()
+        return self._system.list_keys()
 
     def keys_of(self, tenant: str) -> list[ApiKey]:
         """Those of one owner."""
-        return [key for key in self._system.all_keys() if key.tenant == tenant]
+        return [key for key in self._system.list_keys() if key.tenant == tenant]
 
     def find_key(self, id_or_name: str) -> ApiKey:
         """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
         keys = [
             key
-            for key in self._system.all_keys()
+            for key in self._system.list_keys()
             if key.revoked is None and id_or_name in (key.key_id, key.name)
         ]
         if not keys:

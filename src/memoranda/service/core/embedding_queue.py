@@ -175,7 +175,7 @@ class EmbeddingQueue:
     def _release(self) -> None:
         try:
             self._context.engine.vectors.release(self._model, self._holder)
-            self._context.engine.let_go(self._job)
+            self._context.engine.resign(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
 
@@ -321,7 +321,7 @@ class EmbeddingQueue:
         """Return what of some versions is embedded; nothing of those that are damaged or erased."""
         texts: dict[int, _EmbeddedText] = {}
         with self._context.engine.read(tenant) as snapshot:
-            versions = snapshot.versions(version_ids)
+            versions = snapshot.load_versions(version_ids)
         for version in versions:
             if version.state.erased:
                 continue

@@ -66,14 +66,14 @@ def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
 def read_position(context: Context, access: Access) -> int:
     """How far the caller's own feed has come. It tells of no memory, so it is not put on record."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return snapshot.change_seq()
+        return snapshot.find_last_change()
 
 
 def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
     """Where the feed ends now: a new subscriber starts here."""
     tenant = _authorize_subscription(access, scope)
     with context.engine.read(tenant) as snapshot:
-        end, has_audit_log = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+        end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
     context.audit_read(tenant if has_audit_log else access.default_tenant, entry)
     return end
@@ -86,8 +86,8 @@ def read_changes(
     tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
-        is_last = not page or page[-1].seq >= snapshot.change_seq()
+        page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {
             change_seen.seq
             for change_seen in page
@@ -131,7 +131,7 @@ class ChangeNotifier:
             self._listeners.add(callback)
             if self._thread is None:
                 # Looked at before listening begins, so that what is written while the thread starts is heard.
-                seen = self._engine.change_token()
+                seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
                 )
@@ -160,7 +160,7 @@ class ChangeNotifier:
         is_away = False
         while self._wait_for_listener():
             try:
-                with closing(self._engine.change_tokens()) as tokens:
+                with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
                         if token != seen:

@@ -128,7 +128,7 @@ class Sessions:
         link, now = self._seals.unseal(text, SignInLink), self._clock()
         if link is None or link.expires <= now:
             raise Unauthorized("this link is not one of ours, or it is too old")
-        grant = self._system.take_turn(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
+        grant = self._system.use_grant(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
         if grant is None:
             raise Unauthorized("this link was used before")
         return self._seal_session(link.grant_id, now)
@@ -158,7 +158,7 @@ class Sessions:
     def authenticate(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
         """Whose session it is. Raises Unauthorized once it has ended. `is_used`: somebody does something with it."""
         session, now = self._seals.unseal(text, Session), self._clock()
-        grant = None if session is None else self._system.grant(session.grant_id, now)
+        grant = None if session is None else self._system.load_grant(session.grant_id, now)
         if (
             session is None
             or grant is None
@@ -172,7 +172,7 @@ class Sessions:
 
     def key_id(self, session: Session) -> str | None:
         """Return the id of the key that a session was opened with; None if the session has ended."""
-        grant = self._system.grant(session.grant_id, self._clock())
+        grant = self._system.load_grant(session.grant_id, self._clock())
         return None if grant is None else grant.key_id
 
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
@@ -183,7 +183,7 @@ class Sessions:
             keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
         return [
             grant
-            for grant in self._system.grants(self._clock())
+            for grant in self._system.list_grants(self._clock())
             if grant.verbs == _SESSION_VERBS and grant.key_id in keys
         ]
 
@@ -191,7 +191,7 @@ class Sessions:
         """End one of them. Raises NotFound."""
         if grant_id not in (grant.grant_id for grant in self.open_sessions(access, session)):
             raise NotFound("there is no such session")
-        self._system.drop_grant(grant_id)
+        self._system.delete_grant(grant_id)
 
 
 # Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
@@ -355,7 +355,7 @@ class Grants:
         """New tokens for a code or a refresh token, which is good once. Raises Unauthorized."""
         now = self._clock()
         expires = Instant(now + REFRESH_MS)
-        grant = self._system.take_turn(turn.grant_id, turn.number, now=now, expires=expires)
+        grant = self._system.use_grant(turn.grant_id, turn.number, now=now, expires=expires)
         if grant is None or turn.expires <= now:
             raise Unauthorized("it was used before, or is too old")
         granted = tuple(verb for verb in grant.verbs if verb in verbs)
@@ -377,7 +377,7 @@ class Grants:
 
     def end_grant(self, grant_id: str) -> None:
         """Take a grant back, with all that was handed out for it."""
-        self._system.drop_grant(grant_id)
+        self._system.delete_grant(grant_id)
 
 
 def check_redirect(uri: str) -> None:

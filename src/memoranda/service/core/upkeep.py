@@ -62,9 +62,9 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                self._context.engine.follow_keys()
+                self._context.engine.reload_keys()
                 # Of what was written here.
-                self._context.engine.tidy()
+                self._context.engine.merge_large_segments()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
@@ -100,7 +100,7 @@ class Upkeep:
 
     def _seconds_until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()
-        ends = system.next_expiry(), system.next_due()
+        ends = system.find_next_expiry(), system.find_next_due()
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
@@ -115,7 +115,7 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)
@@ -130,7 +130,7 @@ def purge(context: Context) -> int:
 def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        due = snapshot.versions(version_ids)
+        due = snapshot.load_versions(version_ids)
         last = {
             each.memory_id: each.version_id
             for each in sorted(due, key=lambda each: each.version_id)
@@ -151,7 +151,7 @@ def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) 
 def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
     """The versions of memories up to the last one that is over."""
     for memory_id, version_id in last.items():
-        for version in snapshot.history(memory_id):
+        for version in snapshot.iterate_history(memory_id):
             if version.version_id <= version_id and not version.state.erased:
                 yield version
 
@@ -182,7 +182,7 @@ def _expire_version(
         tenant=version.tenant,
         default_tenant=version.tenant,
     )
-    unit.record(
+    unit.record_audit(
         audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
     )
 

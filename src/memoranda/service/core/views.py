@@ -113,7 +113,7 @@ def find_first_version(snapshot: Snapshot, version: Version) -> Version:
     """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
     if version.version_id == version.memory_id:
         return version
-    versions = snapshot.versions([version.memory_id])
+    versions = snapshot.load_versions([version.memory_id])
     return versions[0] if versions and not versions[0].state.erased else version
 
 
