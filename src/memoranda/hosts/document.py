@@ -276,6 +276,7 @@ class YamlBlocks:
     """The format of YAML files in block style: an entry is a block under a top-level key."""
 
     def parse(self, text: str) -> Any:
+        # Loaded only for the few hosts with YAML: it takes longer to load than all other formats together.
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
