@@ -96,7 +96,7 @@ PAGE_PRIVATE: Final = re.compile(
     r"\b(beside|is told|are told|was told|told of|taken in|takes? in|left over|all the same|by itself|by themselves"
     r"|unasked|as it is|as they are|as it was|as they were|as it came|as before|stays? so|says? so|said so"
     r"|by (?:their |its )?meaning|by (?:their |its )?words|legs?|doors?|what it says|what they say"
-    r"|brings? (?:it|them) back|once more|for nothing|in the place of|in its place|nobody|nothing of"
+    r"|brings? (?:it|them) back|once more|for nothing|in the place of|in its place|nothing of"
     r"|is asked|are asked|asked for|asked of|is said|are said)\b",
     re.IGNORECASE,
 )

@@ -480,7 +480,7 @@ class Memoranda:
             self.ump.import_items,
             self.owner,
             [str(path) for path in paths],
-            known=system,
+            form=system,
             adopt=adopt,
             into=None if namespace is None else self.oams.namespace(namespace),
             restore=restore,

@@ -23,7 +23,7 @@ import msgspec
 
 from memoranda import __version__
 from memoranda.bindings.files import archive
-from memoranda.bindings.files.folder import create, writing
+from memoranda.bindings.files.folder import atomic_writer, create
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
 from memoranda.keys import OPERATOR_KEY_FILE, make_private_folder, operator_key, sync_folder
@@ -96,7 +96,7 @@ def back_up(
             "operator": operator,
             "made": format_instant(system_clock()),
         }
-        with writing(target) as file:
+        with atomic_writer(target) as file:
             entries = archive.write(
                 file, members, about, passphrase=passphrase, progress=writing_progress
             )

@@ -291,7 +291,7 @@ WORKERS_READY: Final = Family(
 WORKER_ENDS: Final = Family(
     "counter",
     "memoranda_worker_ends_total",
-    "Server processes that ended by themselves and are started again, by their state: `ready` or `starting`.",
+    "Server processes that ended unexpectedly and are started again, by their state: `ready` or `starting`.",
     "state",
 )
 EMBEDDING_BACKLOG: Final = Family(

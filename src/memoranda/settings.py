@@ -110,8 +110,8 @@ class Settings:
     cal: str = _setting("on", "answer CAL queries", "text", choices=("on", "off"))
     cal_evolve: str = _setting(
         "local",
-        "who may change memories through CAL: the person at this machine (local), all who may write (on), or nobody "
-        "(off)",
+        "changes of memories through CAL are allowed for the person at this machine (local), all who may write (on), "
+        "or nobody (off)",
         "text",
         choices=("local", "on", "off"),
     )
@@ -189,8 +189,8 @@ class Settings:
     )
     oauth: str = _setting(
         "off",
-        "programs to which people with a key can grant access to /mcp (OAuth): none (off), those that the operator "
-        "registered (known), also those on the person's own machine (on), or any (open)",
+        "programs that people with a key may let use /mcp (OAuth): none (off), programs registered by the operator "
+        "(known), also programs on the person's machine (on), or any (open)",
         "text",
         choices=("off", "known", "on", "open"),
     )
@@ -238,7 +238,7 @@ class Settings:
     )
     metrics: str = _setting(
         "operator",
-        "who may read /metrics: the operator, with a credential; anyone who reaches the port (open); or nobody (off)",
+        "readers of /metrics: the operator, with a credential; everyone who reaches the port (open); or nobody (off)",
         "text",
         choices=("operator", "open", "off"),
     )
@@ -430,7 +430,7 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
         raise InvalidInput(f"there is no setting {name!r}; there are {', '.join(kinds)}")
     if name == "home":
         raise InvalidInput("home is the folder of this file; set it with --data or MEMORANDA_HOME")
-    from memoranda.bindings.files.folder import write_whole
+    from memoranda.bindings.files.folder import replace_file
 
     path = home / SETTINGS_FILE
     before = _from_file(path)
@@ -446,7 +446,7 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
             f"{path}: the lines of {name} are too unusual to be changed here; use an editor"
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, new_source.encode("utf-8"))
+    replace_file(path, new_source.encode("utf-8"))
     return path
 
 

@@ -69,7 +69,7 @@ def opened(chromium: Browser, server: Running, key: str) -> Iterator[Callable[..
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.link(key)}")
+        page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.create_link(key)}")
         page.close()
         return context
 

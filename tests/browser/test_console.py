@@ -61,7 +61,7 @@ def own_page(opened: Opened, server: Running, owner: str, *texts: str) -> Page:
         remember_as(server, owner, text)
     context = opened()
     page = context.new_page()
-    page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.link(server.key(owner, *ALL))}")
+    page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.create_link(server.key(owner, *ALL))}")
     return page
 
 

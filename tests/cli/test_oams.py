@@ -98,7 +98,7 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
     seen: list[bytes] = []
     for number, name in enumerate(("a", "b.jsonl", "c.md", "d.jsonl")):
         with Memoranda.open(folder / f"home{number}") as memoranda:
-            report = exchange.import_files(memoranda.ump.import_items, memoranda.owner, [str(source)], known="oams")
+            report = exchange.import_files(memoranda.ump.import_items, memoranda.owner, [str(source)], form="oams")
             assert (report.created, report.refusals) == (len(values), [])
             source = folder / name
             shape = oams.shape_by_name(name)

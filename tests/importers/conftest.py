@@ -10,7 +10,7 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.registry import Foreign, recognised
+from memoranda.bindings.files.importers.registry import ImportCodec, recognise_importer
 from memoranda.service.exchange.report import Report
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -42,11 +42,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memoranda]:
 
 def take_known(store: Memoranda, path: Path, system: str) -> Report:
     """Import what must be recognised as of a system; a second time it changes nothing."""
-    found = recognised(path)
+    found = recognise_importer(path)
     assert found is not None
     assert found.name == system
     report = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
-    assert report.created == Foreign(found).survey(str(path)).memories
+    assert report.created == ImportCodec(found).survey(str(path)).memories
     again = exchange.import_files(store.ump.import_items, store.owner, [str(path)])
     assert (again.created, again.updated, again.unchanged) == (0, 0, report.created)
     return report

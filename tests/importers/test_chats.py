@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memoranda import Memoranda
-from memoranda.bindings.files.importers.registry import recognised
+from memoranda.bindings.files.importers.registry import recognise_importer
 from tests.importers.conftest import Import
 
 CHATGPT: dict[str, Any] = {
@@ -124,7 +124,7 @@ def test_a_conversation_of_chatgpt_is_a_session_of_turns(
 ) -> None:
     path = archive(tmp_path / "export.zip", CHATGPT) if form == "archive" else folder(tmp_path / "export", CHATGPT)
     path = path / "conversations.json" if form == "file" else path
-    importer = recognised(path)
+    importer = recognise_importer(path)
     assert importer is not None
     assert importer.name == "chatgpt"
     report = take(path)
@@ -143,7 +143,7 @@ def test_conversations_projects_and_memories_of_claude(
     store: Memoranda, take: Import, tmp_path: Path, form: Any
 ) -> None:
     path = form(tmp_path / "export", CLAUDE)
-    importer = recognised(path)
+    importer = recognise_importer(path)
     assert importer is not None
     assert importer.name == "claude"
     report = take(path)

@@ -18,7 +18,7 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from tests.importers.conftest import SAMPLES, take_known, written
 
 QDRANT = SAMPLES / "mem0" / "qdrant"
@@ -34,7 +34,7 @@ def test_what_mem0_keeps_beside_its_vectors_is_what_it_answers(tmp_path: Path, s
         (fridays,) = [each for each in store.list() if each.text == "I deploy on Fridays"]
         assert fridays.record["scope"]["session"] == "run-7"
         # The same memories as `get_all` answers them change nothing.
-        items: list[Any] = list(Foreign(IMPORTERS["mem0"]).items(str(source)))
+        items: list[Any] = list(ImportCodec(IMPORTERS["mem0"]).items(str(source)))
         answers = [each.value["metadata"]["imported_from"]["document"] for each in items]
         assert answers[0].keys() >= {"id", "memory", "hash", "created_at", "updated_at", "user_id", "metadata"}
         again = exchange.import_files(
@@ -81,7 +81,7 @@ def test_nothing_of_a_point_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with sqlite3.connect(path) as database:
         database.execute("INSERT INTO points VALUES ('zzz', ?)", (point,))
     database.close()
-    found = list(Foreign(IMPORTERS["mem0"]).items(str(path)))
+    found = list(ImportCodec(IMPORTERS["mem0"]).items(str(path)))
     assert [each.error is None for each in found].count(True) == 4
     (refused,) = [each for each in found if each.error is not None]
     assert "storage.sqlite: point 5" in refused.where
@@ -112,7 +112,7 @@ def test_a_point_takes_no_more_memory_than_it_has_bytes_for(tmp_path: Path, larg
         database.execute("INSERT INTO points VALUES ('zzz', ?)", (LARGE[large],))
     database.close()
     assert path.stat().st_size < 256 * 1024
-    source = Foreign(IMPORTERS["mem0"])
+    source = ImportCodec(IMPORTERS["mem0"])
     list(source.items(str(path)))
     tracemalloc.start()
     try:
@@ -136,7 +136,7 @@ def test_points_of_every_protocol_are_read(tmp_path: Path, protocol: int) -> Non
         database.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
         database.execute("INSERT INTO points VALUES ('1', ?)", (pickle.dumps(_Pickled(state), protocol),))
     database.close()
-    (found,) = Foreign(IMPORTERS["mem0"]).items(str(path))
+    (found,) = ImportCodec(IMPORTERS["mem0"]).items(str(path))
     assert found.error is None
     metadata = found.value["metadata"]["mem0_metadata"]
     assert metadata["long"] == payload["long"]
@@ -152,7 +152,7 @@ def test_a_payload_is_plain_and_bounded(tmp_path: Path, value: object) -> None:
         database.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
         database.execute("INSERT INTO points VALUES ('1', ?)", (pickle.dumps(_Pickled(state)),))
     database.close()
-    (found,) = Foreign(IMPORTERS["mem0"]).items(str(path))
+    (found,) = ImportCodec(IMPORTERS["mem0"]).items(str(path))
     assert found.error is not None or "more" in found.value["metadata"].get("mem0_metadata", {})
 
 
@@ -179,14 +179,14 @@ def test_rows_of_a_dump_that_are_none_are_told_by_their_lines(tmp_path: Path) ->
     path = tmp_path / "dump.sql"
     text = DUMP.read_text(encoding="utf-8")
     path.write_text(text.replace("users.bob.profile\t", "users.bob.profile\textra\t"), encoding="utf-8")
-    found = list(Foreign(IMPORTERS["langgraph"]).items(str(path)))
+    found = list(ImportCodec(IMPORTERS["langgraph"]).items(str(path)))
     (refused,) = [each for each in found if each.error is not None]
     assert refused.where == f"{path}:60"
     assert "8 columns" in str(refused.error)
     assert len(found) == 4
     # Another table, and rows as INSERT.
     path.write_text(text.replace("public.store (prefix", "public.shop (prefix"), encoding="utf-8")
-    assert recognised(path) is None
+    assert recognise_importer(path) is None
     path.write_text("-- PostgreSQL database dump\nINSERT INTO public.store VALUES ('a');\n", encoding="utf-8")
-    (refused,) = Foreign(IMPORTERS["langgraph"]).items(str(path))
+    (refused,) = ImportCodec(IMPORTERS["langgraph"]).items(str(path))
     assert "--inserts" in str(refused.error)

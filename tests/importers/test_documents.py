@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from memoranda.standards.oams.memory import check
 from tests.importers.conftest import SAMPLES, take_known, written
 
@@ -135,7 +135,7 @@ def test_one_bad_record_of_areev_does_not_hold_up_the_others(tmp_path: Path) -> 
     forgotten = struct.pack("<Bq", 2, 0) + bytes(32) + struct.pack("<I", 0)
     path = tmp_path / "some.mgb"
     path.write_bytes(bundle((1, old, 0), (1, broken, 0), (2, broken, 0)) + odd + forgotten)
-    items = list(Foreign(IMPORTERS["areev"], "ada").items(str(path)))
+    items = list(ImportCodec(IMPORTERS["areev"], "ada").items(str(path)))
     assert [item.error is None for item in items] == [True, False]
     assert items[0].value["metadata"]["memoranda:valid_to"] == "1970-01-01T00:00:00.000Z"
 
@@ -219,7 +219,7 @@ def test_documents_of_the_wrong_shape_bring_nothing_and_say_why(
     shared: Memoranda, tmp_path: Path, document: object
 ) -> None:
     path = written(tmp_path, document)
-    assert recognised(path) is not None
+    assert recognise_importer(path) is not None
     report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)])
     assert report.created == 0
     assert report.refused
@@ -255,6 +255,6 @@ def test_whatever_a_document_holds_it_gives_memories_of_oams_or_refusals(
     tmp_path: Path, system: str, document: object
 ) -> None:
     path = written(tmp_path, document)
-    recognised(path)
-    for item in Foreign(IMPORTERS[system], "ada").items(str(path)):
+    recognise_importer(path)
+    for item in ImportCodec(IMPORTERS[system], "ada").items(str(path)):
         assert item.error is not None or check(item.value, complete=True)

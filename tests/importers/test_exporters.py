@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.exporters import EXPORTERS, Outgoing, unsaid
-from memoranda.bindings.files.importers.importer import Draft, memory_of
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
+from memoranda.bindings.files.exporters import EXPORTERS, OutgoingMemory, list_losses
+from memoranda.bindings.files.importers.importer import ImportDraft, build_memory
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec
 from memoranda.cli.formats import TargetName
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS
@@ -169,12 +169,14 @@ def test_what_left_leaves_again_byte_for_byte(
 ) -> None:
     path = tmp_path_factory.mktemp("again") / "file.csv"
     importer = IMPORTERS["table" if system == "csv" else system]
-    memories = [memory_of(Draft(where="", original={}, created=Instant(0), **each), "here", "me") for each in said]
+    memories = [
+        build_memory(ImportDraft(where="", original={}, created=Instant(0), **each), "here", "me") for each in said
+    ]
     files = []
     for _ in range(3):
         path.write_bytes(b"".join(EXPORTERS[system](memories, "me")))
         files.append(path.read_bytes())
-        items = list(Foreign(importer, "me").items(str(path)))
+        items = list(ImportCodec(importer, "me").items(str(path)))
         assert [item.error for item in items] == [None] * len(items), files
         memories = [item.value for item in items]
     assert files[1] == files[0]
@@ -189,12 +191,14 @@ def test_any_text_comes_back_from_a_file_of_another_system(
     tmp_path_factory: pytest.TempPathFactory, system: str, drafts: list[tuple[str, str, str]]
 ) -> None:
     memories = [
-        memory_of(Draft(where="", id=name, text=text, user=user, original={}, created=Instant(0)), "elsewhere", "me")
+        build_memory(
+            ImportDraft(where="", id=name, text=text, user=user, original={}, created=Instant(0)), "elsewhere", "me"
+        )
         for name, text, user in drafts
     ]
     path = tmp_path_factory.mktemp("out") / "file.json"
     path.write_bytes(b"".join(EXPORTERS[system](memories, "me")))
-    found: list[Any] = list(Foreign(IMPORTERS[system], "me").items(str(path)))
+    found: list[Any] = list(ImportCodec(IMPORTERS[system], "me").items(str(path)))
     assert [each.error for each in found] == [None] * len(drafts)
     assert [each.value["value"] for each in found] == [text for _, text, _ in drafts]
 
@@ -232,18 +236,18 @@ def test_everything_comes_back_from_a_system_or_was_named(
     tmp_path_factory: pytest.TempPathFactory, system: str, said: list[dict[str, Any]], about: str
 ) -> None:
     path = tmp_path_factory.mktemp("back") / "file.csv"
-    memories = [memory_of(Draft(where="", original={}, **each), "here", "me") for each in said]
+    memories = [build_memory(ImportDraft(where="", original={}, **each), "here", "me") for each in said]
     if about:
         # As a memory of another standard leaves: its namespace does not say whom it is about.
         memories = [{**each, "metadata": {**each["metadata"], USER_KEY: about}} for each in memories]
     path.write_bytes(b"".join(EXPORTERS[system](memories, "me")))
-    items = list(Foreign(IMPORTERS["table" if system == "csv" else system], "me").items(str(path)))
+    items = list(ImportCodec(IMPORTERS["table" if system == "csv" else system], "me").items(str(path)))
     assert [item.error for item in items] == [None] * len(memories)
-    back = {each.text: each for each in (Outgoing.of(item.value, "me") for item in items)}
+    back = {each.text: each for each in (OutgoingMemory.of(item.value, "me") for item in items)}
     for memory in memories:
-        was = Outgoing.of(memory, "me")
+        was = OutgoingMemory.of(memory, "me")
         now = back[was.text]
-        lost = unsaid(memory, system, "me")
+        lost = list_losses(memory, system, "me")
         for part in ("user", "agent", "session", "project", "kind", "tags", "confidence"):
             assert part in lost or getattr(now, part) == getattr(was, part), part
         for part, names in TIMES.items():

@@ -17,7 +17,7 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from memoranda.errors import MemorandaError
 from memoranda.standards.oams.memory import check
 from tests.importers.conftest import SAMPLES, written
@@ -121,8 +121,8 @@ def test_what_is_damaged_is_told_and_nothing_else_comes_of_it(tmp_path: Path, na
     before = {each: each.read_bytes() for each in files_of(tmp_path)}
     importer = IMPORTERS[name.split()[0]]
     with at_most(5):
-        recognised(source)
-        found = list(Foreign(importer, "o-me").items(str(source)))
+        recognise_importer(source)
+        found = list(ImportCodec(importer, "o-me").items(str(source)))
     for item in found:
         if item.error is not None:
             assert item.where.startswith(str(source))
@@ -144,9 +144,9 @@ def whole(memory: Any) -> bool:
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_is_read_when_it_is_whole(tmp_path: Path, name: str) -> None:
     source = placed(name, tmp_path)
-    found = list(Foreign(IMPORTERS[name.split()[0]], "o-me").items(str(source)))
+    found = list(ImportCodec(IMPORTERS[name.split()[0]], "o-me").items(str(source)))
     assert any(item.error is None for item in found)
-    known = recognised(source)
+    known = recognise_importer(source)
     assert known is not None
     assert known.name == name.split()[0]
 
@@ -193,7 +193,7 @@ def test_links_and_names_that_lead_elsewhere_are_not_followed(store: Memoranda, 
     for link, system in ((vault / "link.md", "notes"), (tmp_path / "db", "langgraph")):
         if not link.exists():
             link.symlink_to(SAMPLES / "langgraph" / "langgraph.db")
-        report = exchange.import_files(store.ump.import_items, store.owner, [str(link)], known=system)
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(link)], form=system)
         assert report.created == 0 or system == "langgraph"
 
 
@@ -214,7 +214,7 @@ def test_what_a_database_would_run_is_not_run(tmp_path: Path, name: str, table: 
     database.close()
     before = path.read_bytes()
     with at_most(5):
-        found = list(Foreign(IMPORTERS[name.split()[0]], "o-me").items(str(path)))
+        found = list(ImportCodec(IMPORTERS[name.split()[0]], "o-me").items(str(path)))
     assert all(item.error is not None for item in found)
     assert path.read_bytes() == before
 

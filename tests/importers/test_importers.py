@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.folder import open_regular
-from memoranda.bindings.files.importers.importer import Draft, memory_of, moment
+from memoranda.bindings.files.importers.importer import ImportDraft, build_memory, parse_moment
 from memoranda.bindings.files.importers.reference import reference
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from memoranda.bindings.files.importers.source import Source
 from memoranda.cli.formats import SystemName
 from memoranda.errors import NotFound
@@ -55,10 +55,10 @@ def test_what_real_tools_exported_is_recognised_and_answers(
     store: Memoranda, take: Import, name: str, system: str, count: int, users: int, question: str, answer: str
 ) -> None:
     path = SAMPLES / name
-    found = recognised(path)
+    found = recognise_importer(path)
     assert found is not None
     assert found.name == system
-    survey = Foreign(found).survey(str(path))
+    survey = ImportCodec(found).survey(str(path))
     assert (survey.memories, survey.users, survey.unreadable) == (count, users, 0)
     report = take(path)
     assert (report.created, report.refused) == (count, 0)
@@ -177,8 +177,8 @@ def test_an_import_is_taken_back_as_a_whole(store: Memoranda, take: Import, tmp_
 
 def test_imports_are_listed_and_one_is_taken_back_by_its_name(store: Memoranda, take: Import) -> None:
     totals: list[int] = []
-    take(SAMPLES / "mem0" / "mem0_all.json", expect=totals.append)
-    take(SAMPLES / "server-memory" / "memory.jsonl", expect=totals.append)
+    take(SAMPLES / "mem0" / "mem0_all.json", on_count=totals.append)
+    take(SAMPLES / "server-memory" / "memory.jsonl", on_count=totals.append)
     # The progress bar knows how many there are before the first is written.
     assert totals == [5, 6]
     last, first = store.ump.imports()
@@ -202,7 +202,7 @@ def test_what_was_changed_since_is_not_taken_back(store: Memoranda, take: Import
 
 
 def test_when_it_was_true_and_where_it_was_said_hold_through_other_standards(store: Memoranda) -> None:
-    draft = Draft(
+    draft = ImportDraft(
         where="here",
         id="a",
         text="Lives in Hamburg",
@@ -212,7 +212,7 @@ def test_when_it_was_true_and_where_it_was_said_hold_through_other_standards(sto
         valid_from=parse_instant("2020-01-01T00:00:00Z"),
         valid_to=parse_instant("2024-01-01T00:00:00Z"),
     )
-    store.service.import_items(store.access, numbered("oams", [memory_of(draft, "zep", "ada")]))
+    store.service.import_items(store.access, numbered("oams", [build_memory(draft, "zep", "ada")]))
     assert not store.recall("Hamburg")
     (hit,) = store.recall("Hamburg", valid_at="2022-06-01T00:00:00Z")
     assert hit.record["scope"]["session"] == "s1"
@@ -306,7 +306,7 @@ def test_an_archive_is_opened_as_often_for_many_notes_as_for_a_few(
         with zipfile.ZipFile(path, "w") as archive:
             for number in range(count):
                 archive.writestr(f"{count}/{number}.md", f"The harbour has berth {number} of {count}.")
-        report = exchange.import_files(store.ump.import_items, store.owner, [str(path)], found=lambda *_: None)
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(path)], on_survey=lambda *_: None)
         assert (report.created, report.refused) == (count, 0)
     few, many = opened[tmp_path / "3.zip"], opened[tmp_path / "60.zip"]
     assert many == few
@@ -322,14 +322,14 @@ def test_a_damaged_archive_is_refused_by_name(store: Memoranda, take: Import, tm
     start = 30 + len("conversations.json")
     for place in range(start, min(start + 60, whole.index(b"PK\x01\x02"))):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        report = take(path, known="claude", is_dry=True)
+        report = take(path, form="claude", is_dry=True)
         # A bit that means nothing may be another; whatever it damages is told, and once.
         assert report.refused == 1 or report.created == 1
         assert all("export.zip" in each.where for each in report.refusals)
     # Encrypted, and packed in a way that nobody knows: bits and numbers in both heads.
     for place, number in ((6, 1), (8, 99)):
         path.write_bytes(_with_head(whole, place, number))
-        report = take(path, known="claude")
+        report = take(path, form="claude")
         assert (report.created, report.refused) == (0, 1)
     assert not list(store.list())
 
@@ -356,12 +356,12 @@ TEXT = st.text(max_size=20)
 
 @given(id=st.text(min_size=1), text=st.text(), user=TEXT, place=TEXT, session=TEXT, tags=st.lists(TEXT, max_size=3))
 def test_whatever_another_system_calls_things_the_memory_is_one_of_oams(**fields: Any) -> None:
-    draft = Draft(where="", original={"a": 1}, created=Instant(0), updated=Instant(-5), **fields)
+    draft = ImportDraft(where="", original={"a": 1}, created=Instant(0), updated=Instant(-5), **fields)
     try:
         text = draft.text.encode("utf-8").decode("utf-8")
     except UnicodeEncodeError:
         return
-    memory, warnings = check(memory_of(draft, "system", "ada"), complete=True)
+    memory, warnings = check(build_memory(draft, "system", "ada"), complete=True)
     assert memory["value"] == text
     assert warnings == ()
 
@@ -370,7 +370,7 @@ def test_whatever_another_system_calls_things_the_memory_is_one_of_oams(**fields
 def test_times_are_read_as_systems_write_them(at: int) -> None:
     written = format_instant(at)
     for form in (written, written.replace("T", " "), written[:-1], written[:-1] + "+00:00", written[:-1] + "+0000"):
-        assert moment(form) == at
-    assert moment(written[:10]) == at // 86_400_000 * 86_400_000
+        assert parse_moment(form) == at
+    assert parse_moment(written[:10]) == at // 86_400_000 * 86_400_000
     if abs(at) >= 100_000_000_000:
-        assert moment(at) == at
+        assert parse_moment(at) == at

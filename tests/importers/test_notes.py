@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import Memoranda
-from memoranda.bindings.files.importers.registry import recognised
+from memoranda.bindings.files.importers.registry import recognise_importer
 from tests.importers.conftest import SAMPLES, Import
 
 
@@ -23,7 +23,7 @@ def written(folder: Path, **files: str) -> Path:
 
 
 def name_of(path: Path) -> str | None:
-    found = recognised(path)
+    found = recognise_importer(path)
     return None if found is None else found.name
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from memoranda import Memoranda
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from tests.importers.conftest import SAMPLES, take_known, written
 
 REM_EXPORT = {
@@ -161,7 +161,7 @@ def test_what_mempalace_exports_as_markdown_are_the_same_drawers(shared: Memoran
     broken = tmp_path / "export"
     shutil.copytree(SAMPLES / "mempalace-export", broken)
     (broken / "attic" / "odd.md").write_text("# attic / odd\n\n## drawer_9\n\nno quotation\n", encoding="utf-8")
-    (item,) = (each for each in Foreign(IMPORTERS["mempalace"]).items(str(broken)) if each.error)
+    (item,) = (each for each in ImportCodec(IMPORTERS["mempalace"]).items(str(broken)) if each.error)
     assert item.where.endswith("attic/odd.md: section 1")
 
 
@@ -176,8 +176,8 @@ def test_a_database_that_only_looks_like_a_palace_is_none(tmp_path: Path) -> Non
             """
         )
     database.close()
-    assert recognised(path) is None
-    assert list(Foreign(IMPORTERS["mempalace"]).items(str(path))) == []
+    assert recognise_importer(path) is None
+    assert list(ImportCodec(IMPORTERS["mempalace"]).items(str(path))) == []
 
 
 @pytest.mark.requirement("OAMS-7-mempalace")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.bindings.files.importers.importer import Draft
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
+from memoranda.bindings.files.importers.importer import ImportDraft
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from memoranda.bindings.files.importers.table import table_with
 from memoranda.errors import InvalidInput
 from tests.importers.conftest import take_known
@@ -40,15 +40,15 @@ def test_csv_is_known_by_its_columns(shared: Memoranda, tmp_path: Path) -> None:
 def test_a_person_says_which_column_is_what(shared: Memoranda, tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("who,what,when\nbo,Has a red bicycle,2026-03-04\n", encoding="utf-8")
-    assert recognised(path) is None
+    assert recognise_importer(path) is None
     known = table_with("text=what, user=who, created=when")
-    report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known=known)
+    report = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], form=known)
     assert (report.created, report.refused) == (1, 0)
     memory = shared.oams.get("bo Has a red bicycle", namespace="bo:table").memory
     assert memory["created_at"] == "2026-03-04T00:00:00.000Z"
-    missing = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known=table_with("text=said"))
+    missing = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], form=table_with("text=said"))
     assert "no column 'said': there are who, what, when" in missing.refusals[0].message
-    unnamed = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], known="table")
+    unnamed = exchange.import_files(shared.ump.import_items, shared.owner, [str(path)], form="table")
     assert "name it with --map" in unnamed.refusals[0].message
 
 
@@ -84,5 +84,5 @@ def test_what_is_no_csv_is_refused_with_its_place(shared: Memoranda, tmp_path: P
 def test_any_bytes_give_memories_or_refusals(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "any.csv"
     path.write_bytes(b"text,user\n" + data)
-    for found in Foreign(IMPORTERS["table"]).found(str(path)):
-        assert not isinstance(found, Draft) or found.text
+    for found in ImportCodec(IMPORTERS["table"]).read_drafts(str(path)):
+        assert not isinstance(found, ImportDraft) or found.text

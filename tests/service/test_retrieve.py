@@ -48,7 +48,7 @@ def through_oams(world: World, access: Access, query: str) -> Told:
 def by_relevance(world: World) -> Openwop[None]:
     """openwop on a host that finds by meaning: others refuse to rank by relevance."""
     context = world.context
-    return Openwop(context if context.has_semantic_search else replace(context, meaning=letters()), None)
+    return Openwop(context if context.has_semantic_search else replace(context, semantic_search=letters()), None)
 
 
 def through_openwop(world: World, access: Access, query: str) -> Told:

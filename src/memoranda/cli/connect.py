@@ -65,7 +65,7 @@ def connect(
 ) -> int | None:
     """Add Memoranda to agent programs on this machine; without HOST, list them.
 
-    The change is shown, and a copy of the file as it was is kept next to it. The rest of the file stays unchanged.
+    The change is shown, and a copy of the original file is saved next to it. The rest of the file stays unchanged.
     """
     machine, server = Machine.current(), _server_command(run)
     if print_:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from memoranda.bindings.files.convert import convert_file
-from memoranda.bindings.files.exchange import form_of
+from memoranda.bindings.files.exchange import format_for_target
 from memoranda.cli.commands import Parameter
 from memoranda.cli.formats import FormatName, SystemName, TargetName, is_folder
 from memoranda.cli.run import GivenRun
@@ -15,7 +15,7 @@ from memoranda.errors import InvalidInput
 from memoranda.opening import system_clock
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.convert import Converted
+    from memoranda.bindings.files.convert import ConversionResult
 
 
 def convert(
@@ -47,11 +47,13 @@ def convert(
 
     Nothing is lost between records (.ndjson, .ump.json, .ump.md), grains (.mg) and OAMS: each converted memory carries
     its original document, and converting back restores it. Files of other systems can be read, and written as by
-    `export`. Signatures are carried over without being checked. Each memory that cannot be converted is reported with
-    its file and line, and the exit code is 1; if none can be converted, nothing is written. --owner names the owner of
-    memories that have none.
+    `export`. Signatures are carried over without being checked. --owner names the
+    owner of memories that have none.
+
+    Each memory that cannot be converted is reported with its file and line, and the exit code is 1. If none can be
+    converted, nothing is written.
     """
-    shape = target_format or form_of(target)
+    shape = target_format or format_for_target(target)
     _check_options(shape, to_folder=is_folder(target), compress=compress, overwrite=overwrite)
     settings, surveys = run.settings(), SurveyLog(is_quiet=run.json)
     with progress("converting") as done:
@@ -59,7 +61,7 @@ def convert(
             source,
             target,
             shape,
-            known=importer_of(source_format, columns),
+            form=importer_of(source_format, columns),
             owner=settings.owner or None,
             ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
             exported_at=system_clock(),
@@ -67,8 +69,8 @@ def convert(
             overwrite=overwrite,
             is_dry=dry_run,
             progress=done,
-            found=surveys.add,
-            expect=done.expect,
+            on_survey=surveys.add,
+            on_count=done.expect,
         )
     document = {"target": target, "format": shape, **_document(converted), **surveys.document()}
     if dry_run:
@@ -95,7 +97,7 @@ def _check_options(shape: str, *, to_folder: bool, compress: bool, overwrite: bo
         )
 
 
-def _document(converted: Converted) -> dict[str, object]:
+def _document(converted: ConversionResult) -> dict[str, object]:
     report = converted.report
     return {
         "converted": converted.written,
@@ -108,7 +110,7 @@ def _document(converted: Converted) -> dict[str, object]:
     }
 
 
-def _summary(converted: Converted, *, dry_run: bool) -> str:
+def _summary(converted: ConversionResult, *, dry_run: bool) -> str:
     """Return the counts of a conversion in one line, with the fields that the target format cannot hold."""
     counts = f"{converted.written} converted ({converted.unchanged} unchanged, {converted.carried} mapped)"
     text = f"{'would be: ' if dry_run else ''}{counts}, {converted.report.refused} refused"

@@ -91,7 +91,7 @@ def export(
     is reported, and then the exit code is 1.
     """
     to_folder = is_folder(target)
-    shape = format_name or cast("FormatName | TargetName", exchange.form_of(target))
+    shape = format_name or cast("FormatName | TargetName", exchange.format_for_target(target))
     selection = ExportSelection(project=project, history=history, names=name, is_strict=strict)
     if compress and shape != "mg":
         raise InvalidInput("--compress is for .mg files")
@@ -139,14 +139,14 @@ def _export_records(
                 report=report,
             )
 
-        if selection.is_strict and (losses := exchange.look_first(read_records)):
+        if selection.is_strict and (losses := exchange.find_losses(read_records)):
             return summary.refuse(losses)
         report = Report()
         records = read_records(report)
         if selection.names:
             records = _require_one(records)
         if is_single:
-            records = exchange.at_most_one(records)
+            records = exchange.require_single(records)
         if to_folder:
             count = exchange.export_folder(records, Path(target), done)
         else:
@@ -164,8 +164,8 @@ def _export_memories(target: str, bundle: BundleOptions, run: GivenRun, *, is_st
     with run.open() as memoranda, progress_steps("reading", "writing") as (reading, sorting):
         service, access = memoranda.service, memoranda.access
         namespaces = [memoranda.oams.namespace(name) for name in bundle.namespace]
-        read_memories = partial(exchange.leaving_memories, service, access, namespaces=namespaces)
-        if is_strict and (losses := exchange.look_first(read_memories)):
+        read_memories = partial(exchange.select_memories, service, access, namespaces=namespaces)
+        if is_strict and (losses := exchange.find_losses(read_memories)):
             return summary.refuse(losses)
         count = exchange.export_memories(
             service,
@@ -213,9 +213,9 @@ def _export_grains(
             )
 
         def read_packable(report: Report) -> Iterator[object]:
-            return exchange.packable(read_grains(report), report)
+            return exchange.filter_packable(read_grains(report), report)
 
-        if selection.is_strict and (losses := exchange.look_first(read_packable)):
+        if selection.is_strict and (losses := exchange.find_losses(read_packable)):
             return summary.refuse(losses)
         report = Report()
         count = exchange.export_grains(

@@ -80,15 +80,15 @@ def import_files(
             memoranda.ump.import_items,
             memoranda.owner,
             require_sources(sources),
-            known=importer_of(format_name, columns),
+            form=importer_of(format_name, columns),
             adopt=adopt,
             into=None if namespace is None else memoranda.oams.namespace(namespace),
             restore=restore,
             is_dry=dry_run,
             progress=done,
-            found=surveys.add,
-            expect=done.expect,
-            spoken=conversations if extract else None,
+            on_survey=surveys.add,
+            on_count=done.expect,
+            conversations=conversations if extract else None,
         )
         candidates = [
             _extract_statements(memoranda, conversation) for conversation in sorted(conversations)

@@ -49,7 +49,7 @@ def forget(
     yes: Annotated[bool, Parameter(help="Do not ask for confirmation.")] = False,
     run: GivenRun,
 ) -> int:
-    """Forget a memory: no search finds it any more, and undo brings it back. With --hard its content is erased."""
+    """Forget a memory: no search finds it any more, and undo restores it. With --hard its content is erased."""
     with run.open() as memoranda:
         record = memoranda.ump.get(name)
         if hard and not yes and sys.stdin.isatty() and not _is_erasure_confirmed(record):

@@ -37,7 +37,7 @@ def _verify_files(sources: tuple[str, ...], format_name: FormatName | None, run:
     from memoranda.bindings.files import exchange
 
     with progress("verifying") as done:
-        report = exchange.verify_files(sources, known=format_name, progress=done)
+        report = exchange.verify_files(sources, form=format_name, progress=done)
     if not run.json:
         note_report(report)
     document = {
@@ -61,7 +61,7 @@ def _show_store(report: VerifyReport) -> None:
     for problem in report.index:
         note(f"{problem}; to rebuild it, run: memoranda reindex")
     for loss in report.losses:
-        note(loss.words)
+        note(loss.message)
     if not report.audit.ok:
         note(
             f"the audit log was changed or is incomplete from entry {report.audit.broken_at}: {report.audit.reason}"

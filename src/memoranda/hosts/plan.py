@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from memoranda.bindings.files.folder import read_whole, write_whole
+from memoranda.bindings.files.folder import read_file, replace_file
 from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound, Unsupported, words_of
 from memoranda.hosts.document import (
     ConfigFormat,
@@ -101,8 +101,8 @@ class Edit:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_kept = not (self.is_restored or self.is_ours_alone or self.backup.exists())
             if self.before is not None and is_kept:
-                write_whole(self.backup, self.before, mode=mode)
-            write_whole(self.path, self.after, mode=mode)
+                replace_file(self.backup, self.before, mode=mode)
+            replace_file(self.path, self.after, mode=mode)
             # The umask of the process may have removed permission bits.
             self.path.chmod(mode)
         if self.is_restored:
@@ -314,7 +314,7 @@ def _resolve_link(path: Path) -> Path:
 
 def _read_bytes(path: Path) -> bytes | None:
     try:
-        return read_whole(path, max_bytes=MAX_BYTES)
+        return read_file(path, max_bytes=MAX_BYTES)
     except NotFound:
         return None
     except NotADirectoryError as error:

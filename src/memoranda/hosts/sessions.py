@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.folder import read_whole
+from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.injection import find_instructions
 from memoranda.hosts.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.library.results import Memory
@@ -86,7 +86,7 @@ def has_context(session: HostSession) -> bool:
     path = session.transcript
     if path is None or not path.is_file():
         return False
-    return _CONTEXT_HEAD.encode() in read_whole(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
+    return _CONTEXT_HEAD.encode() in read_file(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
 
 
 def _select_memories(m: Memoranda, project: str | None) -> Iterator[Memory]:

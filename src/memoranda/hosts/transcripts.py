@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from memoranda.bindings.files.folder import read_whole
+from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 from memoranda.hosts.document import remove_passages
@@ -137,7 +137,7 @@ def _session_id(entries: list[dict[str, Any]]) -> object:
 
 def _read_entries(file: Path) -> Iterator[dict[str, Any]]:
     """Return the entries of a transcript: one a line, or all in one document."""
-    data = read_whole(file, max_bytes=TRANSCRIPT_BYTES_LIMIT)
+    data = read_file(file, max_bytes=TRANSCRIPT_BYTES_LIMIT)
     document = _parse_or_none(data)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         yield from _mappings(document["messages"])

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from memoranda.model.instant import parse_instant, to_datetime
 from memoranda.service.core.lookup import ID_PREFIX, SHORT_CHARS
-from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.shapes import Kind, Record
 
@@ -111,7 +111,7 @@ Memories: TypeAlias = list[Memory]
 Versions: TypeAlias = list[Version]
 
 
-def hit(found: Ranked) -> Hit:
+def hit(found: RankedRecord) -> Hit:
     """What was found, for a program."""
     explained = None
     if found.reasons is not None:

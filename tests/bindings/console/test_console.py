@@ -32,7 +32,7 @@ HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:ale
 
 
 def test_a_link_signs_a_browser_in_once(server: Running, key: str) -> None:
-    link = server.service.sessions.link(key)
+    link = server.service.sessions.create_link(key)
     with server.client("") as first, server.client("") as second:
         answer = first.get(f"{ROOT}/enter", params={"link": link})
         assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/")
@@ -155,7 +155,7 @@ def test_who_has_not_signed_in_is_not_listened_to(server: Running) -> None:
 def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_record(
     server: Running, browser: httpx.Client
 ) -> None:
-    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
     server.service.sessions._system.extend_grant(session.grant_id, Instant(server.service.context.clock() + 60_000))
     (before,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     events = len(server.service.audit(access, AuditRequest(requested_limit=500)))

@@ -322,7 +322,7 @@ def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: R
     body = json.dumps({"results": [{"id": "1", "memory": "brought by who left", "user_id": "ada"}]}).encode()
     over = threading.Event()
     with signed_in(server, key) as browser:
-        session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+        session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
         visit = Visit(
             service=server.service,
             access=access,

@@ -17,9 +17,9 @@ from tests.importers.conftest import SAMPLES
 from tests.service.world import PEER
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.convert import Converted, convert_file
+from memoranda.bindings.files.convert import ConversionResult, convert_file
 from memoranda.bindings.files.exporters import EXPORTERS
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec
 from memoranda.encoding.json_text import dump, parse
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import fill_defaults
@@ -58,7 +58,7 @@ def lines(path: Path, *records: Any) -> Path:
     return path
 
 
-def converted(source: Path, target: Path, shape: str, **options: Any) -> Converted:
+def converted(source: Path, target: Path, shape: str, **options: Any) -> ConversionResult:
     found = convert_file(str(source), str(target), shape, **options)
     assert found.report.refusals == []
     return found
@@ -188,7 +188,7 @@ def test_another_system_gets_what_it_has_words_for_and_the_rest_is_counted(tmp_p
     assert found.unsaid["visibility"] == 1
     assert found.unsaid["time in which it is true"] == (system == "server-memory")
     name = "table" if system == "csv" else system
-    (item,) = Foreign(IMPORTERS[name], "o-me").items(str(tmp_path / "out.csv"))
+    (item,) = ImportCodec(IMPORTERS[name], "o-me").items(str(tmp_path / "out.csv"))
     assert "Ada takes her tea green" in item.value["value"]
     # It is nobody's but its owner's.
     assert item.value["namespace"].startswith("o-me:")
@@ -252,7 +252,7 @@ def test_how_many_there_are_is_known_before_they_are_read(
 ) -> None:
     m, folder = mixed
     totals: list[int] = []
-    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, expect=totals.append)
+    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, on_count=totals.append)
     assert found.written
     assert totals == [found.written]
 
@@ -266,5 +266,5 @@ def test_standard_input_is_converted(
     convert_file("-", str(tmp_path / "piped.mg"), "mg", owner=m.owner)
     assert (tmp_path / "piped.mg").read_bytes() == (tmp_path / "named.mg").read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "named.mg").read_bytes())))
-    convert_file("-", str(tmp_path / "back.ndjson"), "ndjson", known="mg", owner=m.owner)
+    convert_file("-", str(tmp_path / "back.ndjson"), "ndjson", form="mg", owner=m.owner)
     assert (tmp_path / "back.ndjson").read_bytes() == (folder / "all.ndjson").read_bytes()

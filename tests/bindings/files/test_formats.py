@@ -64,7 +64,7 @@ def test_an_array_written_in_pieces_is_the_array_written_at_once() -> None:
     ],
 )
 def test_the_name_tells_the_format(name: str, known: Format | None) -> None:
-    assert formats.format_of(name) == known
+    assert formats.format_by_name(name) == known
 
 
 def test_a_name_that_tells_nothing_is_refused_with_what_would() -> None:

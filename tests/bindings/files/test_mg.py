@@ -246,7 +246,7 @@ def test_what_is_packed_is_unpacked_the_same(tmp_path: Path, compress: bool) -> 
     (signed,) = (tmp_path / "out").glob("*.cose")
     assert signed.read_bytes() == envelope
     assert len((tmp_path / "out" / mg.FIELDS_NAME).read_bytes().splitlines()) == 4
-    again = mg.all_in([*map(str, files), str(signed)])
+    again = mg.read_all_grains([*map(str, files), str(signed)])
     mg.pack(str(tmp_path / "b.mg"), again, order="address", compress=compress, progress=quiet)
     assert (tmp_path / "b.mg").read_bytes() == (tmp_path / "a.mg").read_bytes()
 
@@ -256,7 +256,7 @@ def test_fields_become_the_same_grains_from_any_form_of_json(tmp_path: Path) -> 
     (tmp_path / "a.ndjson").write_text("\n".join(lines))
     (tmp_path / "a.json").write_text(f"[{','.join(lines)}]")
     found = [
-        [grain.address for grain, _ in mg.all_in([str(tmp_path / name)]) if isinstance(grain, Grain)]
+        [grain.address for grain, _ in mg.read_all_grains([str(tmp_path / name)]) if isinstance(grain, Grain)]
         for name in ("a.ndjson", "a.json")
     ]
     assert found[0] == found[1]
@@ -276,24 +276,24 @@ def test_a_bad_input_is_named_with_its_place_and_nothing_is_written(tmp_path: Pa
 
 
 def packed_from(target: Path, *sources: Path) -> None:
-    mg.pack(str(target), mg.all_in(map(str, sources)), order="address", compress=False, progress=quiet)
+    mg.pack(str(target), mg.read_all_grains(map(str, sources)), order="address", compress=False, progress=quiet)
 
 
 def test_a_single_grain_is_read_from_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(some(1)[0].blob)
-    assert mg.read_one(str(path)) == some(1)[0].blob
+    assert mg.read_grain(str(path)) == some(1)[0].blob
     path.write_text('{"address": "x", "grain": {"type": "event"}, "index": {}, "held": false}')
-    assert mg.read_one(str(path)) == {"type": "event"}
+    assert mg.read_grain(str(path)) == {"type": "event"}
     path.write_text('{"type": "event"}\n{"type": "event"}\n')
     with pytest.raises(InvalidInput, match="more than one"):
-        mg.read_one(str(path))
+        mg.read_grain(str(path))
     packed(path, [*some(1)])
     with pytest.raises(InvalidInput, match="many grains"):
-        mg.read_one(str(path))
+        mg.read_grain(str(path))
     path.write_bytes(b"\x01" + bytes(2_000_000))
     with pytest.raises(InvalidInput, match="over the limit"):
-        mg.read_one(str(path))
+        mg.read_grain(str(path))
 
 
 def test_a_signature_that_does_not_hold_is_told_and_placed(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_random_bytes_are_refused_in_one_sentence(tmp_path: Path) -> None:
             for act in (
                 lambda: mg_report.describe(str(path), address=None, limit=5),
                 lambda: mg_report.describe(str(path), address="0" * 64, limit=5),
-                lambda: list(mg.all_in([str(path)])),
+                lambda: list(mg.read_all_grains([str(path)])),
             ):
                 with pytest.raises(MemorandaError) as caught:
                     act()

@@ -11,7 +11,7 @@ import pytest
 from tests.standards.oams.strategies import memory
 
 from memoranda.bindings.files import oams
-from memoranda.bindings.files.oams_bundle import BundleReader, BundleWriter
+from memoranda.bindings.files.oams_bundle import FolderBundleReader, FolderBundleWriter
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.standards.oams import bundle, markdown
@@ -24,14 +24,14 @@ VALUES = [
 
 
 def write(folder: Path, values: list[Any] = VALUES) -> Path:
-    with BundleWriter(folder, exported_at=1_777_291_200_000, run_bytes=2000) as writer:
+    with FolderBundleWriter(folder, exported_at=1_777_291_200_000, run_bytes=2000) as writer:
         for value in values:
             writer.add(value)
     return folder
 
 
 def refusal(folder: Path) -> MemorandaError:
-    with pytest.raises(MemorandaError) as caught, BundleReader(folder):
+    with pytest.raises(MemorandaError) as caught, FolderBundleReader(folder):
         pass
     assert str(folder) in caught.value.message
     return caught.value
@@ -46,10 +46,10 @@ def test_a_bundle_has_its_four_files_and_reads_back(tmp_path: Path) -> None:
         "manifest.json",
         "memories.jsonl",
     ]
-    assert oams.recognises(str(folder))
+    assert oams.is_oams(str(folder))
     assert list(folder.parent.iterdir()) == [folder]
     told: list[int] = []
-    with BundleReader(folder, progress=told.append) as reader:
+    with FolderBundleReader(folder, progress=told.append) as reader:
         found = [each.memory for each in reader]
         assert (reader.manifest.memory_count, reader.warnings) == (3, [])
     assert found == [VALUES[1], VALUES[0], VALUES[2]]
@@ -61,7 +61,7 @@ def test_a_bundle_without_embeddings_has_no_file_for_them(tmp_path: Path) -> Non
 
 
 def test_an_export_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), BundleWriter(tmp_path / "x", exported_at=0) as writer:
+    with pytest.raises(KeyError), FolderBundleWriter(tmp_path / "x", exported_at=0) as writer:
         # A memory without what every memory has.
         writer.add(cast("Any", {"value": "x"}))
     assert list(tmp_path.iterdir()) == []
@@ -69,7 +69,7 @@ def test_an_export_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_filled_and_any_other_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert oams.recognises(str(write(tmp_path / "empty")))
+    assert oams.is_oams(str(write(tmp_path / "empty")))
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path)
     for taken in ("empty", "file", "link"):
@@ -114,7 +114,7 @@ def test_a_manifest_cannot_name_other_files(tmp_path: Path) -> None:
     said = json.loads((folder / "manifest.json").read_text())
     said |= {"memories": "../../etc/passwd", "files": ["/etc/passwd"]}
     (folder / "manifest.json").write_text(json.dumps(said))
-    with BundleReader(folder) as reader:
+    with FolderBundleReader(folder) as reader:
         assert len(list(reader)) == 3
 
 
@@ -143,4 +143,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(MemorandaError, match="file"):
         write(tmp_path / "file" / "x")
-    assert not oams.recognises(str(tmp_path))
+    assert not oams.is_oams(str(tmp_path))

@@ -14,7 +14,14 @@ from tests.waiting import until
 from memoranda import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.importer import Survey
-from memoranda.bindings.files.reader_process import MEBIBYTE, Limits, Request, _reason, _started, reading
+from memoranda.bindings.files.reader_process import (
+    MEBIBYTE,
+    Limits,
+    Request,
+    _end_reason,
+    _start_reader,
+    read_in_process,
+)
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
@@ -37,10 +44,10 @@ def read(names: list[str], limits: Limits | None, **how: Any) -> tuple[list[Any]
         told.append(held)
 
     if limits is None:
-        items = exchange.read_sources(names, how.get("known"), "o-me", report, found=found, expect=told.append)
+        items = exchange.read_sources(names, how.get("known"), "o-me", report, on_survey=found, on_count=told.append)
         return [plain(item) for item in items], told, report
     request = Request(names=names, own="o-me", is_surveyed=True, is_counted=True, limits=limits, **how)
-    with reading(request, report, found, told.append) as items:
+    with read_in_process(request, report, found, told.append) as items:
         return [plain(item) for item in items], told, report
 
 
@@ -100,7 +107,10 @@ def test_a_request_that_is_refused_is_refused_by_the_same_error(tmp_path: Path) 
     path = tmp_path / "notes.ndjson"
     path.write_text("{}\n")
     request = Request(names=[str(path)], is_moved=True, limits=SMALL)
-    with pytest.raises(InvalidInput, match="--namespace is for"), reading(request, Report(), None, None) as items:
+    with (
+        pytest.raises(InvalidInput, match="--namespace is for"),
+        read_in_process(request, Report(), None, None) as items,
+    ):
         list(items)
 
 
@@ -130,10 +140,10 @@ def test_the_limits_grow_with_the_file_up_to_a_most() -> None:
 
 
 def test_a_reader_that_crashed_says_that_the_file_is_damaged_and_one_that_did_not_start_does_not() -> None:
-    assert "is damaged" in _reason(-signal.SIGSEGV, SMALL).message
-    assert isinstance(_reason(-signal.SIGKILL, SMALL), TooLarge)
+    assert "is damaged" in _end_reason(-signal.SIGSEGV, SMALL).message
+    assert isinstance(_end_reason(-signal.SIGKILL, SMALL), TooLarge)
     with pytest.raises(RuntimeError, match="ended with 1"):
-        _reason(1, SMALL)
+        _end_reason(1, SMALL)
 
 
 # --- the process -----------------------------------------------------------------------------------------------------
@@ -150,7 +160,7 @@ def is_there(pid: int) -> bool:
 def test_a_reader_ends_with_whoever_stops_reading(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_bytes(b"text\n" + b"tea\n" * 500_000)
-    with _started(Request(names=[str(path)], limits=Limits.of(0))) as process:
+    with _start_reader(Request(names=[str(path)], limits=Limits.of(0))) as process:
         assert process.stdout is not None
         assert process.stdout.read(1)
         assert is_there(process.pid)
@@ -161,7 +171,7 @@ def test_a_reader_ends_with_whoever_stops_reading(tmp_path: Path) -> None:
 def test_a_reader_ends_when_the_server_that_started_it_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_bytes(b"text\n" + b"tea\n" * 500_000)
-    with _started(Request(names=[str(path)], limits=Limits.of(0))) as process:
+    with _start_reader(Request(names=[str(path)], limits=Limits.of(0))) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.read(1)
@@ -178,7 +188,7 @@ def test_a_reader_knows_no_setting_and_leaves_no_picture_of_its_memory(
     monkeypatch.setenv("SOME_TOKEN", "s3cret")
     path = tmp_path / "notes.csv"
     path.write_bytes(b"text\n" + b"tea\n" * 500_000)
-    with _started(Request(names=[str(path)], limits=SMALL)) as process:
+    with _start_reader(Request(names=[str(path)], limits=SMALL)) as process:
         assert process.stdout is not None
         assert process.stdout.read(1)
         of_process = Path(f"/proc/{process.pid}")

@@ -19,7 +19,7 @@ from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
 from memoranda.model.instant import parse_instant
 from memoranda.opening import open_service
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
@@ -183,7 +183,7 @@ def test_an_embedder_that_fails_is_told_with_the_time_since_when(tmp_path: Path)
         raise RuntimeError(f"cannot embed {texts[0]}")
 
     broken = of_callable("broken", fail)
-    with running(tmp_path, metrics_readers="open", meaning=Meaning("broken", lambda: broken)) as server:
+    with running(tmp_path, metrics_readers="open", meaning=SemanticSearch("broken", lambda: broken)) as server:
         with server.client(server.key()) as client:
             remember(client, "the kettle is blue")
             assert client.get("/readyz").json() == {"status": "ready"}

@@ -220,7 +220,7 @@ class Console:
         """Return the session of a request and its access. Raises Unauthorized."""
         # Requests that the script sends by itself do not prolong a session.
         is_used = LIVE_HEADER not in request.headers
-        return self._service.sessions.known(request.cookies.get(COOKIE, ""), is_used=is_used)
+        return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
 
     def _refuse_signed_out(self, request: Request) -> Response | None:
         """Return the error page for a person who has not signed in; None for the others."""
@@ -327,7 +327,7 @@ class Console:
         return await self._threads.run(
             self._start_session,
             request,
-            lambda: self._service.sessions.follow(link),
+            lambda: self._service.sessions.follow_link(link),
             ROOT + "/",
             "sign_in.dead_link",
         )
@@ -360,7 +360,7 @@ class Console:
         def end() -> None:
             session, access = self._load_session(request)
             if _has_session_token(form, session):
-                self._service.sessions.end(access, session, session.grant_id)
+                self._service.sessions.end_session(access, session, session.grant_id)
 
         with suppress(Unauthorized):
             await self._threads.run(end)

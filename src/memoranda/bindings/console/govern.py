@@ -11,7 +11,7 @@ from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePag
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
-from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tightened
+from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tighten_quotas
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 
@@ -55,7 +55,7 @@ def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
             "keys": keys,
             "names": names,
             "lock_outs": {
-                key.key_id: gate.lock_out(key, in_use=own_key)
+                key.key_id: gate.lock_out_reason(key, caller_key_id=own_key)
                 for key in keys
                 if key.revoked is None
             },
@@ -90,9 +90,9 @@ def revoke_key(visit: Visit) -> Answer:
     if key is None:
         raise NotFound(visit.text("wrong.no_key"))
     in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
-    if not is_confirmed and gate.lock_out(key, in_use=in_use) is not None:
+    if not is_confirmed and gate.lock_out_reason(key, caller_key_id=in_use) is not None:
         raise InvalidInput(visit.text("wrong.not_revoked", name=key.name, word=REVOKE_WORD))
-    gate.revoke_key(key.key_id, in_use=in_use, is_confirmed=is_confirmed)
+    gate.revoke_key(key.key_id, caller_key_id=in_use, is_confirmed=is_confirmed)
     return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
 
 
@@ -130,7 +130,7 @@ def revoke_token(visit: Visit) -> Answer:
 
 def end_session(visit: Visit) -> Answer:
     """Sign out another browser."""
-    visit.service.sessions.end(visit.access, visit.session, visit.names["id"])
+    visit.service.sessions.end_session(visit.access, visit.session, visit.names["id"])
     return Redirect(f"{ROOT}/keys", visit.text("said.signed_out_there"))
 
 
@@ -156,12 +156,12 @@ def show_audit(visit: Visit) -> Answer:
 
 def show_overview(visit: Visit) -> Answer:
     """Show counts of memories, and on request the result of a full check."""
-    meaning, vectors = visit.service.context.meaning, visit.service.context.engine.vectors
+    meaning, vectors = visit.service.context.semantic_search, visit.service.context.engine.vectors
     return TemplatePage(
         template="overview.html",
         context={
             "stats": visit.service.stats(visit.access),
-            "waiting": vectors.waiting(meaning.model) if meaning.is_on else None,
+            "waiting": vectors.waiting(meaning.model) if meaning.is_enabled else None,
             "report": visit.service.verify(visit.access) if visit.query_value("verify") else None,
         },
     )
@@ -175,7 +175,9 @@ def show_rules(visit: Visit) -> Answer:
         template="rules.html",
         context={
             "usage": _usage(
-                tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes
+                tighten_quotas(context.quotas, msgspec.json.encode(own)),
+                stats.memories,
+                stats.bytes,
             ),
             "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own),

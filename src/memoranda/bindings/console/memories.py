@@ -17,7 +17,7 @@ from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Standard
 from memoranda.model.native import CUT_KEY
-from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import TAG_PREFIX
@@ -165,7 +165,7 @@ def _search_results(visit: Visit, question: str, filters: MemoryFilters) -> list
 
 def _recall(
     visit: Visit, question: str, filters: MemoryFilters, *, explained: bool = False
-) -> list[Ranked]:
+) -> list[RankedRecord]:
     """Return the best results of a search; `explained` adds the reasons for each."""
     recall_filter = RecallFilter(
         kind=list(filters.kinds) if filters.kinds else None,
@@ -246,7 +246,7 @@ def show_memory(visit: Visit) -> Answer:
         versions.append({**version, "pieces": compare_texts(before, text) if versions else None})
         before = text
     question = visit.query_value("q")
-    ranked: list[Ranked] = []
+    ranked: list[RankedRecord] = []
     if question:
         ranked = _recall(visit, question, parse_filters(visit), explained=True)
     result = next((entry for entry in ranked if entry.record["id"] == record["id"]), None)

@@ -155,8 +155,8 @@ def _run_import(
                 [str(path)],
                 is_dry=is_dry,
                 progress=progress,
-                expect=expect,
-                found=lambda _, system, contents: systems.append((system, contents.memories)),
+                on_count=expect,
+                on_survey=lambda _, system, contents: systems.append((system, contents.memories)),
                 # The file is untrusted, so a process with limits parses it.
                 limits=Limits.of(path.stat().st_size),
             )

@@ -1,12 +1,13 @@
-"""Export to files, import from files, and verify files: one codec for each form, every complaint placed.
+"""Export to files, import from files, and verify files, with one codec for each form.
 
     form   codec     recognised by
     ump    formats   the name, or the first lines
     oms    mg        the first bytes
     oams   oams      the first lines, or a folder with a manifest
-    oams   importers what another system's files look like
+    oams   importers the contents that only another system's files have
 
-A codec reads a source as a stream of items (`items`), checks one (`verify`), and writes what the service gives it.
+A codec reads a source as a stream of items (`items`), each with its position for messages, and checks a source without
+a store (`verify`). Exports and imports are streams: only one memory is held at a time.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from typing import IO, Final, Generic, Protocol, TypeVar, cast
 import msgspec
 
 from memoranda.bindings.files import formats, mg, mg_report, oams
-from memoranda.bindings.files.exporters import EXPORTERS, unsaid
+from memoranda.bindings.files.exporters import EXPORTERS, list_losses
 from memoranda.bindings.files.folder import (
     STANDARD_STREAM,
     Folder,
-    open_named,
-    rejoined,
-    shown_name,
+    atomic_writer,
+    display_name,
+    open_path,
+    rejoin_stream,
     standard_output,
-    writing,
 )
 from memoranda.bindings.files.formats import GRAINS, OAMS, FileFormat, Format
 from memoranda.bindings.files.importers.importer import Importer
-from memoranda.bindings.files.importers.registry import IMPORTERS, Foreign, recognised
-from memoranda.bindings.files.reader_process import Found, Limits, Request, reading
+from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
+from memoranda.bindings.files.reader_process import Limits, OnSurvey, Request, read_in_process
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
@@ -53,15 +54,15 @@ Progress = Callable[[int], None]
 T = TypeVar("T")
 
 
-def _unheard(_: int) -> None:
-    """Progress that nobody asked for."""
+def ignore_progress(_: int) -> None:
+    """Report progress to nobody."""
 
 
 class Codec(Protocol):
-    """How one form stands in files."""
+    """The reader of one form of files."""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
-        """The memories of a source with their places; what cannot be read is an item with an error."""
+        """Yield the memories of a source; a memory that cannot be read is an item with an error."""
 
     def verify(
         self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None
@@ -69,11 +70,11 @@ class Codec(Protocol):
         """Check every signature and address of a source; no store is needed."""
 
     def count(self, source: str) -> int | None:
-        """How many a source holds, if that can be told without reading what they say."""
+        """Return the number of memories, or None if it is unknown before they are read."""
 
 
-class _Grains:
-    """Grains, which are never read from a stream that was looked at: standard input is taken for them only by name."""
+class _GrainFiles:
+    """The codec of grains; `stream` is unused, because standard input has grains only if the caller says so."""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
         return mg.items(source)
@@ -94,11 +95,14 @@ class _Grains:
         return mg.count(source)
 
 
-GRAIN_FILES: Final = _Grains()
+GRAIN_FILES: Final = _GrainFiles()
 
 
-class Source(msgspec.Struct, frozen=True):
-    """A file, a bundle or standard input; of the latter perhaps the start was looked at to tell what it is."""
+class FileSource(msgspec.Struct, frozen=True):
+    """A file, a bundle or standard input, with its codec.
+
+    `stream` replaces standard input if its first bytes were read to recognise the form.
+    """
 
     name: str
     codec: Codec
@@ -108,14 +112,14 @@ class Source(msgspec.Struct, frozen=True):
         return self.codec.items(self.name, self.stream)
 
 
-# --- out -------------------------------------------------------------------------------------------------------------
+# --- exporting -------------------------------------------------------------------------------------------------------
 
 
-def form_of(target: str) -> str:
-    """The form that the name of what is to be written asks for; standard output gets records. Raises InvalidInput."""
+def format_for_target(target: str) -> str:
+    """Return the form for the name of a target; records for standard output. Raises InvalidInput."""
     if target == STANDARD_STREAM:
         return "ndjson"
-    if oams.asks_for_oams(target):
+    if oams.has_oams_name(target):
         return OAMS
     if target.lower().endswith(".csv"):
         return "csv"
@@ -123,38 +127,43 @@ def form_of(target: str) -> str:
     return "markdown" if is_folder else formats.require_format(target)
 
 
-def look_first(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
-    """Go through what would leave and write nothing: the report if anything would stay behind or be cut, else None."""
+def find_losses(read_memories: Callable[[Report], Iterable[object]]) -> Report | None:
+    """Read an export without writing it; return the report if a memory would be left out or redacted, else None."""
     report = Report()
-    for _ in leaving(report):
+    for _ in read_memories(report):
         pass
     return report if report.left_behind or report.redacted else None
 
 
 def export_file(
-    records: Iterable[Record], target: str, known: Format, progress: Progress = _unheard
+    records: Iterable[Record],
+    target: str,
+    file_format: Format,
+    progress: Progress = ignore_progress,
 ) -> int:
-    """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
-    counter = Counter(records, progress)
+    """Write records to a file that appears complete or not at all, or to standard output; return their number."""
+    counter = ProgressCounter(records, progress)
     if target == STANDARD_STREAM:
         with standard_output() as file:
-            formats.write(file, counter, known)
+            formats.write(file, counter, file_format)
     else:
-        with writing(Path(target)) as file:
-            formats.write(file, counter, known)
+        with atomic_writer(Path(target)) as file:
+            formats.write(file, counter, file_format)
     return counter.count
 
 
-def export_folder(records: Iterable[Record], folder: Path, progress: Progress = _unheard) -> int:
-    """Write one Markdown file for each record; a file of another memory is never overwritten."""
+def export_folder(
+    records: Iterable[Record], folder: Path, progress: Progress = ignore_progress
+) -> int:
+    """Write one Markdown file for each record, and return their number; files of other memories stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    taken = {path.name.casefold() for path in folder.iterdir()}
-    holders = dict(_holders(folder))
-    counter = Counter(records, progress)
+    used = {path.name.casefold() for path in folder.iterdir()}
+    names_by_id = dict(_names_by_id(folder))
+    counter = ProgressCounter(records, progress)
     with Folder(folder) as opened_folder:
         for record in counter:
-            name = holders.get(record["id"]) or formats.file_name(record, taken)
-            taken.add(name.casefold())
+            name = names_by_id.get(record["id"]) or formats.file_name(record, used)
+            used.add(name.casefold())
             opened_folder.write(name, markdown.render(record).encode("utf-8"))
     return counter.count
 
@@ -163,21 +172,21 @@ def export_grains(
     grains: Iterable[tuple[bytes, IndexState]],
     target: str,
     report: Report,
-    progress: Progress = _unheard,
+    progress: Progress = ignore_progress,
     *,
     compress: bool = False,
 ) -> int:
-    """Write grains to an .mg file, in the order in which they were written: so a store takes them back the same way."""
+    """Write grains to an .mg file, and return their number; in the order of writing, so that an import keeps it."""
     return mg.pack(
-        target, packable(grains, report), order="given", compress=compress, progress=progress
+        target, filter_packable(grains, report), order="given", compress=compress, progress=progress
     ).count
 
 
-def packable(
+def filter_packable(
     grains: Iterable[tuple[bytes, IndexState]], report: Report
 ) -> Iterator[tuple[bytes, IndexState]]:
-    """What fits into an .mg file."""
-    return mg.packable(grains, lambda address, error: report.refuse("", address, error))
+    """Yield the grains that fit into an .mg file; the report refuses the others."""
+    return mg.filter_packable(grains, lambda address, error: report.refuse("", address, error))
 
 
 def export_memories(
@@ -190,11 +199,11 @@ def export_memories(
     exported_at: int,
     namespaces: Iterable[Namespace] = (),
     overwrite: bool = False,
-    reading: Progress = _unheard,
-    sorting: Progress = _unheard,
+    reading: Progress = ignore_progress,
+    sorting: Progress = ignore_progress,
 ) -> int:
-    """Write memories to a bundle or a file of OAMS; how many there were."""
-    memories = Counter(leaving_memories(service, access, report, namespaces), reading)
+    """Write memories to a bundle or a file of OAMS, and return their number."""
+    memories = ProgressCounter(select_memories(service, access, report, namespaces), reading)
     oams.write(
         memories,
         target,
@@ -212,53 +221,56 @@ def export_system(
     target: str,
     system: str,
     report: Report,
-    progress: Progress = _unheard,
+    progress: Progress = ignore_progress,
 ) -> int:
-    """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
+    """Write memories to a file of another system, and return their number.
+
+    The report warns of each part that the file cannot hold.
+    """
     lost: Tally[str] = Tally()
     stated = (memory for _, memory in service.oams.export(access, report=report, for_others=True))
-    memories = Counter(stated, progress)
+    memories = ProgressCounter(stated, progress)
     own = owner_hash(access.default_tenant)
-    write_system(tallied(memories, system, lost, own), target, system, own)
+    write_system(count_losses(memories, system, lost, own), target, system, own)
     for part, count in sorted(lost.items()):
         report.warn(system, f"no place there for {part} (of {count})")
     return memories.count
 
 
-def tallied(
+def count_losses(
     memories: Iterable[Memory], system: str, lost: Tally[str], own: str
 ) -> Iterator[Memory]:
-    """Yield the memories, and count what the file of a system will not say of them."""
+    """Yield the memories, and count the parts of them that the file of a system cannot hold."""
     for memory in memories:
-        lost.update(unsaid(memory, system, own))
+        lost.update(list_losses(memory, system, own))
         yield memory
 
 
 def write_system(memories: Iterable[Memory], target: str, system: str, own: str) -> None:
-    """Write memories to a file of another system; `own` is what OAMS calls the owner."""
+    """Write memories to a file of another system; `own` is the owner hash of the exporting owner."""
     lines = EXPORTERS[system](memories, own)
     if target == STANDARD_STREAM:
         with standard_output() as file:
             file.writelines(lines)
     else:
-        with writing(Path(target)) as file:
+        with atomic_writer(Path(target)) as file:
             file.writelines(lines)
 
 
-def leaving_memories(
+def select_memories(
     service: Service, access: Access, report: Report, namespaces: Iterable[Namespace] = ()
 ) -> Iterator[tuple[bytes, Memory]]:
-    """The memories of some namespaces, or of all. Raises NamespaceNotFound."""
+    """Return the memories of some namespaces, or of all. Raises NamespaceNotFound."""
     chosen = sorted(set(namespaces))
-    known = set(service.oams.namespaces(access)) if chosen else set()
-    for each in chosen:
-        if str(each) not in known:
-            raise NamespaceNotFound(f"nothing was ever stored in {each}")
+    existing = set(service.oams.namespaces(access)) if chosen else set()
+    for namespace in chosen:
+        if str(namespace) not in existing:
+            raise NamespaceNotFound(f"nothing was ever stored in {namespace}")
     return service.oams.export(access, namespaces=chosen or None, report=report)
 
 
-def at_most_one(records: Iterable[Record]) -> Iterator[Record]:
-    """The record; raised while the file is still being written, InvalidInput leaves none behind."""
+def require_single(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the only record. Raises InvalidInput at a second one; a file that is being written then never appears."""
     for count, record in enumerate(records):
         if count:
             raise InvalidInput(
@@ -268,22 +280,22 @@ def at_most_one(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-def _holders(folder: Path) -> Iterator[tuple[str, str]]:
-    """(id, file name) of the records that already are in a folder."""
-    for path in formats.files_in(folder):
+def _names_by_id(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the id and the file name of each record that a folder has already."""
+    for path in formats.list_record_files(folder):
         if path.name.endswith(formats.MARKDOWN_ENDING):
-            with open_named(path) as file:
-                found = [record for _, record in formats.read(file, "markdown")]
+            with open_path(path) as file:
+                records = [record for _, record in formats.read(file, "markdown")]
             if (
-                len(found) == 1
-                and isinstance(found[0], dict)
-                and isinstance(found[0].get("id"), str)
+                len(records) == 1
+                and isinstance(records[0], dict)
+                and isinstance(records[0].get("id"), str)
             ):
-                yield found[0]["id"], path.name
+                yield records[0]["id"], path.name
 
 
-class Counter(Generic[T]):
-    """What passes by, counted."""
+class ProgressCounter(Generic[T]):
+    """An iterable that counts its items and reports the count."""
 
     def __init__(self, passing: Iterable[T], progress: Progress) -> None:
         self._passing = passing
@@ -291,64 +303,71 @@ class Counter(Generic[T]):
         self.count = 0
 
     def __iter__(self) -> Iterator[T]:
-        for each in self._passing:
-            yield each
+        for item in self._passing:
+            yield item
             self.count += 1
             self._progress(self.count)
 
 
-# --- in --------------------------------------------------------------------------------------------------------------
+# --- importing -------------------------------------------------------------------------------------------------------
 
 
 def import_files(
-    take: Callable[..., Report],
+    import_items: Callable[..., Report],
     owner: str,
     sources: Iterable[str],
     *,
-    known: str | Importer | None = None,
+    form: str | Importer | None = None,
     adopt: bool = False,
     into: Namespace | None = None,
     restore: bool = False,
     is_dry: bool = False,
     progress: Progress | None = None,
-    found: Found | None = None,
-    expect: Progress | None = None,
-    spoken: set[Namespace] | None = None,
+    on_survey: OnSurvey | None = None,
+    on_count: Progress | None = None,
+    conversations: set[Namespace] | None = None,
     limits: Limits | None = None,
 ) -> Report:
-    """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
+    """Import the memories of files and folders of any form, and return the report.
 
-    `take` is the verb `import_items` of whoever takes them in, `owner` whose they become.
+    `import_items` is the verb that imports, of a store or of a server, and `owner` the owner that it imports for.
+    `form` is a form or a system that replaces recognition. `into` is a namespace for memories of OAMS.
 
-    `known` is the form or the system, where the files do not tell it.
+    Before the first memory, `on_survey` gets the contents of each source of another system, and `on_count` the number
+    of all memories if it is known. `conversations` collects the namespaces that have memories of conversations.
 
-    Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
-    there are in all, if that can be told; `spoken` gets the namespaces in which there are conversations.
-
-    With `limits` the files are read by a process of their own, which gets no more than that: they are not trusted.
+    With `limits` a separate process reads the files, within these limits, because they are not trusted.
     """
     report = Report()
-    named, own = list(sources), owner_hash(owner)
+    names, own = list(sources), owner_hash(owner)
     with ExitStack() as reader:
         items: Iterator[Item]
         if limits is None:
             items = read_sources(
-                named, known, own, report, is_moved=into is not None, found=found, expect=expect
+                names,
+                form,
+                own,
+                report,
+                is_moved=into is not None,
+                on_survey=on_survey,
+                on_count=on_count,
             )
         else:
             request = Request(
-                names=named,
-                known=cast("str | None", known),
+                names=names,
+                form=cast("str | None", form),
                 own=own,
                 is_moved=into is not None,
-                is_surveyed=found is not None,
-                is_counted=expect is not None,
+                is_surveyed=on_survey is not None,
+                is_counted=on_count is not None,
                 limits=limits,
             )
-            items = reader.enter_context(reading(request, report, found, expect))
-        if spoken is not None:
-            items = _noticing(items, spoken, Renaming(into=into, tenant=owner if adopt else None))
-        return take(
+            items = reader.enter_context(read_in_process(request, report, on_survey, on_count))
+        if conversations is not None:
+            items = _collect_conversations(
+                items, conversations, Renaming(into=into, tenant=owner if adopt else None)
+            )
+        return import_items(
             items,
             adopt=adopt,
             into=into,
@@ -356,149 +375,165 @@ def import_files(
             is_dry=is_dry,
             progress=progress,
             report=report,
-            label=", ".join(map(_last_name, named)),
+            label=", ".join(map(_base_name, names)),
         )
 
 
 def read_sources(
     names: Iterable[str],
-    known: str | Importer | None,
+    form: str | Importer | None,
     own: str,
     report: Report,
     *,
     is_moved: bool = False,
-    found: Found | None = None,
-    expect: Progress | None = None,
+    on_survey: OnSurvey | None = None,
+    on_count: Progress | None = None,
 ) -> Iterator[Item]:
     """Return the memories of files and folders, after telling what they hold; those to be moved must be of OAMS."""
-    several = list(sources_of(names, report, known, own))
+    several = list(find_sources(names, report, form, own))
     for source in several:
-        if is_moved and source.codec is not oams and not isinstance(source.codec, Foreign):
+        if is_moved and source.codec is not oams and not isinstance(source.codec, ImportCodec):
             raise InvalidInput(
-                f"--namespace is for memories of OAMS, and {shown_name(source.name)} holds none"
+                f"--namespace is for memories of OAMS, and {display_name(source.name)} holds none"
             )
-    survey(several, found, expect)
+    survey(several, on_survey, on_count)
     return chain.from_iterable(source.items() for source in several)
 
 
-def _last_name(source: str) -> str:
-    """Return the name of a source without its folders, which are nobody's business who is told of the import."""
-    return shown_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
+def _base_name(source: str) -> str:
+    """Return the name of a source without its folders, which the list of imports does not show."""
+    return display_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
 
 
-def _noticing(items: Iterable[Item], spoken: set[Namespace], renaming: Renaming) -> Iterator[Item]:
+def _collect_conversations(
+    items: Iterable[Item], conversations: set[Namespace], renaming: Renaming
+) -> Iterator[Item]:
     """Yield the items, and note the namespaces of what was said in conversations under their new names."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
             theirs = parse_namespace(item.value["namespace"])
-            spoken.add(renaming.place_of(theirs, is_foreign=item.is_foreign))
+            conversations.add(renaming.place_of(theirs, is_foreign=item.is_foreign))
         yield item
 
 
-def survey(sources: Iterable[Source], found: Found | None, expect: Progress | None) -> None:
+def survey(
+    sources: Iterable[FileSource], on_survey: OnSurvey | None, on_count: Progress | None
+) -> None:
     """Tell what sources of other systems hold, and how many there are in all."""
     total: int | None = 0
-    for each in sources:
+    for source in sources:
         count: int | None = None
-        if isinstance(each.codec, Foreign) and (found is not None or expect is not None):
-            held = each.codec.survey(each.name)
-            count = held.memories + held.unreadable
-            if found is not None:
-                found(each.name, each.codec.importer.title, held)
-        elif expect is not None and each.name != STANDARD_STREAM:
-            count = each.codec.count(each.name)
+        if isinstance(source.codec, ImportCodec) and (
+            on_survey is not None or on_count is not None
+        ):
+            result = source.codec.survey(source.name)
+            count = result.memories + result.unreadable
+            if on_survey is not None:
+                on_survey(source.name, source.codec.importer.title, result)
+        elif on_count is not None and source.name != STANDARD_STREAM:
+            count = source.codec.count(source.name)
         total = None if count is None or total is None else total + count
-    if expect is not None and total:
-        expect(total)
+    if on_count is not None and total:
+        on_count(total)
 
 
 def verify_files(
-    sources: Iterable[str], *, known: str | None = None, progress: Progress | None = None
+    sources: Iterable[str], *, form: str | None = None, progress: Progress | None = None
 ) -> Report:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = Report()
-    for each in sources_of(sources, report, known):
-        each.codec.verify(each.name, report, progress or _unheard, each.stream)
+    for source in find_sources(sources, report, form):
+        source.codec.verify(source.name, report, progress or ignore_progress, source.stream)
     return report
 
 
-def sources_of(
-    names: Iterable[str], report: Report, said: str | Importer | None, own: str = ""
-) -> Iterator[Source]:
-    """Files and bundles as they are named, other folders as the files in them."""
-    known = said if isinstance(said, str) else None
-    importer = IMPORTERS.get(known or "") if said is known else said
+def find_sources(
+    names: Iterable[str], report: Report, form: str | Importer | None, own: str = ""
+) -> Iterator[FileSource]:
+    """Yield the sources of a list of names: files and bundles, and the files of any other folder.
+
+    `form` is a form or a system that replaces recognition. A missing file is refused in the report.
+    """
+    importer = form if isinstance(form, Importer) else IMPORTERS.get(form or "")
+    form_name = form if isinstance(form, str) else None
     for name in names:
         path = Path(name)
         if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
-            yield Source(name, Foreign(importer, own))
+            yield FileSource(name, ImportCodec(importer, own))
         elif (
-            name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known))
+            name == STANDARD_STREAM
+            or path.is_file()
+            or (path.is_dir() and _is_bundle(name, form_name))
         ):
-            yield _recognised(name, known, own)
+            yield _recognise_file(name, form_name, own)
         elif path.is_dir():
-            yield from _inside(path, report, known, own)
+            yield from _sources_in_folder(path, report, form_name, own)
         else:
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
 
-def _inside(folder: Path, report: Report, known: str | None, own: str) -> Iterator[Source]:
-    """A folder of another system, or the files in one; that nothing in them is understood is said."""
-    importer = recognised(folder) if known is None else None
+def _sources_in_folder(
+    folder: Path, report: Report, form: str | None, own: str
+) -> Iterator[FileSource]:
+    """Yield a folder of another system as one source, or else the files of a folder.
+
+    A folder without any file of a known form is refused in the report.
+    """
+    importer = recognise_importer(folder) if form is None else None
     if importer is not None:
-        yield Source(str(folder), Foreign(importer, own))
+        yield FileSource(str(folder), ImportCodec(importer, own))
         return
-    inside = [*_in_order(formats.files_in(folder)), *formats.grain_files_in(folder)]
-    inside += [
-        each
-        for each in formats.plain_files(folder)
-        if each not in inside and recognised(each) is not None
+    paths = [*_sort_by_age(formats.list_record_files(folder)), *formats.list_grain_files(folder)]
+    paths += [
+        path
+        for path in formats.list_plain_files(folder)
+        if path not in paths and recognise_importer(path) is not None
     ]
-    yield from (_recognised(str(each), known, own) for each in inside)
-    # What nobody put anything into, as an export of nothing, holds nothing that could be refused.
-    if not inside and any(folder.iterdir()):
+    yield from (_recognise_file(str(path), form, own) for path in paths)
+    # An empty folder, such as the export of an empty store, is no error.
+    if not paths and any(folder.iterdir()):
         report.refuse(
             str(folder), "", NotFound("nothing in this folder is in a form that is known")
         )
 
 
-def _is_bundle(folder: str, known: str | None) -> bool:
-    return known == OAMS or (known is None and oams.recognises(folder))
+def _is_bundle(folder: str, form: str | None) -> bool:
+    return form == OAMS or (form is None and oams.is_oams(folder))
 
 
 _CODECS: Final[dict[str, Codec]] = {GRAINS: GRAIN_FILES, OAMS: oams}
 
 
-def _recognised(name: str, known: str | None, own: str) -> Source:
-    if known is not None:
-        return Source(name, _CODECS.get(known) or formats.Records(cast("FileFormat", known)))
+def _recognise_file(name: str, form: str | None, own: str) -> FileSource:
+    if form is not None:
+        return FileSource(name, _CODECS.get(form) or formats.Records(cast("FileFormat", form)))
     if name == STANDARD_STREAM:
-        shape, seen = oams.look(sys.stdin.buffer)
-        stream = rejoined(seen, sys.stdin.buffer)
-        return Source(name, formats.RECORDS if shape is None else oams, stream)
+        shape, seen = oams.detect_shape(sys.stdin.buffer)
+        stream = rejoin_stream(seen, sys.stdin.buffer)
+        return FileSource(name, formats.RECORDS if shape is None else oams, stream)
     if Path(name).is_dir():
-        # Only bundles come here, and theirs is a README that could be a note.
-        return Source(name, oams)
-    # A bundle of areev begins almost like a file of grains, and LangGraph's items have the names of OAMS's fields: they
-    # are told by what they hold.
-    importer = recognised(Path(name))
+        # A bundle: recognised by name alone, because its README could be a note of another system.
+        return FileSource(name, oams)
+    # Importers come first: a bundle of areev begins almost like a file of grains, and LangGraph's items have fields
+    # named like those of OAMS, so only their contents tell.
+    importer = recognise_importer(Path(name))
     if importer is not None:
-        return Source(name, Foreign(importer, own))
-    if mg.recognises(name):
-        return Source(name, GRAIN_FILES)
-    return Source(name, oams if oams.recognises(name) else formats.RECORDS)
+        return FileSource(name, ImportCodec(importer, own))
+    if mg.is_grain_file(name):
+        return FileSource(name, GRAIN_FILES)
+    return FileSource(name, oams if oams.is_oams(name) else formats.RECORDS)
 
 
-def _in_order(paths: Iterable[Path]) -> list[Path]:
-    """Older records first, and whatever was superseded before what superseded it, however old they say they are."""
+def _sort_by_age(paths: Iterable[Path]) -> list[Path]:
+    """Return files with older records first, and a superseded record always before its successor."""
     ages: dict[Path, int] = {}
     before: dict[str, list[Path]] = {}
     names: dict[Path, str] = {}
     for path in paths:
         ages[path] = 0
-        if formats.format_of(path.name) == "markdown":
+        if formats.format_by_name(path.name) == "markdown":
             for item in formats.RECORDS.items(str(path)):
-                ages[path] = _created(item)
+                ages[path] = _creation_instant(item)
                 if isinstance(item.value, dict):
                     names[path] = str(item.value.get("id"))
                     for successor in item.value.get("superseded_by") or ():
@@ -515,7 +550,7 @@ def _in_order(paths: Iterable[Path]) -> list[Path]:
     return list(ordered)
 
 
-def _created(item: Item) -> int:
+def _creation_instant(item: Item) -> int:
     try:
         return parse_instant(item.value["time"]["created"])
     except (LookupError, TypeError, ValueError, OverflowError):

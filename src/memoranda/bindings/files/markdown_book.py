@@ -31,7 +31,7 @@ from memoranda.standards.ump.shapes import Record, Unchecked
 
 MARK: Final = "<!-- memoranda:memory -->"
 # Front matter and text of one record, in bytes of UTF-8; pretty-printed front matter may double in size.
-MAX_FIELD_INDEX_BYTES: Final = 2 * MAX_RECORD_BYTES + MAX_TEXT_BYTES
+MAX_BLOCK_BYTES: Final = 2 * MAX_RECORD_BYTES + MAX_TEXT_BYTES
 _MARK_LINE = re.compile(rb"<!-- memoranda:memory -->[ \t\r]*\n?")
 _BOM: Final = b"\xef\xbb\xbf"
 _ESCAPABLE = re.compile(r"^<!-- memoranda:(\\*)memory -->(?=[ \t\r]*$)", re.MULTILINE)
@@ -46,23 +46,23 @@ def render(records: Iterable[Record]) -> Iterator[str]:
         yield markdown.render(first[0])
         return
     for record in chain(first, source):
-        field_index = _ESCAPABLE.sub(r"<!-- memoranda:\\\1memory -->", markdown.render(record))
-        yield f"{MARK}\n{field_index}\n"
+        block = _ESCAPABLE.sub(r"<!-- memoranda:\\\1memory -->", markdown.render(record))
+        yield f"{MARK}\n{block}\n"
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Unchecked | MemorandaError]]:
     """Read records with the number of the line each starts at; an error stands where one cannot be read."""
-    for number, is_marked, field_index in _field_indexes(lines):
+    for number, is_marked, field_index in _read_blocks(lines):
         try:
-            yield number, _record(field_index, is_marked=is_marked)
+            yield number, _parse_record(field_index, is_marked=is_marked)
         except MemorandaError as error:
             yield number, error
 
 
-def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
-    if field_index is None:
-        raise TooLarge(f"a record in Markdown may have at most {MAX_FIELD_INDEX_BYTES} bytes")
-    data = b"".join(field_index)
+def _parse_record(block: list[bytes] | None, *, is_marked: bool) -> Unchecked:
+    if block is None:
+        raise TooLarge(f"a record in Markdown may have at most {MAX_BLOCK_BYTES} bytes")
+    data = b"".join(block)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -72,22 +72,22 @@ def _record(field_index: list[bytes] | None, *, is_marked: bool) -> Unchecked:
     return markdown.parse(_ESCAPED.sub(r"<!-- memoranda:\1memory -->", text) if is_marked else text)
 
 
-def _field_indexes(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
-    """The records' lines: (number of the first, whether a mark stood before it, lines or None if too many)."""
-    field_index: list[bytes] | None = []
+def _read_blocks(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
+    """Yield each record as (number of its first line, True after a mark, its lines or None if they are too many)."""
+    block: list[bytes] | None = []
     start, size, is_marked = 1, 0, False
     for number, line in enumerate(lines, start=1):
         # Without a mark at the very top there are no marks at all: the file is one record, whatever its text says.
-        shown = line.removeprefix(_BOM) if number == 1 else line
-        if (number == 1 or is_marked) and _MARK_LINE.fullmatch(shown):
+        text_line = line.removeprefix(_BOM) if number == 1 else line
+        if (number == 1 or is_marked) and _MARK_LINE.fullmatch(text_line):
             if number > 1:
-                yield start, True, field_index
-            field_index, start, size, is_marked = [], number + 1, 0, True
+                yield start, True, block
+            block, start, size, is_marked = [], number + 1, 0, True
             continue
         size += len(line)
-        if size > MAX_FIELD_INDEX_BYTES:
-            field_index = None
-        elif field_index is not None:
-            field_index.append(line)
-    if is_marked or field_index is None or field_index:
-        yield start, is_marked, field_index
+        if size > MAX_BLOCK_BYTES:
+            block = None
+        elif block is not None:
+            block.append(line)
+    if is_marked or block is None or block:
+        yield start, is_marked, block

@@ -1,7 +1,7 @@
 """OAMS bundles as folders, and plain files of OAMS memories.
 
-A bundle is written beside where it belongs, under a name that nobody takes for it, and moved there when it is whole.
-Of a folder that is read, only the four files of a bundle are opened, by their own names, and no links are followed.
+A bundle is written to a folder with a temporary name, next to the target, and renamed when it is complete. A reader
+opens only the four files of a bundle, by their own names, and follows no links.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 MARKDOWN_ENDINGS: Final = (".md", ".markdown")
 
 
-class BundleWriter:
+class FolderBundleWriter:
     """Writes a bundle to a folder that must not be there yet, or must be empty.
 
     Used in a `with` block: leaving it puts the bundle in place; leaving it by an error leaves nothing behind.
@@ -48,10 +48,11 @@ class BundleWriter:
         self._exported_at = exported_at
         self._inline_embeddings = inline_embeddings
         self._run_bytes = run_bytes
-        # Told of the second pass, which puts the memories in order.
+        # Called in the second phase, which writes the memories in order.
         self._progress = progress
         self._draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp")
-        # Before the draft is made, and at the latest when the process ends: an interrupt may come at any instruction.
+        # Registered before the folder exists, and run at the latest when the process ends: an interrupt may come at
+        # any instruction.
         self._tidy = weakref.finalize(self, shutil.rmtree, self._draft, ignore_errors=True)
         self._scratch: IO[bytes] | None = None
         self._writer: bundle.BundleWriter | None = None
@@ -65,7 +66,7 @@ class BundleWriter:
                 )
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._draft.mkdir()
-            # Nameless, and beside what is written, so that it needs no room elsewhere.
+            # A scratch file without a name, on the disk of the target, which has room for it.
             self._scratch = tempfile.TemporaryFile(dir=self._draft)
         except OSError as error:
             raise StoreUnavailable(words_of(error), path=self._folder) from None
@@ -75,7 +76,7 @@ class BundleWriter:
         return self
 
     def add(self, memory: Memory, raw: bytes | None = None) -> None:
-        """Take a complete memory, and the bytes that are to be its line if they are known."""
+        """Add a complete memory, and the bytes of its line if the caller has them."""
         assert self._writer is not None
         try:
             self._writer.add(memory, raw)
@@ -103,9 +104,9 @@ class BundleWriter:
         assert writer is not None
         assert self._scratch is not None
         with ExitStack() as opened:
-            lines_file = opened.enter_context(_durable(self._draft / bundle.LINES_NAME))
+            lines_file = opened.enter_context(_synced_file(self._draft / bundle.LINES_NAME))
             vectors_file = (
-                opened.enter_context(_durable(self._draft / bundle.VECTORS_NAME))
+                opened.enter_context(_synced_file(self._draft / bundle.VECTORS_NAME))
                 if writer.vector_count
                 else None
             )
@@ -113,9 +114,9 @@ class BundleWriter:
                 lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress
             )
         self._scratch.close()
-        with _durable(self._draft / bundle.README_NAME) as file:
+        with _synced_file(self._draft / bundle.README_NAME) as file:
             file.write(bundle.render_readme(manifest).encode("utf-8"))
-        with _durable(self._draft / bundle.MANIFEST_NAME) as file:
+        with _synced_file(self._draft / bundle.MANIFEST_NAME) as file:
             file.write(manifest.render())
         if self._folder.exists():
             self._folder.rmdir()
@@ -128,28 +129,28 @@ def _is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def _durable(path: Path) -> Iterator[IO[bytes]]:
+def _synced_file(path: Path) -> Iterator[IO[bytes]]:
     with create(path) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
 
 
-class BundleReader:
-    """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be gone through.
+class FolderBundleReader:
+    """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be iterated.
 
     Raises InvalidInput, Unsupported or NotFound, each of which names the file.
     """
 
     def __init__(self, folder: Path, *, progress: Progress | None = None) -> None:
         self._folder = folder
-        # Told of the bytes that were checked.
+        # Called with the number of bytes checked.
         self._progress = progress
         self._opened = ExitStack()
         self._reader: bundle.BundleReader | None = None
 
     def __enter__(self) -> Self:
-        with ExitStack() as opened, _within(self._folder):
+        with ExitStack() as opened, _naming_folder(self._folder):
             manifest_file = opened.enter_context(open_regular(self._folder / bundle.MANIFEST_NAME))
             manifest = manifest_file.read(bundle.MAX_MANIFEST_BYTES + 1)
             if len(manifest) > bundle.MAX_MANIFEST_BYTES:
@@ -177,31 +178,31 @@ class BundleReader:
         assert self._reader is not None
         for line in self._reader:
             if line.error is not None:
-                _put_before(line.error, str(self._folder))
+                _prefix_message(line.error, str(self._folder))
             yield line
 
     @property
     def manifest(self) -> Manifest:
-        """What the bundle says of itself."""
+        """The manifest of the bundle."""
         assert self._reader is not None
         return self._reader.manifest
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about the bundle as a whole."""
+        """The warnings about the bundle as a whole."""
         assert self._reader is not None
         return self._reader.warnings
 
 
 @contextmanager
-def _within(folder: Path) -> Iterator[None]:
+def _naming_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except MemorandaError as error:
-        _put_before(error, str(folder))
+        _prefix_message(error, str(folder))
         raise
 
 
-def _put_before(error: MemorandaError, place: str) -> None:
-    error.message = f"{place}: {error.message}"
+def _prefix_message(error: MemorandaError, prefix: str) -> None:
+    error.message = f"{prefix}: {error.message}"
     error.args = (error.message,)

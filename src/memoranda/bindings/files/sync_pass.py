@@ -40,8 +40,8 @@ from typing import Any, Final, Generic, Self, TypeVar, cast
 import msgspec
 from msgspec.structs import asdict
 
-from memoranda.bindings.files.folder import AS_THE_PERSON_CHOSE, Folder, read_whole, write_whole
-from memoranda.bindings.files.markdown_book import MAX_FIELD_INDEX_BYTES
+from memoranda.bindings.files.folder import DEFAULT_MODE, Folder, read_file, replace_file
+from memoranda.bindings.files.markdown_book import MAX_BLOCK_BYTES
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.service.core.access import Access
@@ -99,7 +99,7 @@ class SyncState(msgspec.Struct, kw_only=True):
             states / f"{fingerprint(str(folder.path).encode('utf-8', 'surrogateescape'))[:32]}.json"
         )
         try:
-            document = parse(read_whole(path, max_bytes=MAX_STATE_BYTES), max_bytes=MAX_STATE_BYTES)
+            document = parse(read_file(path, max_bytes=MAX_STATE_BYTES), max_bytes=MAX_STATE_BYTES)
             entries: dict[str, FileEntry] = {}
             if document["marker"] == marker:
                 entries = {name: FileEntry(**fields) for name, fields in document["files"].items()}
@@ -121,9 +121,9 @@ class SyncState(msgspec.Struct, kw_only=True):
             "marker": self.marker,
             "files": files,
         }
-        write_whole(self.path, _json_line(document))
+        replace_file(self.path, _json_line(document))
         if _read_marker(folder) != self.marker:
-            folder.write(MARKER_FILE, _json_line(self.marker), mode=AS_THE_PERSON_CHOSE)
+            folder.write(MARKER_FILE, _json_line(self.marker), mode=DEFAULT_MODE)
 
 
 def _refuse_marker(folder: Folder, marker: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -317,7 +317,7 @@ class FolderPass(ABC, Generic[Content]):
                 self._problems[ascii(name)] = "its name holds characters that no title can have"
                 continue
             try:
-                data = self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES)
+                data = self._folder.read(name, max_bytes=MAX_BLOCK_BYTES)
             except MemorandaError as error:
                 self._problems[name] = error.message.removeprefix(f"{name.rsplit('/', 1)[-1]}: ")
                 continue
@@ -340,7 +340,7 @@ class FolderPass(ABC, Generic[Content]):
         return name in self._digests or name in self._problems
 
     def _scan_store(self) -> None:
-        """Pair every current memory with its file, or list it as one without a file."""
+        """Find the file of every current memory, and list the memories without one."""
         entries = self._state.entries
         for record in self._service.export(
             self._access, project=self._project, history=False, carry=False
@@ -448,7 +448,7 @@ class FolderPass(ABC, Generic[Content]):
         """Plan to copy the person's text to a file of its own, and to show the store's version in the old one."""
 
         def separate() -> None:
-            self._folder.write(copy_name, self._read_bytes(name), mode=AS_THE_PERSON_CHOSE)
+            self._folder.write(copy_name, self._read_bytes(name), mode=DEFAULT_MODE)
             if name in self._latest:
                 self._write_record(name, self._latest[name])
             else:
@@ -466,7 +466,7 @@ class FolderPass(ABC, Generic[Content]):
     def _write_file(self, name: str, data: bytes) -> str:
         """Write a file and return its fingerprint. Raises InvalidInput if it changed since the scan."""
         self._require_unchanged(name)
-        self._folder.write(name, data, mode=AS_THE_PERSON_CHOSE)
+        self._folder.write(name, data, mode=DEFAULT_MODE)
         return fingerprint(data)
 
     def _mark_synced(self, name: str, record: Record, file_digest: str) -> None:
@@ -493,12 +493,12 @@ class FolderPass(ABC, Generic[Content]):
         """Raise InvalidInput if a file changed since it was scanned."""
         digest: str | None = None
         with suppress(NotFound):
-            digest = fingerprint(self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES))
+            digest = fingerprint(self._folder.read(name, max_bytes=MAX_BLOCK_BYTES))
         if digest != self._digests.get(name):
             raise InvalidInput("it changed while it was being synchronised; run sync again")
 
     def _read_bytes(self, name: str) -> bytes:
-        return self._edited.get(name) or self._folder.read(name, max_bytes=MAX_FIELD_INDEX_BYTES)
+        return self._edited.get(name) or self._folder.read(name, max_bytes=MAX_BLOCK_BYTES)
 
     def _free_conflict_name(self, name: str) -> str:
         """Return a free name for the copy of a file in conflict, and reserve it."""

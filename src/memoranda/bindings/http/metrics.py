@@ -82,11 +82,14 @@ def _store_numbers(service: Service) -> Iterator[Number]:
     """Yield the numbers that come from the store; none of them while it is unavailable."""
     yield BUILD, (__version__,), 1.0
     counts: list[tuple[Family, Callable[[], float]]] = [
-        (STORE_BYTES, service.context.engine.system.size_bytes)
+        (STORE_BYTES, service.context.engine.system.measure_size)
     ]
-    if service.context.meaning.is_on:
+    if service.context.semantic_search.is_enabled:
         queue = service.embedding
-        counts += [(EMBEDDING_BACKLOG, queue.waiting), (EMBEDDING_ASIDE, queue.aside)]
+        counts += [
+            (EMBEDDING_BACKLOG, queue.count_waiting),
+            (EMBEDDING_ASIDE, queue.count_set_aside),
+        ]
         counts.append((EMBEDDING_FAILING, lambda: (queue.failing_since() or 0) / 1_000))
     for family, count in counts:
         with suppress(MemorandaError):

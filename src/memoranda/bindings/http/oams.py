@@ -28,8 +28,8 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.service.core.access import Access
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS
@@ -210,11 +210,11 @@ def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:
     return consents
 
 
-def _version(memory: Shown) -> tuple[wire.Header, ...]:
+def _version(memory: TaggedMemory) -> tuple[wire.Header, ...]:
     return ((b"etag", f'"{memory.etag}"'.encode("ascii")),)
 
 
-def _warnings(stored: Stored) -> tuple[wire.Header, ...]:
+def _warnings(stored: StoreResult) -> tuple[wire.Header, ...]:
     """Return the headers with the warnings about a memory, as far as they fit."""
     texts = list(stored.warnings[:WARNINGS_LIMIT])
     if more := len(stored.warnings) - len(texts):

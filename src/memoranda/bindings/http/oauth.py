@@ -51,17 +51,17 @@ from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthor
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
 from memoranda.service.core.sign_in import (
     ACCESS_MS,
+    DEFAULT_VERBS,
     GRANTABLE_VERBS,
     LOOPBACK,
-    USUAL_VERBS,
-    Asked,
+    AuthorizationRequest,
     Client,
-    Granted,
     Grants,
+    GrantToken,
+    IssuedTokens,
     Registration,
-    Turn,
     is_loopback,
-    takes,
+    is_registered_redirect,
 )
 from memoranda.service.service import Service
 
@@ -90,7 +90,7 @@ class _Registered(OAuthClientInformationFull):
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         """Return the redirect URI of a request if it was registered. Raises InvalidRedirectUriError."""
         registered = tuple(map(str, self.redirect_uris or ()))
-        if redirect_uri is not None and not takes(registered, str(redirect_uri)):
+        if redirect_uri is not None and not is_registered_redirect(registered, str(redirect_uri)):
             raise InvalidRedirectUriError("redirect_uri is not one of those that were registered")
         return redirect_uri if redirect_uri is not None else super().validate_redirect_uri(None)
 
@@ -108,7 +108,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         """Return a registered program; None if there is none with this id."""
-        client = self._grants.client(client_id)
+        client = self._grants.find_client(client_id)
         if client is None:
             return None
         return _Registered(
@@ -144,18 +144,18 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         """Return the URL of the consent page, with the request sealed in it. Raises AuthorizeError."""
         if not is_ours(params.resource, self._base):
             raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
-        authorization = Asked(
+        authorization = AuthorizationRequest(
             client_id=client.client_id,
             redirect_uri=str(params.redirect_uri),
             is_explicit=params.redirect_uri_provided_explicitly,
             state=params.state,
             challenge=params.code_challenge,
-            verbs=tuple(params.scopes or USUAL_VERBS),
-            expires=self._grants.expiry(),
+            verbs=tuple(params.scopes or DEFAULT_VERBS),
+            expires=self._grants.request_expiry(),
         )
         try:
             return construct_redirect_uri(
-                self._base + CONSENT, request=self._grants.ask(authorization)
+                self._base + CONSENT, request=self._grants.seal_request(authorization)
             )
         except InvalidInput as error:
             raise AuthorizeError("invalid_request", error.message) from None
@@ -164,52 +164,52 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
         """Return a code that is valid for this program; None if it is not."""
-        turn = self._grants.turn(authorization_code, client.client_id, is_code=True)
-        if turn is None:
+        token = self._grants.open_token(authorization_code, client.client_id, is_code=True)
+        if token is None:
             return None
         return AuthorizationCode(
             code=authorization_code,
-            scopes=list(turn.verbs),
-            expires_at=turn.expires / 1000,
+            scopes=list(token.verbs),
+            expires_at=token.expires / 1000,
             client_id=client.client_id,
-            code_challenge=turn.challenge,
-            redirect_uri=AnyUrl(turn.redirect_uri),
-            redirect_uri_provided_explicitly=turn.is_explicit,
+            code_challenge=token.challenge,
+            redirect_uri=AnyUrl(token.redirect_uri),
+            redirect_uri_provided_explicitly=token.is_explicit,
         )
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         """Exchange a code for tokens. Raises TokenError."""
-        turn = self._grants.turn(authorization_code.code, client.client_id, is_code=True)
-        return await self._exchange(turn, authorization_code.scopes)
+        token = self._grants.open_token(authorization_code.code, client.client_id, is_code=True)
+        return await self._exchange(token, authorization_code.scopes)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
         """Return a refresh token that is valid for this program; None if it is not."""
-        turn = self._grants.turn(refresh_token, client.client_id, is_code=False)
-        if turn is None:
+        token = self._grants.open_token(refresh_token, client.client_id, is_code=False)
+        if token is None:
             return None
         return RefreshToken(
             token=refresh_token,
             client_id=client.client_id,
-            scopes=list(turn.verbs),
-            expires_at=turn.expires // 1000,
-            subject=turn.grant_id,
+            scopes=list(token.verbs),
+            expires_at=token.expires // 1000,
+            subject=token.grant_id,
         )
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
         """Exchange a refresh token for new tokens. Using one twice revokes its grant. Raises TokenError."""
-        turn = self._grants.turn(refresh_token.token, client.client_id, is_code=False)
-        return await self._exchange(turn, scopes)
+        token = self._grants.open_token(refresh_token.token, client.client_id, is_code=False)
+        return await self._exchange(token, scopes)
 
-    async def _exchange(self, turn: Turn | None, verbs: Sequence[str]) -> OAuthToken:
-        assert turn is not None, "it was loaded just before"
+    async def _exchange(self, token: GrantToken | None, verbs: Sequence[str]) -> OAuthToken:
+        assert token is not None, "it was loaded just before"
         try:
-            granted: Granted = await self._threads.run(self._grants.exchange, turn, verbs)
+            granted: IssuedTokens = await self._threads.run(self._grants.exchange, token, verbs)
         except Unauthorized as error:
             raise TokenError("invalid_grant", error.message) from None
         return OAuthToken(
@@ -225,7 +225,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         """Revoke the grant of a refresh token."""
-        await self._threads.run(self._grants.end, token.subject or "")
+        await self._threads.run(self._grants.end_grant, token.subject or "")
 
 
 class OAuth:
@@ -300,7 +300,7 @@ class OAuth:
             {
                 "resource": base + GRANT_AUDIENCE,
                 "authorization_servers": [base],
-                "scopes_supported": list(USUAL_VERBS),
+                "scopes_supported": list(DEFAULT_VERBS),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Memoranda",
             }
@@ -368,7 +368,7 @@ class OAuth:
             fields = await request.form()
         sealed = _text(fields, "request")
         try:
-            authorization, client = self._grants.asked(sealed)
+            authorization, client = self._grants.open_request(sealed)
         except InvalidInput as error:
             return _page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":
@@ -420,7 +420,9 @@ def _refusal(error: str, description: str) -> Response:
     return JSONResponse({"error": error, "error_description": description}, 400)
 
 
-def _redirect_to_program(authorization: Asked, base: str, **decision: str) -> Response:
+def _redirect_to_program(
+    authorization: AuthorizationRequest, base: str, **decision: str
+) -> Response:
     """Return the redirect to the program, with the decision. 303 drops the form, so that the key is not sent along."""
     return RedirectResponse(
         construct_redirect_uri(
@@ -430,7 +432,9 @@ def _redirect_to_program(authorization: Asked, base: str, **decision: str) -> Re
     )
 
 
-def _consent_page(sealed: str, authorization: Asked, client: Client, wrong: str = "") -> Response:
+def _consent_page(
+    sealed: str, authorization: AuthorizationRequest, client: Client, wrong: str = ""
+) -> Response:
     """Return the page that asks the person. `wrong` says why the last attempt failed."""
     target = urlsplit(authorization.redirect_uri)
     receiver = f"{target.scheme}://{target.netloc}"

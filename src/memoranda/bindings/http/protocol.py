@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 
 # Bytes of the URL and headers of a request: a capability token has at most 8 KiB, and proxies add headers.
 HEAD_BYTES_LIMIT: Final = 32_768
@@ -70,7 +70,7 @@ class _JoinedWrites:
         return getattr(self._transport, name)
 
 
-class Connections(Shares["BoundedHttpProtocol"]):
+class Connections(FairShares["BoundedHttpProtocol"]):
     """The connections of a server, by address or credential."""
 
     def __init__(self, limit: int) -> None:
@@ -82,7 +82,7 @@ class Connections(Shares["BoundedHttpProtocol"]):
         self.put(connection, holder)
         if (
             len(self) > self._limit
-            and (victim := self.take(BoundedHttpProtocol.may_be_dropped)) is not None
+            and (victim := self.evict(BoundedHttpProtocol.may_be_dropped)) is not None
         ):
             victim.drop()
 

@@ -30,8 +30,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.service import Service
 
 # Requests with bodies over the ordinary limit that run at a time. A parsed body takes several times its bytes.
@@ -147,7 +147,7 @@ class BodyMemory:
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
         self._large = asyncio.Semaphore(LARGE_BODIES_LIMIT)
-        self._bodies: Shares[Callable[[], None]] = Shares()
+        self._bodies: FairShares[Callable[[], None]] = FairShares()
         self._receiving: set[Callable[[], None]] = set()
 
     async def receive(self, scope: Scope, receive: Receive) -> bytes:
@@ -169,7 +169,7 @@ class BodyMemory:
                 drop, scope["state"]["caller"].digest, limit if stated is None else stated
             )
             while self._bodies.total > BODIES_BYTES_LIMIT and (
-                drop_other := self._bodies.take(self._receiving.__contains__)
+                drop_other := self._bodies.evict(self._receiving.__contains__)
             ):
                 drop_other()
         try:
@@ -255,7 +255,7 @@ class OperationEndpoint:
         self, operation: Operation, call: HttpCall, request: object
     ) -> tuple[HttpAnswer, bytes]:
         assert operation.serve is not None
-        with noticing() as noticed:
+        with collect_notices() as noticed:
             result = operation.serve(self._service, call, request)
         answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
         if noticed.kinds:

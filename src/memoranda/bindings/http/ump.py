@@ -306,7 +306,7 @@ def _suspects_answer(page: SuspectPage | BesidePage) -> dict[str, Any]:
 
 def verify_store(service: Service, call: HttpCall, request: AuditVerifyRequest) -> dict[str, Any]:
     """Return the report of a full check. It counts everything an owner has, so it needs rights to all of it."""
-    call.access.require_all()
+    call.access.require_whole_owner()
     return service.verify(call.access, owner=request.owner).document()
 
 

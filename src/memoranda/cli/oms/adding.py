@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.bindings.files.mg import placed, read_one
+from memoranda.bindings.files.mg import naming_source, read_grain
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note
@@ -23,7 +23,7 @@ def put(source: Source, /, *, run: GivenRun) -> None:
     """Add a grain and print its address. A missing creation time is set to now."""
     with run.open() as memoranda:
         grain = _read_grain(memoranda, source)
-        with placed(source):
+        with naming_source(source):
             stored = memoranda.grains.put(grain)
     _answer(stored, run)
 
@@ -47,7 +47,7 @@ def supersede(
 
 def _read_grain(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
     """Return the grain or the envelope in a file, or its fields with the defaults of the store."""
-    content = read_one(source)
+    content = read_grain(source)
     return content if isinstance(content, bytes) else memoranda.grains.with_defaults(content)
 
 

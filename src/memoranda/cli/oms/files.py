@@ -15,7 +15,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memoranda.bindings.files.mg_report import Checked
+    from memoranda.bindings.files.mg_report import FileCheck
 
 
 # Grains of one file: about a screenful.
@@ -38,7 +38,7 @@ def inspect(
     """Show the grains in files. No store is needed."""
     documents = []
     for source in _require_sources(sources):
-        with mg.placed(source):
+        with mg.naming_source(source):
             documents.append(mg_report.describe(source, address=address, limit=max(0, limit)))
 
     def show() -> None:
@@ -105,7 +105,7 @@ def verify(
     with progress("verifying") as done:
         verdicts = []
         for source in _require_sources(sources):
-            with mg.placed(source):
+            with mg.naming_source(source):
                 verdicts.append(mg_report.verify(source, done))
     saved = None
     if recover is not None and verdicts[0].report.refused:
@@ -129,7 +129,7 @@ def verify(
     return 0 if is_ok else 1
 
 
-def _verdict_document(checked: Checked) -> dict[str, Any]:
+def _verdict_document(checked: FileCheck) -> dict[str, Any]:
     report = checked.report
     return {
         "file": checked.source,
@@ -143,7 +143,7 @@ def _verdict_document(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _show_verdict(checked: Checked) -> None:
+def _show_verdict(checked: FileCheck) -> None:
     report = checked.report
     note_report(report)
     if checked.recoverable is not None:
@@ -177,7 +177,7 @@ def pack(
     with progress("packing") as done:
         packed = mg.pack(
             target,
-            mg.all_in(_require_sources(sources)),
+            mg.read_all_grains(_require_sources(sources)),
             order=order,
             compress=compress,
             progress=done,

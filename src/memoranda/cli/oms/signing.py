@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.bindings.files import mg
-from memoranda.bindings.files.folder import STANDARD_STREAM, create, write_whole
+from memoranda.bindings.files.folder import STANDARD_STREAM, create, replace_file
 from memoranda.cli.commands import Parameter
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import line, note
@@ -41,8 +41,8 @@ def sign(
     run: GivenRun,
 ) -> None:
     """Sign a grain with the operator's key and write it as an envelope."""
-    content = mg.read_one(source)
-    with mg.placed(source):
+    content = mg.read_grain(source)
+    with mg.naming_source(source):
         grain, unsigned_address = _mark_signed(content)
     key = signing_key(run.settings())
     envelope = signature.sign(grain, key, issued_at=system_clock() // 1000)
@@ -137,8 +137,8 @@ def _read_grain(source: str, run: GivenRun) -> Grain:
     if _ADDRESS.fullmatch(source) and not Path(source).exists():
         with run.open() as memoranda:
             return memoranda.grains.release(source).grain
-    content = mg.read_one(source)
-    with mg.placed(source):
+    content = mg.read_grain(source)
+    with mg.naming_source(source):
         if isinstance(content, dict):
             return grains.encode(content)
         grain = signature.open_delivery(content)
@@ -163,7 +163,7 @@ def _write_salts(path: Path, salts: dict[str, bytes]) -> None:
 def _write_bytes(target: str, data: bytes) -> None:
     """Write bytes to a file or to standard output. Raises InvalidInput for a terminal."""
     if target != "-":
-        write_whole(Path(target), data)
+        replace_file(Path(target), data)
         return
     if sys.stdout.isatty():
         raise InvalidInput("grains are bytes, not text for a terminal; give --out a file")

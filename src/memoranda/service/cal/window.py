@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memoranda.model.selection import Order
 from memoranda.retrieval.analysis import words
-from memoranda.service.core.compliance import minimum_necessary
+from memoranda.service.core.compliance import apply_minimum_necessary
 from memoranda.service.oms.views import said
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, Outcome, Slice, Total
@@ -208,4 +208,4 @@ def minimal(outcome: Outcome) -> Outcome:
 
 
 def _redacted(items: Sequence[ResultItem]) -> list[ResultItem]:
-    return [replace(item, fields=minimum_necessary(item.fields)) for item in items]
+    return [replace(item, fields=apply_minimum_necessary(item.fields)) for item in items]

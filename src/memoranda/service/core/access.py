@@ -53,10 +53,10 @@ KEY_PREFIX = "mk_"
 GRANT_PREFIX = "program:"
 GRANT_AUDIENCE = "/mcp"
 NAME_CHARS_LIMIT = 200
-# How long a key is not looked up again: a key that is revoked in another process may be good for so long. And how many
-# keys are kept in mind.
-KNOWN_SECONDS = 0.05
-KNOWN_LIMIT = 1_024
+# Seconds for which a key that was looked up is not read again: a key revoked by another process is good for as long.
+# Keys in that cache; a full one is emptied.
+KEY_CACHE_SECONDS = 0.05
+KEY_CACHE_LIMIT = 1_024
 # Why revoking a key may lock a person out: the person's own credential, or the last one that may do everything.
 LockOut = Literal["in use", "last"]
 
@@ -91,7 +91,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         if self.audience not in (None, path):
             raise Unauthorized(f"audience: this token is for {self.audience} alone")
 
-    def require_all(self) -> None:
+    def require_whole_owner(self) -> None:
         """For what belongs to an owner as a whole, such as the logs of runs: no part of it can be granted."""
         if self.is_peer or self.is_narrowed:
             raise ForbiddenScope("this credential is limited to a part of its owner's memory")
@@ -125,11 +125,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             if scope.get(name) != value:
                 raise ForbiddenScope(f"this token is limited to another {name}")
 
-    def with_limits(self, scope: Mapping[str, str]) -> dict[str, str]:
+    def narrow_scope(self, scope: Mapping[str, str]) -> dict[str, str]:
         """A scope with what a narrowed token is limited to, where it says nothing of it."""
         return {**{name: value for name, value in self.limits.items() if name != "owner"}, **scope}
 
-    def within(self, scope: Mapping[str, str | None]) -> bool:
+    def allows_scope(self, scope: Mapping[str, str | None]) -> bool:
         return all(scope.get(name) == value for name, value in self.limits.items())
 
     def visibilities(self, tenant: str) -> tuple[Visibility, ...]:
@@ -144,7 +144,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
 
-    def sees_whole(self, tenant: str) -> bool:
+    def sees_whole_space(self, tenant: str) -> bool:
         """Whether nothing that is in a space of an owner is hidden: a pass reads, and may replace, all of it."""
         return self.sees_unredacted(tenant) and not set(self.limits) - {"owner", "project"}
 
@@ -188,7 +188,7 @@ class Gate:
         self._claims = lru_cache(maxsize=1024)(ump_token.verify_token)
         self._seconds = seconds
         # Keys that are good, as far as was seen, and until when that is believed.
-        self._known: dict[str, tuple[ApiKey, float]] = {}
+        self._key_cache: dict[str, tuple[ApiKey, float]] = {}
 
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
         """The person at this machine, who can read the files anyway."""
@@ -245,7 +245,7 @@ class Gate:
 
     def _from_grant(self, claims: ump_token.Claims) -> Access:
         """What a program may that somebody let in with a key: no more than the key may now."""
-        key = self._key_of_grant(claims.jti)
+        key = self._find_key_of_grant(claims.jti)
         return Access(
             credential=f"token:{claims.jti}",
             actor=f"key:{key.name}",
@@ -257,20 +257,20 @@ class Gate:
             default_tenant=key.tenant,
         )
 
-    def _key_of_grant(self, jti: str) -> ApiKey:
-        grant = self._system.grant(jti.removeprefix(GRANT_PREFIX), self._clock())
-        key = None if grant is None else self._key(grant.key_id)
+    def _find_key_of_grant(self, jti: str) -> ApiKey:
+        grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
+        key = None if grant is None else self._find_key_by_id(grant.key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("revoked: this program is not let in any more")
         return key
 
     def owner_of_grant(self, jti: str) -> str:
         """Whose memory a program was let into. Raises Unauthorized."""
-        return self._key_of_grant(jti).tenant
+        return self._find_key_of_grant(jti).tenant
 
     def _from_key(self, text: str) -> Access:
         key_id, secret = key_parts(text)
-        key = self._key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
+        key = self._find_key_by_id(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
         # Compare also when there is no such key, so that both take the same time.
         expected = key.key_hash if key else bytes(32)
         matches = hmac.compare_digest(_hash(secret), expected)
@@ -282,23 +282,23 @@ class Gate:
 
     def for_person(self, key_id: str, credential: str) -> Access:
         """What a person may who signed in with a key: what the key may now. Raises Unauthorized."""
-        key = self._key(key_id)
+        key = self._find_key_by_id(key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("the key that this session was opened with was revoked")
         return _access_of(key, credential, "user")
 
-    def _key(self, key_id: str) -> ApiKey | None:
+    def _find_key_by_id(self, key_id: str) -> ApiKey | None:
         """Look up the key of this id, unless that was just done: one client asks many times a second."""
         # Taken before the look-up, which may wait.
         now = self._seconds()
-        known = self._known.get(key_id)
-        if known is not None and now < known[1]:
-            return known[0]
-        if len(self._known) >= KNOWN_LIMIT:
-            self._known.clear()
-        key = self._system.key(key_id)
+        cached = self._key_cache.get(key_id)
+        if cached is not None and now < cached[1]:
+            return cached[0]
+        if len(self._key_cache) >= KEY_CACHE_LIMIT:
+            self._key_cache.clear()
+        key = self._system.load_key(key_id)
         if key is not None:
-            self._known[key_id] = key, now + KNOWN_SECONDS
+            self._key_cache[key_id] = key, now + KEY_CACHE_SECONDS
         return key
 
     def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:
@@ -331,17 +331,17 @@ class Gate:
         return f"{KEY_PREFIX}{key_id}_{secret}"
 
     def keys(self) -> list[ApiKey]:
-        return self._system.all_keys()
+        return self._system.list_keys()
 
     def keys_of(self, tenant: str) -> list[ApiKey]:
         """Those of one owner."""
-        return [key for key in self._system.all_keys() if key.tenant == tenant]
+        return [key for key in self._system.list_keys() if key.tenant == tenant]
 
     def find_key(self, id_or_name: str) -> ApiKey:
         """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
         keys = [
             key
-            for key in self._system.all_keys()
+            for key in self._system.list_keys()
             if key.revoked is None and id_or_name in (key.key_id, key.name)
         ]
         if not keys:
@@ -350,9 +350,9 @@ class Gate:
             raise InvalidInput(f"{len(keys)} open keys are named {id_or_name!r}; give the id")
         return keys[0]
 
-    def lock_out(self, key: ApiKey, *, in_use: str | None) -> LockOut | None:
+    def lock_out_reason(self, key: ApiKey, *, caller_key_id: str | None) -> LockOut | None:
         """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key."""
-        if key.key_id == in_use:
+        if key.key_id == caller_key_id:
             return "in use"
         full = [
             other.key_id
@@ -362,18 +362,18 @@ class Gate:
         return "last" if full == [key.key_id] else None
 
     def revoke_key(
-        self, id_or_name: str, *, in_use: str | None = None, is_confirmed: bool = False
+        self, id_or_name: str, *, caller_key_id: str | None = None, is_confirmed: bool = False
     ) -> ApiKey:
         """Revoke the open key of this id, or the only one of this name.
 
         A key that locks its owner out is revoked only if the caller confirmed it. Raises Conflict.
         """
         key = self.find_key(id_or_name)
-        reason = None if is_confirmed else self.lock_out(key, in_use=in_use)
+        reason = None if is_confirmed else self.lock_out_reason(key, caller_key_id=caller_key_id)
         if reason is not None:
-            raise Conflict(f"the key {key.name} was not revoked: {_LOCK_OUTS[reason]}")
+            raise Conflict(f"the key {key.name} was not revoked: {_LOCK_OUT_MESSAGES[reason]}")
         self._system.revoke_key(key.key_id, self._clock())
-        self._known.clear()
+        self._key_cache.clear()
         return key
 
     def mint_token(
@@ -431,7 +431,7 @@ class Gate:
         return jti
 
 
-_LOCK_OUTS: Mapping[LockOut, str] = {
+_LOCK_OUT_MESSAGES: Mapping[LockOut, str] = {
     "in use": "it is the key in use here, and programs that use it would be refused",
     "last": "it is the last key of its owner that may do everything",
 }

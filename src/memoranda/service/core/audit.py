@@ -35,7 +35,7 @@ DAY_MS: Final = 86_400_000
 _HEAD: Final = "audit head"
 
 
-def sealer(version: str) -> Seal:
+def create_sealer(version: str) -> Seal:
     """How the store puts an entry into the chain."""
 
     def seal(entry: AuditEntry, seq: int, prev: str | None) -> tuple[bytes, str]:
@@ -64,22 +64,26 @@ def sealer(version: str) -> Seal:
 
 def query(context: Context, access: Access, request: object) -> list[dict[str, Any]]:
     """The last events that match, oldest first."""
-    asked = AuditRequest.parse(request)
-    tenant = access.tenant_for(asked.owner)
+    criteria = AuditRequest.parse(request)
+    tenant = access.tenant_for(criteria.owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
     found: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(found) < asked.limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
+        while len(found) < criteria.limit and (
+            page := snapshot.list_audit_before(before, PAGE_LIMIT)
+        ):
             events = (orjson.loads(entry) for _, entry in page)
-            found += [event for event in events if _matches(event, asked)]
+            found += [event for event in events if _matches(event, criteria)]
             before = page[-1][0]
-    return found[: asked.limit][::-1]
+    return found[: criteria.limit][::-1]
 
 
-def verify(context: Context, access: Access, owner: str | None = None) -> ChainReport:
+def verify_chain_of_caller(
+    context: Context, access: Access, owner: str | None = None
+) -> ChainReport:
     """Walk the whole chain of one tenant."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
@@ -91,10 +95,10 @@ def verify(context: Context, access: Access, owner: str | None = None) -> ChainR
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
     """Walk a chain from its signed head and compare its end with the one kept apart, so that a cut tail shows too."""
     with context.engine.read(tenant) as snapshot:
-        count, end = snapshot.audit_head()
-        head = _head(snapshot)
+        count, end = snapshot.read_audit_head()
+        head = _load_signed_head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
-    if head and not _is_ours(head, context, tenant):
+    if head and not _is_signed_by_operator(head, context, tenant):
         return ChainReport(
             ok=False,
             count=0,
@@ -107,13 +111,13 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
         after = start
         while after < count:
             with context.engine.read(tenant) as snapshot:
-                page = snapshot.audit_after(after, PAGE_LIMIT)
+                page = snapshot.list_audit_after(after, PAGE_LIMIT)
             if not page:
                 return
             for seq, entry in page:
                 if seq > count:
                     return
-                event = _event(entry)
+                event = _parse_event(entry)
                 last["hash"] = event.get("hash")
                 yield event
                 after = seq
@@ -135,18 +139,18 @@ def prune(context: Context, access: Access, before: Instant, owner: str | None =
     context.engine.flush()
     # That it was pruned is on record, and later than this: it cannot go on for ever.
     end, count = min(before, context.clock()), 0
-    while pruned := _prune_some(context, access, tenant, end):
+    while pruned := _prune_segment(context, access, tenant, end):
         count += pruned
     return count
 
 
-def keep_retention(context: Context) -> int:
+def apply_retention(context: Context) -> int:
     """Prune in every chain what is past the retention of the audit log, by whole days: pruning is on record, too."""
     if context.audit_retention_ms is None:
         return 0
     end = context.clock() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         access = Access(
             credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant
         )
@@ -157,17 +161,17 @@ def keep_retention(context: Context) -> int:
     return count
 
 
-def _prune_some(context: Context, access: Access, tenant: str, before: Instant) -> int:
+def _prune_segment(context: Context, access: Access, tenant: str, before: Instant) -> int:
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        head = _head(snapshot)
-        page = snapshot.audit_after(head.get("seq", 0), PRUNE_LIMIT)
-    if head and not _is_ours(head, context, tenant):
+        head = _load_signed_head(snapshot)
+        page = snapshot.list_audit_after(head.get("seq", 0), PRUNE_LIMIT)
+    if head and not _is_signed_by_operator(head, context, tenant):
         raise Conflict("the head of the pruned audit log is not the operator's; nothing was pruned")
     segment: list[dict[str, Any]] = []
     for _, entry in page:
-        event = _event(entry)
-        if (at := _time(event)) is not None and at >= before:
+        event = _parse_event(entry)
+        if (at := _parse_event_time(event)) is not None and at >= before:
             break
         segment.append(event)
     if not segment:
@@ -191,22 +195,24 @@ def _prune_some(context: Context, access: Access, tenant: str, before: Instant) 
     )
 
     def work(unit: Unit) -> int:
-        if _head(unit) != head:
+        if _load_signed_head(unit) != head:
             return 0  # another process was faster
         unit.prune_audit(last["seq"])
         unit.put_item(_HEAD, "", dump(following))
-        unit.record(audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned"))
+        unit.record_audit(
+            audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned")
+        )
         return len(segment)
 
     return context.engine.write(tenant, work)
 
 
-def _head(snapshot: Snapshot) -> dict[str, Any]:
-    kept = snapshot.item(_HEAD, "")
-    return {} if kept is None else _event(kept)
+def _load_signed_head(snapshot: Snapshot) -> dict[str, Any]:
+    stored = snapshot.load_item(_HEAD, "")
+    return {} if stored is None else _parse_event(stored)
 
 
-def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
+def _is_signed_by_operator(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
     """Whether the operator signed it, for this tenant."""
     if head.get("tenant") != tenant or not isinstance(head.get("seq"), int):
         return False
@@ -215,7 +221,7 @@ def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
     ).ok
 
 
-def _event(entry: bytes) -> dict[str, Any]:
+def _parse_event(entry: bytes) -> dict[str, Any]:
     try:
         event = orjson.loads(entry)
     except orjson.JSONDecodeError:
@@ -223,20 +229,23 @@ def _event(entry: bytes) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _time(event: Mapping[str, Any]) -> Instant | None:
+def _parse_event_time(event: Mapping[str, Any]) -> Instant | None:
     try:
         return parse_instant(event["ts"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _matches(event: Mapping[str, Any], asked: AuditRequest) -> bool:
+def _matches(event: Mapping[str, Any], request: AuditRequest) -> bool:
     at = parse_instant(event["ts"])
     return (
-        (asked.op is None or event["op"] in ([asked.op] if isinstance(asked.op, str) else asked.op))
-        and asked.actor in (None, event.get("actor", {}).get("did"))
-        and (asked.target is None or asked.target in event.get("targets", ()))
-        and asked.project in (None, event.get("scope", {}).get("project"))
-        and (asked.since is None or at >= asked.since)
-        and (asked.until is None or at <= asked.until)
+        (
+            request.op is None
+            or event["op"] in ([request.op] if isinstance(request.op, str) else request.op)
+        )
+        and request.actor in (None, event.get("actor", {}).get("did"))
+        and (request.target is None or request.target in event.get("targets", ()))
+        and request.project in (None, event.get("scope", {}).get("project"))
+        and (request.since is None or at >= request.since)
+        and (request.until is None or at <= request.until)
     )

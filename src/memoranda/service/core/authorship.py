@@ -21,18 +21,18 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.standards.ump.record import Actor, Draft, Record
 from memoranda.standards.ump.shapes import ActorKind, Body, Provenance
 
-Said = TypeVar("Said", Draft, Record)
+DraftOrRecord = TypeVar("DraftOrRecord", Draft, Record)
 
 
-def _is_word_of(access: Access, author: object, *, is_from_file: bool) -> bool:
+def _is_own_statement(access: Access, author: object, *, is_from_file: bool) -> bool:
     """Whether what names this author, or none, is the caller's own word, or that of the person at the machine."""
     return author in (None, "", access.actor) or (access.credential == "local" and not is_from_file)
 
 
-def attributed(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
+def attribute_draft(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
     """A draft with its author: whoever the credential says."""
     claimed: Provenance | None = draft.get("provenance")
-    if claimed is None or _is_word_of(access, claimed["actor"], is_from_file=is_from_file):
+    if claimed is None or _is_own_statement(access, claimed["actor"], is_from_file=is_from_file):
         return draft
     mine, kind = draft.copy(), "import" if is_from_file else access.actor_kind
     mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", kind)}
@@ -52,12 +52,12 @@ def with_writer(
 ) -> NewVersion:
     """A document that is written as it came, with who wrote it, where it names another author who did not sign it."""
     author = new.projection.actor
-    if author == signer or _is_word_of(access, author, is_from_file=is_from_file):
+    if author == signer or _is_own_statement(access, author, is_from_file=is_from_file):
         return new
     return with_bounds(context, new, Bounds(writer=access.actor))
 
 
-def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
+def metadata_with_writer(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The metadata of a memory as it is shown: with who wrote it under a key, and whom it names as a claim."""
     writer = "" if version.bounds is None else version.bounds.writer
     return (
@@ -67,23 +67,23 @@ def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str,
     )
 
 
-def with_claim(said: Said, claimed: Actor | None) -> Said:
+def with_claim(record: DraftOrRecord, claimed: Actor | None) -> DraftOrRecord:
     """What is said, and whom its writer named as its author; an earlier claim was about earlier words."""
-    body = said["body"]
+    body = record["body"]
     structured = {
         name: value for name, value in (body.get("structured") or {}).items() if name != CLAIMED_KEY
     }
     if claimed is not None:
         structured[CLAIMED_KEY] = {"actor": claimed[0], "actor_kind": claimed[1]}
     elif CLAIMED_KEY not in (body.get("structured") or {}):
-        return said
+        return record
     fresh: Body = {"text": body["text"]}
     if structured:
         fresh["structured"] = structured
-    return cast("Said", {**said, "body": fresh})
+    return cast("DraftOrRecord", {**record, "body": fresh})
 
 
-def attributed_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def attribute_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The metadata of a memory with its author under a key: a peer himself, and whoever else names somebody."""
     claimed = metadata.get(key)
     is_stated = claimed is not None and claimed != access.actor
@@ -92,7 +92,7 @@ def attributed_metadata(access: Access, metadata: Mapping[str, Any], key: str) -
     return {**metadata, key: access.actor, **({CLAIMED_KEY: claimed} if is_stated else {})}
 
 
-def corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Actor | None]:
+def resolve_corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Actor | None]:
     """Who revises a memory, and whom he names beyond that; nobody, if the person at the machine names nobody."""
     if access.credential == "local":
         return claimed, None
@@ -100,7 +100,7 @@ def corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Acto
     return verified, None if claimed is None or claimed[0] == access.actor else claimed
 
 
-def refuse_forged(access: Access, author: object, signer: str | None) -> None:
+def refuse_forged_author(access: Access, author: object, signer: str | None) -> None:
     """For what cannot be changed any more: raise ForbiddenScope if a peer says that another wrote it, or nobody."""
     if access.is_peer and author != access.actor and (signer is None or author != signer):
         raise ForbiddenScope(
@@ -108,12 +108,12 @@ def refuse_forged(access: Access, author: object, signer: str | None) -> None:
         )
 
 
-def authored(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def attribute_grain(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of a grain with their author: of a peer that names nobody, himself."""
     return {"author_did": access.actor, **fields} if access.is_peer else fields
 
 
-def refuse_unnamed(access: Access) -> None:
+def refuse_peer_without_author(access: Access) -> None:
     """For what has no word for its author, such as an entry of openwop: it would be shown as the owner's."""
     if access.is_peer:
         raise ForbiddenScope(

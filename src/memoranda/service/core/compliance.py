@@ -46,10 +46,10 @@ _ALWAYS_SHOWN = (
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
 
 
-def why_it_stays(presets: Collection[str], version: Version) -> str | None:
+def find_export_refusal(presets: Collection[str], version: Version) -> str | None:
     """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
     if version.state.erased or not (
-        presets or is_binding(version.bounds) or may_declare(version.document.native)
+        presets or is_binding(version.bounds) or may_declare_domain(version.document.native)
     ):
         return None
     from memoranda.standards.oms import profile
@@ -57,10 +57,10 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     fields = fields_of_version(version)
     return profile.find_export_problem(
         fields, is_held=version.state.has_legal_hold
-    ) or _export_problem(presets, fields)
+    ) or _find_preset_refusal(presets, fields)
 
 
-def may_declare(native: bytes) -> bool:
+def may_declare_domain(native: bytes) -> bool:
     """Whether a document can name a domain at all: most do not, and need not be read to know it."""
     for mark in _DECLARING:  # noqa: SIM110 -- asked of everything that leaves, and sooner told than by `any`
         if mark in native:
@@ -73,11 +73,13 @@ def fields_of_version(version: Version) -> Fields:
     fields, bounds = fields_of(version.document, version.tenant), version.bounds
     if bounds is None:
         return fields
-    said = {name: value for name, value in bounds.policy_fields.items() if not fields.get(name)}
+    inherited = {
+        name: value for name, value in bounds.policy_fields.items() if not fields.get(name)
+    }
     tags = [*fields.get("structural_tags", ()), *bounds.tags]
     return {
         **fields,
-        **said,
+        **inherited,
         "user_id": fields.get("user_id") or bounds.user,
         "structural_tags": tags,
     }
@@ -88,7 +90,9 @@ def fields_of(document: Document, tenant: str) -> Fields:
     return port_of(document.standard).rule_fields(document, tenant)
 
 
-def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Instant) -> bool:
+def rests_on_consent(
+    presets: Collection[str], fields: Fields, consent: str, *, now: Instant
+) -> bool:
     """Whether the withdrawal of that consent makes a memory due for erasure.
 
     A grain says so with the mode `consent_cascade` (OMS §23.2). Where a preset asks for a basis, what has lost it goes
@@ -109,12 +113,12 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
 
 def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:
     """Raise ConsentViolation if a preset does not let this grain in."""
-    for preset, rule in (("gdpr", _gdpr), ("hipaa", _hipaa)):
+    for preset, rule in (("gdpr", _find_gdpr_violation), ("hipaa", _find_hipaa_violation)):
         if preset in presets and (why := rule(fields, is_encrypted)):
             raise ConsentViolation(f"{preset}: {why}")
 
 
-def _export_problem(presets: Collection[str], fields: Fields) -> str | None:
+def _find_preset_refusal(presets: Collection[str], fields: Fields) -> str | None:
     """Which preset keeps a memory from leaving, and why."""
     if "gdpr" in presets and is_personal(fields) and not fields.get("processing_basis"):
         return "gdpr: personal data without a processing_basis does not leave"
@@ -131,14 +135,14 @@ def needs_consent_to_read(presets: Collection[str]) -> bool:
 
 
 def is_personal(fields: Fields) -> bool:
-    return bool(fields.get("user_id")) or _tagged(fields, "pii:") or is_health(fields)
+    return bool(fields.get("user_id")) or _has_tag(fields, "pii:") or is_health(fields)
 
 
 def is_health(fields: Fields) -> bool:
-    return _tagged(fields, "phi:")
+    return _has_tag(fields, "phi:")
 
 
-def minimum_necessary(fields: Fields) -> Fields:
+def apply_minimum_necessary(fields: Fields) -> Fields:
     """Health information without what it says, for whoever did not name the fields that are needed (164.502(b))."""
     if not is_health(fields):
         return fields
@@ -146,7 +150,7 @@ def minimum_necessary(fields: Fields) -> Fields:
     return {**texts, **{name: fields[name] for name in _ALWAYS_SHOWN if name in fields}}
 
 
-def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
+def _find_gdpr_violation(fields: Fields, _is_encrypted: bool) -> str | None:
     # A consent grain is itself the basis of others.
     if (
         is_personal(fields)
@@ -157,7 +161,7 @@ def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
     return None
 
 
-def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
+def _find_hipaa_violation(fields: Fields, is_encrypted: bool) -> str | None:
     if not is_health(fields):
         return None
     if not fields.get("processing_basis"):
@@ -169,7 +173,7 @@ def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
     return None
 
 
-def _tagged(fields: Fields, prefix: str) -> bool:
+def _has_tag(fields: Fields, prefix: str) -> bool:
     return any(
         isinstance(tag, str) and tag.startswith(prefix) for tag in fields.get("structural_tags", ())
     )

@@ -18,8 +18,8 @@ from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Quotas, parse_rules, tightened
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.limits import Quotas, parse_rules, tighten_quotas
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine.contract import Engine, Snapshot
@@ -61,7 +61,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     encrypts_all: bool = False
 
     # What tells the meaning of texts, where something does.
-    meaning: Meaning = msgspec.field(default_factory=Meaning)
+    semantic_search: SemanticSearch = msgspec.field(default_factory=SemanticSearch)
 
     # What the host decides about CAL.
     cal: CalSettings = msgspec.field(default_factory=CalSettings)
@@ -79,12 +79,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Vault = msgspec.field(default_factory=Vault)
 
     # What owners ask for, and when it was read.
-    _rules: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
+    _rules_cache: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
 
     @property
     def has_semantic_search(self) -> bool:
         """Whether what means the same is found, and not only what says the same words."""
-        return self.meaning.is_on
+        return self.semantic_search.is_enabled
 
     def presets_in(self, snapshot: Snapshot) -> frozenset[str]:
         """The presets in force for a tenant: the server's, and its owner's own."""
@@ -92,32 +92,32 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def presets_of(self, tenant: str) -> frozenset[str]:
         """The same before anything is read: as they were at most a moment ago."""
-        kept, at = self._rules.get(tenant, (b"", -RULES_SECONDS))
-        if time.monotonic() - at >= RULES_SECONDS:
+        stored, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
+        if time.monotonic() - read_at >= RULES_SECONDS:
             with self.engine.read(tenant) as snapshot:
-                kept = snapshot.rules
-            if len(self._rules) >= RULES_LIMIT:
-                self._rules.clear()
-            self._rules[tenant] = kept, time.monotonic()
-        return self.presets.union(parse_rules(kept).presets)
+                stored = snapshot.rules
+            if len(self._rules_cache) >= RULES_LIMIT:
+                self._rules_cache.clear()
+            self._rules_cache[tenant] = stored, time.monotonic()
+        return self.presets.union(parse_rules(stored).presets)
 
-    def forget_rules(self, tenant: str) -> None:
+    def drop_cached_rules(self, tenant: str) -> None:
         """They were changed in this process."""
-        self._rules.pop(tenant, None)
+        self._rules_cache.pop(tenant, None)
 
-    def quotas_in(self, snapshot: Snapshot) -> Quotas:
+    def quotas_of(self, snapshot: Snapshot) -> Quotas:
         """What a tenant may keep and do."""
-        return tightened(self.quotas, snapshot.rules) if snapshot.rules else self.quotas
+        return tighten_quotas(self.quotas, snapshot.rules) if snapshot.rules else self.quotas
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Put a read on record."""
         if self.audit_reads == "durable":
-            self.engine.write(tenant, lambda unit: unit.record(entry))
+            self.engine.write(tenant, lambda unit: unit.record_audit(entry))
         else:
-            self.engine.record_later(tenant, entry)
+            self.engine.record_audit_later(tenant, entry)
 
 
-def try_again(attempt: Callable[[], T]) -> T:
+def retry_on_conflict(attempt: Callable[[], T]) -> T:
     """Do what reads first and writes after; once more, if what it read was changed in between.
 
     Whoever writes all the time must not keep it for ever: the last Conflict is raised.
@@ -142,7 +142,7 @@ def audit_entry(
     claimed: tuple[str, str] | None = None,
 ) -> AuditEntry:
     """An audit entry for what this caller did; `claimed` is who the caller says it was, by name and kind."""
-    said = (
+    claim = (
         {}
         if claimed is None or claimed[0] == access.actor
         else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
@@ -157,7 +157,7 @@ def audit_entry(
             (name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE
         ),
         result=result,
-        meta={"credential": access.credential, **(meta or {}), **said},
+        meta={"credential": access.credential, **(meta or {}), **claim},
     )
 
 

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
@@ -18,7 +19,13 @@ from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
-from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
+from memoranda.service.core.views import (
+    is_intact,
+    redact_for_caller,
+    run_unless_damaged,
+    scope_of,
+    view_record,
+)
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Engine
@@ -47,57 +54,63 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
     is_last: bool
 
 
-def _subscribed(access: Access, scope: Mapping[str, str]) -> str:
+def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
     """Whether the caller may listen there; the tenant it is about."""
     tenant = access.tenant_for(scope.get("owner"))
     # Places in someone else's feed would tell how much happens there.
     access.require_reach(tenant)
-    access.require_scope({**access.with_limits(scope), "owner": tenant})
+    access.require_scope({**access.narrow_scope(scope), "owner": tenant})
     return tenant
 
 
-def position(context: Context, access: Access) -> int:
+def read_position(context: Context, access: Access) -> int:
     """How far the caller's own feed has come. It tells of no memory, so it is not put on record."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return snapshot.change_seq()
+        return snapshot.find_last_change()
 
 
-def feed_end(context: Context, access: Access, scope: Mapping[str, str]) -> int:
+def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
     """Where the feed ends now: a new subscriber starts here."""
-    tenant = _subscribed(access, scope)
+    tenant = _authorize_subscription(access, scope)
     with context.engine.read(tenant) as snapshot:
-        end, known = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+        end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
-    context.audit_read(tenant if known else access.default_tenant, entry)
+    context.audit_read(tenant if has_audit_log else access.default_tenant, entry)
     return end
 
 
-def changes(context: Context, access: Access, scope: Mapping[str, str], after: int) -> FeedPage:
+def read_changes(
+    context: Context, access: Access, scope: Mapping[str, str], after: int
+) -> FeedPage:
     """The next changes in a scope, redacted like everything that leaves."""
-    tenant = _subscribed(access, scope)
+    tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
-        is_last = not page or page[-1].seq >= snapshot.change_seq()
+        page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {
-            each.seq for each in page if may_read_personal(context, access, snapshot, each.version)
+            change_seen.seq
+            for change_seen in page
+            if may_read_personal(context, access, snapshot, change_seen.version)
         }
     visible = access.visibilities(tenant)
     events = []
     for change in page:
         version = change.version
-        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
-        if record is None or not holds(version) or change.seq not in allowed:
+        record = run_unless_damaged(version, partial(view_record, context, version, now))
+        if record is None or not is_intact(version) or change.seq not in allowed:
             continue
-        found = scope_of(record)
-        if found["visibility"] not in visible or not access.within(found):
+        scope_stated = scope_of(record)
+        if scope_stated["visibility"] not in visible or not access.allows_scope(scope_stated):
             continue
-        shown = show(context, access, record)
+        visible_record = redact_for_caller(context, access, record)
         # Asked of what is shown: what was cut could be guessed otherwise.
-        said = found if shown is record else scope_of(shown)
-        if all(said.get(name) == value for name, value in scope.items()):
+        visible_scope = scope_stated if visible_record is record else scope_of(visible_record)
+        if all(visible_scope.get(name) == value for name, value in scope.items()):
             events.append(
-                ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown)
+                ChangeEvent(
+                    seq=change.seq, type=change.type, id=record["id"], record=visible_record
+                )
             )
     return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=is_last)
 
@@ -118,7 +131,7 @@ class ChangeNotifier:
             self._listeners.add(callback)
             if self._thread is None:
                 # Looked at before listening begins, so that what is written while the thread starts is heard.
-                seen = self._engine.change_token()
+                seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
                 )
@@ -132,7 +145,7 @@ class ChangeNotifier:
         return stop
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the store is being closed: nothing will be heard any more."""
         return self._stopped
 
@@ -145,14 +158,14 @@ class ChangeNotifier:
 
     def _run(self, seen: int) -> None:
         is_away = False
-        while self._is_listened_to():
+        while self._wait_for_listener():
             try:
-                with closing(self._engine.change_tokens()) as tokens:
+                with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
                         if token != seen:
                             seen = token
-                            self._ring()
+                            self._notify()
                         if self._stopped or not self._listeners:
                             break
             except StoreUnavailable as error:
@@ -163,13 +176,13 @@ class ChangeNotifier:
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         with self._changed:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
 
-    def _is_listened_to(self) -> bool:
+    def _wait_for_listener(self) -> bool:
         """Wait for a listener; False when it is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._listeners or self._stopped)

@@ -28,8 +28,13 @@ from memoranda.model.memory import (
 from memoranda.model.native import NATIVE_KEY
 from memoranda.retrieval.entry import NOTHING, Indexed
 from memoranda.service.core.context import Context
-from memoranda.service.core.limits import Quotas, tightened
-from memoranda.service.core.views import project, project_document, record_of, viewed
+from memoranda.service.core.limits import Quotas, tighten_quotas
+from memoranda.service.core.views import (
+    create_record,
+    find_viewed_document,
+    project,
+    project_document,
+)
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Unit
@@ -63,9 +68,9 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Every standard writes so, and what follows a version is made by `succession` alone: nothing comes into a memory
         without what binds it.
         """
-        quotas = tightened(self.quotas, unit.rules) if unit.rules else self.quotas
+        quotas = tighten_quotas(self.quotas, unit.rules) if unit.rules else self.quotas
         quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
-        quotas.spend(unit, now)
+        quotas.count_write(unit, now)
         return unit.append(
             self.document,
             self.projection,
@@ -93,50 +98,50 @@ def prepare(
     """
     from memoranda.standards.cal.field_index import field_index_of
 
-    _refuse_place_of_another(projection.scope)
+    _refuse_foreign_namespace(projection.scope)
     if grain is not None:
-        found, names = (
+        field_index, names = (
             field_index_of(grain),
-            [(UMP, _name_of_grain(context, document, projection, grain))],
+            [(UMP, _derive_record_name(context, document, projection, grain))],
         )
     else:
-        carried = _carried(context, document, projection.scope.tenant)
+        carried = _resolve_carrier(context, document, projection.scope.tenant)
         try:
-            found = field_index_of(_grain(context, carried, lambda: projection)[0])
+            field_index = field_index_of(_grain_of_carrier(context, carried, lambda: projection)[0])
         except MemorandaError:
             # It says more than a grain may hold: nobody can ask for it as one.
-            found = FieldIndex(at=Instant(0))
-        names = [(OMS, found.address)] if found.address else []
+            field_index = FieldIndex(at=Instant(0))
+        names = [(OMS, field_index.address)] if field_index.address else []
         if not ump.owns(document):
-            names.append((UMP, _name_of_view(carried, projection)))
+            names.append((UMP, _derive_view_name(carried, projection)))
     return NewVersion(
         document=document,
         projection=projection,
-        indexed=context.engine.indexed(projection.scope.tenant, projection)
+        indexed=context.engine.index_text(projection.scope.tenant, projection)
         if indexed is None
         else indexed,
-        field_index=found,
+        field_index=field_index,
         view_names=tuple(names),
         quotas=context.quotas,
     )
 
 
-def said_of(context: Context, version: Version) -> DocumentReading:
+def derive_facts(context: Context, version: Version) -> DocumentReading:
     """What the rows of a version were made of when it was written."""
-    document, read = version.document, project(context, version)
+    document, projection = version.document, project(context, version)
     grain = port_of(document.standard).grain(document)
     if grain is not None:
         # Restrictions of a grain stand beside it: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
         new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
     else:
-        new = prepare(context, document, read, indexed=NOTHING)
+        new = prepare(context, document, projection, indexed=NOTHING)
     return DocumentReading(
-        read, new.field_index, ((document.standard, document.name), *new.view_names)
+        projection, new.field_index, ((document.standard, document.name), *new.view_names)
     )
 
 
-def _refuse_place_of_another(scope: Scope) -> None:
+def _refuse_foreign_namespace(scope: Scope) -> None:
     """OAMS section 4: a namespace is an access envelope; what is written into another's would be read by nobody."""
     if scope.space.startswith("o-"):
         from memoranda.standards.oams.namespace import is_foreign_space
@@ -151,53 +156,59 @@ def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion
     if port_of(new.document.standard).has_own_fields:
         return replace(new, projection=followed)
     scope = followed.scope
-    read = apply_bounds(project_document(context, new.document, scope.tenant, scope.space), bounds)
-    return replace(prepare(context, new.document, read, indexed=new.indexed), projection=followed)
+    projection = apply_bounds(
+        project_document(context, new.document, scope.tenant, scope.space), bounds
+    )
+    return replace(
+        prepare(context, new.document, projection, indexed=new.indexed), projection=followed
+    )
 
 
-def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+def as_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
     """A version as a grain, and the bytes it travels in."""
     opened = version.opened
     if opened is None:
-        return _whole(context, version)
+        return _build_grain(context, version)
     if opened.grain is None:
-        opened.grain = _whole(context, version)
-    found: tuple[Grain, bytes] = opened.grain
-    return found
+        opened.grain = _build_grain(context, version)
+    pair: tuple[Grain, bytes] = opened.grain
+    return pair
 
 
-def _whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+def _build_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
     document = version.document
     grain = port_of(document.standard).grain(document, is_sealed=version.is_sealed)
     if grain is not None:
         return grain, document.native
-    return _grain(
-        context, _carried(context, document, version.tenant), lambda: project(context, version)
+    return _grain_of_carrier(
+        context,
+        _resolve_carrier(context, document, version.tenant),
+        lambda: project(context, version),
     )
 
 
-class _Carried(msgspec.Struct, frozen=True):
+class _Carrier(msgspec.Struct, frozen=True):
     """A document under the name it has in every store, and the one that it is the view of, if it is one."""
 
-    outside: Document
+    document: Document
     inner: Document | None
     # How that one is read, if this is its view and nothing else.
-    read: Projection | None
+    projection: Projection | None
 
 
-def _carried(context: Context, document: Document, tenant: str) -> _Carried:
+def _resolve_carrier(context: Context, document: Document, tenant: str) -> _Carrier:
     port = port_of(document.standard)
     record = port.record(document) if _NATIVE in document.native else None
     if record is not None:
-        return _Carried(document, viewed(context, record), None)
+        return _Carrier(document, find_viewed_document(context, record), None)
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is None:
-        return _Carried(port.exported(document), None, None)
-    return _Carried(port.exported(document), original.document, original.projection)
+        return _Carrier(port.exported(document), None, None)
+    return _Carrier(port.exported(document), original.document, original.projection)
 
 
-def _grain(
-    context: Context, carried: _Carried, read: Callable[[], Projection]
+def _grain_of_carrier(
+    context: Context, carried: _Carrier, project_document: Callable[[], Projection]
 ) -> tuple[Grain, bytes]:
     from memoranda.standards.oms import mapping as oms
 
@@ -207,24 +218,24 @@ def _grain(
     )
     if delivery is not None:
         return delivery
-    if inner is not None and carried.read is not None:
-        grain = oms.from_projection(carried.read, inner)
+    if inner is not None and carried.projection is not None:
+        grain = oms.from_projection(carried.projection, inner)
     else:
-        grain = oms.from_projection(read(), carried.outside)
+        grain = oms.from_projection(project_document(), carried.document)
     return grain, grain.blob
 
 
-def _name_of_view(carried: _Carried, projection: Projection) -> str:
-    if carried.inner is None or carried.read is None:
-        return ump.derive_view_id(projection.scope, carried.outside)
+def _derive_view_name(carried: _Carrier, projection: Projection) -> str:
+    if carried.inner is None or carried.projection is None:
+        return ump.derive_view_id(projection.scope, carried.document)
     return (
         carried.inner.name
         if ump.owns(carried.inner)
-        else ump.derive_view_id(carried.read.scope, carried.inner)
+        else ump.derive_view_id(carried.projection.scope, carried.inner)
     )
 
 
-def _name_of_grain(
+def _derive_record_name(
     context: Context, document: Document, projection: Projection, grain: Grain
 ) -> str:
     from memoranda.standards.oms import mapping as oms
@@ -232,7 +243,7 @@ def _name_of_grain(
     if oms.unwrap(grain) is None:
         return ump.derive_view_id(projection.scope, document)
     return str(
-        record_of(
+        create_record(
             context, document, projection.scope.tenant, projection.scope.space, (grain, projection)
         )["id"]
     )

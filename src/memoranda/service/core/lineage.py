@@ -19,15 +19,15 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, UMP, LinkReason, Version
 from memoranda.service.core.context import Context
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
-from memoranda.service.core.views import holds
+from memoranda.service.core.views import is_intact
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Kept beside the memories: which versions an entry took the place of, by its id.
-_REPLACED: Final = "openwop compaction"
+_REPLACED_VERSIONS: Final = "openwop compaction"
 # And which derived memories only a hold keeps, by their number, and whether they are to go for good.
-_HELD: Final = "derived, held"
-_HARD: Final = b"hard"
+_DERIVED_ON_HOLD: Final = "derived, held"
+_ERASE: Final = b"hard"
 # What stands for everything in a space as a source, where a pass read more than it can name.
 EVERYTHING: Final = "*"
 PAGE_LIMIT: Final = 500
@@ -37,71 +37,73 @@ _REASON: Final = "what it was made from was erased"
 def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
     """Note what an entry takes the place of, so that it can come back, or go with it."""
     unit.put_item(
-        _REPLACED, entry_id, dump(list(dict.fromkeys((*_replaced(unit, entry_id), *version_ids))))
+        _REPLACED_VERSIONS,
+        entry_id,
+        dump(list(dict.fromkeys((*_load_replaced(unit, entry_id), *version_ids)))),
     )
 
 
-def note_returned(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
+def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
     """Note that an entry does not stand for these any more."""
-    left = [number for number in _replaced(unit, entry_id) if number not in version_ids]
-    unit.delete_item(_REPLACED, entry_id)
-    if left:
-        note_replaced(unit, entry_id, left)
+    remaining = [number for number in _load_replaced(unit, entry_id) if number not in version_ids]
+    unit.delete_item(_REPLACED_VERSIONS, entry_id)
+    if remaining:
+        note_replaced(unit, entry_id, remaining)
 
 
-def _replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
-    kept = snapshot.item(_REPLACED, entry_id)
-    return [] if kept is None else parse(kept)
+def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
+    stored = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
+    return [] if stored is None else parse(stored)
 
 
-def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
+def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
     """The memories that a memory stands for since a pass, and what those stood for."""
-    waiting, found = [memory_id], list[int]()
+    waiting, hidden = [memory_id], list[int]()
     while waiting:
-        history = snapshot.history(waiting.pop())
+        history = snapshot.iterate_history(waiting.pop())
         names = dict.fromkeys(
-            each.document.name
-            for each in history
-            if port_of(each.document.standard).replaces_others
+            version_seen.document.name
+            for version_seen in history
+            if port_of(version_seen.document.standard).replaces_others
         )
-        numbers = [number for name in names for number in _replaced(snapshot, name)]
-        for version in snapshot.versions(numbers) if numbers else ():
+        numbers = [number for name in names for number in _load_replaced(snapshot, name)]
+        for version in snapshot.load_versions(numbers) if numbers else ():
             if version.state.superseded_by in names and version.memory_id not in (
                 memory_id,
-                *found,
+                *hidden,
             ):
-                found.append(version.memory_id)
+                hidden.append(version.memory_id)
                 waiting.append(version.memory_id)
-    return found
+    return hidden
 
 
-def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
+def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
     """The versions that name any version of a memory as what they were made from, in any standard's words."""
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
-    for version in snapshot.history(memory_id):
-        names.update(dict.fromkeys(_names(snapshot, version)))
+    for version in snapshot.iterate_history(memory_id):
+        names.update(dict.fromkeys(_iterate_names(snapshot, version)))
         standard = version.document.standard
         if version.state.superseded_by and port_of(standard).replaces_others:
             successors.append((standard, version.state.superseded_by))
     for name in names:
-        for version in linked(snapshot, "source", name):
+        for version in iterate_linked(snapshot, "source", name):
             # Whoever read everything did not read what was written later.
             is_later = version.version_id > memory_id
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
     for standard, successor in successors:
-        named = snapshot.named(standard, successor)
-        if named is not None and named.memory_id != memory_id:
-            yield named
+        successor_version = snapshot.find_by_name(standard, successor)
+        if successor_version is not None and successor_version.memory_id != memory_id:
+            yield successor_version
 
 
-def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
     from memoranda.standards.oms import mapping as oms
 
-    names = snapshot.names_of(version.version_id)
+    names = snapshot.load_names(version.version_id)
     yield version.document.name
     yield from names.values()
     if OMS in names:
@@ -115,46 +117,48 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
         yield oams.format_reference(*reference)
 
 
-def source_name(snapshot: Snapshot, version: Version) -> str:
+def get_source_name(snapshot: Snapshot, version: Version) -> str:
     """What a version is called by what is made from it, in this store and in any other that both are brought to.
 
     The name of an OAMS memory is this store's own, and its key may hold spaces: it is called as its record is.
     """
     name = version.document.name
     has_local_name = port_of(version.document.standard).has_local_names
-    return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
+    return snapshot.load_names(version.version_id).get(UMP, name) if has_local_name else name
 
 
-def linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
+def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
     """Everything that names something, page by page."""
     after: int | None = 0
     while after is not None:
-        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        page = snapshot.list_linked(link, name, after=after, limit=PAGE_LIMIT)
         yield from page
         after = page[-1].version_id if len(page) == PAGE_LIMIT else None
 
 
-def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
+def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
     """The memories that passes made from these, and from what they made."""
     waiting = list(memory_ids)
-    seen, found = set(waiting), list[int]()
+    seen, derived = set(waiting), list[int]()
     while waiting:
-        for version in made_from(snapshot, waiting.pop()):
-            if version.memory_id not in seen and is_by_a_pass(snapshot.newest(version.memory_id)):
+        for version in find_derived_versions(snapshot, waiting.pop()):
+            if version.memory_id not in seen and is_written_by_run(
+                snapshot.load_newest(version.memory_id)
+            ):
                 seen.add(version.memory_id)
-                found.append(version.memory_id)
+                derived.append(version.memory_id)
                 waiting.append(version.memory_id)
-    return found
+    return derived
 
 
-def is_by_a_pass(version: Version) -> bool:
+def is_written_by_run(version: Version) -> bool:
     """Return True if a consolidation run wrote a version; one that somebody changed since is theirs."""
-    if version.state.erased or not holds(version):
+    if version.state.erased or not is_intact(version):
         return False
     return port_of(version.document.standard).is_derived(version.document)
 
 
-def drop(
+def remove_derived(
     unit: Unit,
     memory_ids: Sequence[int],
     *,
@@ -169,39 +173,42 @@ def drop(
     over = {
         version_id
         for memory_id in (*gone, *memory_ids)
-        for version_id in unit.history_ids(memory_id)
+        for version_id in unit.list_history_ids(memory_id)
     }
     count = 0
     for memory_id in memory_ids:
         if any(
-            each.state.has_legal_hold and not each.state.erased for each in unit.history(memory_id)
+            version_seen.state.has_legal_hold and not version_seen.state.erased
+            for version_seen in unit.iterate_history(memory_id)
         ):
             # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
-            unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
+            unit.put_item(_DERIVED_ON_HOLD, str(memory_id), b"" if tombstones is None else _ERASE)
             continue
         last: Version | None = None
-        for version in unit.history(memory_id):
+        for version in unit.iterate_history(memory_id):
             if not version.state.erased:
-                _let_go(unit, version, tombstones, now)
+                _remove_version(unit, version, tombstones, now)
                 last = version
         if last is not None:
             unit.announce("tombstoned", last, now=now)
-            bring_back(unit, last, over, now)
+            restore_replaced(unit, last, over, now)
             count += 1
     return count
 
 
-def finish_held(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
+def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
     """Let a derived memory go that only a hold kept when what it was made from went; how many went."""
-    kept = unit.item(_HELD, str(memory_id))
-    if kept is None:
+    mode = unit.load_item(_DERIVED_ON_HOLD, str(memory_id))
+    if mode is None:
         return 0
-    unit.delete_item(_HELD, str(memory_id))
-    tombstones = Tombstones(context, _REASON, now) if kept == _HARD else None
-    return drop(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
+    unit.delete_item(_DERIVED_ON_HOLD, str(memory_id))
+    tombstones = Tombstones(context, _REASON, now) if mode == _ERASE else None
+    return remove_derived(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
 
 
-def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant) -> None:
+def _remove_version(
+    unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant
+) -> None:
     if tombstones is not None:
         erase_version(unit, version, tombstones)
     elif version.state.tombstoned is None:
@@ -209,53 +216,62 @@ def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: In
         tombstone_version(unit, version, valid_to=now if ends is None else min(ends, now), now=now)
 
 
-def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
+def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
     """Let what an entry took the place of be there again, but for what is over; how much came back."""
     entry_id = version.document.name
     numbers = (
-        _replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
+        _load_replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
     )
     if not numbers:
         return 0
-    unit.delete_item(_REPLACED, entry_id)
+    unit.delete_item(_REPLACED_VERSIONS, entry_id)
     pairs = [(number, version.version_id) for number in numbers if number not in over]
     return unit.reopen_superseded(pairs, now=now)
 
 
-def forget_derived(
+def remove_derived_of(
     unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant
 ) -> int:
     """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
-    found = going_with(unit, memory_id)
-    return drop(unit, found, gone=(memory_id,), tombstones=tombstones, now=now) if found else 0
+    memory_ids = find_memories_going_with(unit, memory_id)
+    return (
+        remove_derived(unit, memory_ids, gone=(memory_id,), tombstones=tombstones, now=now)
+        if memory_ids
+        else 0
+    )
 
 
-def going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
+def find_memories_going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
     """The memories that go when one does: those it stands for, and what passes made from any of these."""
-    hidden = hidden_behind(snapshot, memory_id)
-    return list(dict.fromkeys((*hidden, *derived(snapshot, (memory_id, *hidden)))))
+    hidden = find_hidden_memories(snapshot, memory_id)
+    return list(dict.fromkeys((*hidden, *find_derived_memories(snapshot, (memory_id, *hidden)))))
 
 
-def tombstones_for(
+def create_tombstones(
     context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
 ) -> Tombstones:
     """What will be left of derived memories."""
-    histories = (snapshot.history(memory_id) for memory_id in memory_ids)
+    histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
         context, _REASON, now, (version for history in histories for version in history)
     )
 
 
-class Going(NamedTuple):
+class ErasurePlan(NamedTuple):
     """What will be left of a memory that is erased, and of what goes with it."""
 
     own: Tombstones
     derived: Tombstones
 
 
-def going(context: Context, version: Version, reason: str, now: Instant) -> Going:
+def plan_erasure(context: Context, version: Version, reason: str, now: Instant) -> ErasurePlan:
     """Everything that can be made before the writer's turn to erase a memory up to a version."""
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
-        own = Tombstones(context, reason, now, snapshot.history(memory_id))
-        return Going(own, tombstones_for(context, snapshot, going_with(snapshot, memory_id), now))
+        own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
+        return ErasurePlan(
+            own,
+            create_tombstones(
+                context, snapshot, find_memories_going_with(snapshot, memory_id), now
+            ),
+        )

@@ -18,11 +18,13 @@ from memoranda.storage.engine.contract import Snapshot
 if TYPE_CHECKING:
     from memoranda.standards.oms.policy import Decision
 
-Fields = Mapping[str, Any]
-_HELD = "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
+PolicyFields = Mapping[str, Any]
+_HOLD_MESSAGE = (
+    "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
+)
 
 
-def policy_fields(version: Version) -> Fields:
+def read_policy_fields(version: Version) -> PolicyFields:
     """Return the fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
     if version.state.erased:
         return {}
@@ -41,7 +43,7 @@ def policy_fields(version: Version) -> Fields:
 def check_supersession(
     snapshot: Snapshot,
     prior: Version,
-    new: Fields,
+    new: PolicyFields,
     *,
     signer: str | None = None,
     valid_signers: Collection[str] = (),
@@ -50,20 +52,20 @@ def check_supersession(
     """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
     from memoranda.standards.oms import policy
 
-    old = policy_fields(prior)
+    old = read_policy_fields(prior)
     lineage = []
-    for each in snapshot.protecting(prior.memory_id):
+    for guard in snapshot.iterate_protecting(prior.memory_id):
         # A record keeps its name when it is told again, and its hold with it.
-        if each.document.name == prior.document.name:
-            refuse_held(each)
-        fields = policy_fields(each) if each.version_id != prior.version_id else None
+        if guard.document.name == prior.document.name:
+            refuse_on_hold(guard)
+        fields = read_policy_fields(guard) if guard.version_id != prior.version_id else None
         if fields and policy.protects_lineage(fields):
             lineage.append(fields)
     decision = policy.check_all(
         old,
         new,
         lineage=lineage,
-        ancestors=list(_ancestors(snapshot, new)),
+        ancestors=list(_iterate_ancestors(snapshot, new)),
         signer=signer,
         valid_signers=valid_signers,
         now_ms=now,
@@ -76,19 +78,19 @@ def check_erasure(version: Version, now: Instant) -> None:
     """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
     from memoranda.standards.oms import policy
 
-    refuse_held(version)
-    policy.check_erasure(policy_fields(version), now_ms=now).require()
+    refuse_on_hold(version)
+    policy.check_erasure(read_policy_fields(version), now_ms=now).require()
 
 
-def refuse_held(version: Version) -> None:
+def refuse_on_hold(version: Version) -> None:
     """Raise GrainError if the version is held."""
     if version.state.has_legal_hold:
         from memoranda.standards.oms.policy import DENIED
 
-        raise GrainError(_HELD, oms_code=DENIED)
+        raise GrainError(_HOLD_MESSAGE, oms_code=DENIED)
 
 
-def refuse_rewriting(version: Version) -> None:
+def refuse_rewriting_archive(version: Version) -> None:
     """Raise GrainError for an archive of a distillation: it is what it was, until it ends (openwop)."""
     if version.state.erased or not port_of(version.document.standard).is_archive(version.document):
         return
@@ -99,26 +101,26 @@ def refuse_rewriting(version: Version) -> None:
     )
 
 
-def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
+def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[int, PolicyFields]]:
     """What a grain derives from, with the number of hops, nearest first, at most 16 hops (OMS §23.7)."""
     from memoranda.standards.oms import policy
 
     seen: set[str] = set()
-    level = _sources(new)
+    level = _derived_addresses(new)
     for hops in range(1, policy.MAX_HOPS + 1):
         following: list[str] = []
         for address in level:
             if address in seen:
                 continue
             seen.add(address)
-            version = snapshot.named(OMS, address)
-            if version is not None and (fields := policy_fields(version)):
+            version = snapshot.find_by_name(OMS, address)
+            if version is not None and (fields := read_policy_fields(version)):
                 yield hops, fields
-                following += _sources(fields)
+                following += _derived_addresses(fields)
         if not following:
             return
         level = following
 
 
-def _sources(fields: Fields) -> list[str]:
+def _derived_addresses(fields: PolicyFields) -> list[str]:
     return [source for source in fields.get("derived_from", ()) if isinstance(source, str)]

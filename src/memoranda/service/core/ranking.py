@@ -31,7 +31,7 @@ RELEVANCE = 0.99
 WEIGHTS: Mapping[str, float] = {"scope_match": 0.004, "recency": 0.002, "salience": 0.004}
 # A good answer scores this share of the best one or more, and a signal that the client prefers adds up to this among
 # good answers. Chosen on the notes of bench/retrieval: the answers of all questions but a few stay where they are.
-GOOD, PREFERRED = 0.9, 0.1
+GOOD_RATIO, PREFERENCE_WEIGHT = 0.9, 0.1
 # Where nothing is asked, the rest is all there is.
 BROWSING: Mapping[str, float] = {"scope_match": 0.4, "recency": 0.3, "salience": 0.3}
 HALF_LIFE_MS = 90 * DAY_MS
@@ -44,7 +44,7 @@ _SCOPE = ("owner", "project", "user", "agent", "session")
 _DIGITS = 9
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What ranking needs to know about a query: its words with their weights, and its scope."""
 
     weights: Mapping[tuple[str, ...], float]
@@ -53,7 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its signals and its score."""
 
     record: Record
@@ -63,68 +63,68 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, Reason] | None = None
 
     def document(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        document: dict[str, object] = {
             "record": self.record,
             "signals": dict(self.signals),
             "score": self.score,
         }
         if self.reasons is not None:
-            found["explanation"] = {
-                name: {"part": round(each.part, _DIGITS), "rank": each.rank}
-                for name, each in self.reasons.items()
+            document["explanation"] = {
+                name: {"part": round(reason.part, _DIGITS), "rank": reason.rank}
+                for name, reason in self.reasons.items()
             }
-        return found
+        return document
 
 
-def rate(
+def rate_record(
     record: Record,
     state: State,
-    question: Question,
-    relevance: float | None = None,
+    query: RankingQuery,
+    retrieval_score: float | None = None,
     nearness: float = 0.0,
     opened: OpenedDocument | None = None,
-) -> Ranked:
+) -> RankedRecord:
     """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
 
     Without it, the text itself is compared. `nearness` is how near it is to what the question means; with its document
     `opened`, the words of the text are kept.
     """
     covered = (
-        _similarity(_words(record["body"]["text"], opened), question)
-        if any(question.weights.values())
+        _similarity(_tokenize(record["body"]["text"], opened), query)
+        if any(query.weights.values())
         else 0.0
     )
     similarity = max(nearness, covered)
     signals: dict[str, float | int] = {
         "similarity": round(similarity, _DIGITS),
-        "recency": round(_recency(state, question.now), _DIGITS),
+        "recency": round(_recency(state, query.now), _DIGITS),
         "salience": round(_salience(record, state), _DIGITS),
-        "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
+        "scope_match": round(_scope_match(record["scope"], query.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
     score = (
-        RELEVANCE * (signals["similarity"] if relevance is None else relevance)
-        if question.weights
+        RELEVANCE * (signals["similarity"] if retrieval_score is None else retrieval_score)
+        if query.weights
         else 0.0
     )
-    for name, weight in (WEIGHTS if question.weights else BROWSING).items():
+    for name, weight in (WEIGHTS if query.weights else BROWSING).items():
         score += weight * signals[name]
-    return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
+    return RankedRecord(record=record, signals=signals, score=round(score, _DIGITS))
 
 
-def order(rated: Sequence[tuple[Ranked, T]]) -> list[tuple[Ranked, T]]:
+def sort_by_score(rated: Sequence[tuple[RankedRecord, T]]) -> list[tuple[RankedRecord, T]]:
     """Return the best first; of equal ones the newest."""
 
-    def key(pair: tuple[Ranked, T]) -> tuple[Any, ...]:
+    def key(pair: tuple[RankedRecord, T]) -> tuple[Any, ...]:
         record = pair[0].record
         return pair[0].score, record["time"]["created"], record["id"]
 
     return sorted(rated, key=key, reverse=True)
 
 
-def reweigh(
-    ordered: Sequence[tuple[Ranked, T]], prefer: Sequence[Signal], question: Question
-) -> list[tuple[Ranked, T]]:
+def apply_preferences(
+    ordered: Sequence[tuple[RankedRecord, T]], prefer: Sequence[Signal], query: RankingQuery
+) -> list[tuple[RankedRecord, T]]:
     """Return ranked records with the signals that the client prefers weighing more among good answers (UMP §3.2).
 
     Good answers score nearly as much as the best one; of a question without words everything is good. Whatever is not
@@ -133,17 +133,19 @@ def reweigh(
     """
     if not prefer or not ordered:
         return list(ordered)
-    line = GOOD * ordered[0][0].score if question.weights else 0.0
+    line = GOOD_RATIO * ordered[0][0].score if query.weights else 0.0
     good = [ranked for ranked, _ in ordered if ranked.score >= line]
-    weights = {name: PREFERRED / 2**place for place, name in enumerate(dict.fromkeys(prefer))}
+    weights = {
+        name: PREFERENCE_WEIGHT / 2**position for position, name in enumerate(dict.fromkeys(prefer))
+    }
     spans = {
         name: (min(values), max(values))
         for name in weights
-        if (values := [each.signals[name] for each in good])
+        if (values := [record.signals[name] for record in good])
     }
     most = 1.0 + sum(weights.values())
 
-    def weigh(ranked: Ranked) -> Ranked:
+    def weigh(ranked: RankedRecord) -> RankedRecord:
         score = ranked.score
         if score >= line:
             for name, weight in weights.items():
@@ -151,22 +153,22 @@ def reweigh(
                 score += weight * (ranked.signals[name] - least) / ((largest - least) or 1.0)
         return msgspec.structs.replace(ranked, score=round(score / most, _DIGITS))
 
-    return order([(weigh(ranked), item) for ranked, item in ordered])
+    return sort_by_score([(weigh(ranked), item) for ranked, item in ordered])
 
 
-def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
+def place_below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
     """The same in an order in which whatever was made from others stands behind those of them that are there.
 
     A summary says nothing that its sources do not say; it must not stand between a question and them.
     """
-    made_from = [_sources(document(each)) for each in ordered]
+    made_from = [_source_keys(document(item)) for item in ordered]
     if not any(made_from):
         return list(ordered)
-    known = [_name(document(each)) for each in ordered]
+    own_keys = [_own_key(document(item)) for item in ordered]
     waiting = {
-        place: found
-        for place, each in enumerate(made_from)
-        if (found := each.intersection(known) - {known[place]})
+        place: pending
+        for place, item in enumerate(made_from)
+        if (pending := item.intersection(own_keys) - {own_keys[place]})
     }
     placed: list[int] = []
 
@@ -174,7 +176,7 @@ def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> li
         placed.append(place)
         free = []
         for other, awaited in waiting.items():
-            awaited.discard(known[place])
+            awaited.discard(own_keys[place])
             if not awaited and other < place:
                 free.append(other)
         for other in free:
@@ -189,49 +191,47 @@ def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> li
     return [ordered[place] for place in (*placed, *waiting)]
 
 
-def _sources(document: Document) -> set[str]:
+def _source_keys(document: Document) -> set[str]:
     """What a document says it was made from, by keys and names."""
-    targets = (
-        _unless_malformed(lambda: port_of(document.standard).source_names(document.native)) or []
-    )
+    targets = _read_or_none(lambda: port_of(document.standard).source_names(document.native)) or []
     # A namespace has no slash.
     return {target.partition("/")[2] or target for target in targets}
 
 
-def _name(document: Document) -> str:
+def _own_key(document: Document) -> str:
     """By what others name a document when they say what they were made from."""
     port = port_of(document.standard)
     if not port.has_local_names:
         from memoranda.standards.oams import mapping as oams
 
         return oams.key_of(document)
-    reference = _unless_malformed(lambda: port.reference(document))
+    reference = _read_or_none(lambda: port.reference(document))
     return document.name if reference is None else reference[1]
 
 
-def _unless_malformed(read: Callable[[], T]) -> T | None:
+def _read_or_none(load: Callable[[], T]) -> T | None:
     """What is read from a document; None from a damaged one, which is shown to nobody."""
     try:
-        return read()
+        return load()
     except InvalidInput:
         return None
 
 
-def _words(text: str, opened: OpenedDocument | None) -> list[str]:
-    known = None if opened is None else opened.words
-    if known is not None and known[0] == text:
-        return known[1]
-    found = words(text)
+def _tokenize(text: str, opened: OpenedDocument | None) -> list[str]:
+    cached = None if opened is None else opened.words
+    if cached is not None and cached[0] == text:
+        return cached[1]
+    tokens = words(text)
     if opened is not None:
-        opened.words = text, found
-    return found
+        opened.words = text, tokens
+    return tokens
 
 
-def _similarity(stems: list[str], question: Question) -> float:
-    total = sum(question.weights.values())
-    length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
+def _similarity(stems: list[str], query: RankingQuery) -> float:
+    total = sum(query.weights.values())
+    length = _K1 * (1.0 - _B + _B * len(stems) / query.mean_terms)
     covered = 0.0
-    for spellings, weight in question.weights.items():
+    for spellings, weight in query.weights.items():
         if count := sum(map(stems.count, spellings)):
             covered += weight * min(1.0, (_K1 + 1.0) * count / (count + length))
     return min(1.0, covered / total)
@@ -247,12 +247,12 @@ def _salience(record: Record, state: State) -> float:
     return float(min(1.0, max(0.0, stated + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved)))))
 
 
-def _scope_match(scope: Mapping[str, object], asked: Mapping[str, str]) -> float:
-    named, matching = 0, 0.0
+def _scope_match(scope: Mapping[str, object], queried: Mapping[str, str]) -> float:
+    fields_named, matching = 0, 0.0
     for field in _SCOPE:
-        value, wanted = scope.get(field), asked.get(field)
+        value, wanted = scope.get(field), queried.get(field)
         if value or wanted:
-            named += 1
+            fields_named += 1
             # What a memory leaves open, it is not against.
             matching += (value == wanted) if value else 0.5
-    return matching / named
+    return matching / fields_named

@@ -23,158 +23,172 @@ from memoranda.model.native import NATIVE_KEY
 if TYPE_CHECKING:
     from memoranda.service.core.context import Context
 
-# What a field mostly is besides a text: no mapping, which takes longer to tell.
-_NUMBERS: Final = frozenset((int, float, bool, type(None)))
-# Every document names who wrote it, itself and when it was written, by what looks random or like a number: DIDs, UUIDs,
-# hashes in hexadecimal, instants; and where it came from, by a short link whose parts are short. Nothing of that shape
-# is a secret (tests/encoding/test_detection.py).
-PLAIN: Final = re.compile(
+# Types of most fields that are not texts. Checked first: an isinstance check against Mapping takes longer.
+_SCALAR_TYPES: Final = frozenset((int, float, bool, type(None)))
+# Values that look random or like a number but are no secrets: DIDs, UUIDs, hexadecimal hashes and instants, which every
+# document has, and short links to its origin (tests/encoding/test_detection.py).
+PLAIN_VALUES: Final = re.compile(
     r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{64}"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
     r"|https?://(?=[a-z0-9.-]{1,24}(?:/.{0,24})?\Z)[a-z0-9-]{1,12}(?:\.[a-z0-9-]{1,12})*(?:/[A-Za-z0-9_-]{1,12})*/?",
     re.ASCII,
 )
-# Single words in which nothing was found: tags, kinds and the names of places are the same in many documents.
-_CLEAN: Final[dict[str, None]] = {}
-_CLEAN_CHARS: Final = 40
-_CLEAN_LIMIT: Final = 4_096
+# Words in which no secret was detected, as tags, kinds and spaces repeat in many documents. At most 4,096 words of up
+# to 40 characters; a full cache is emptied.
+_CLEAN_WORDS: Final[dict[str, None]] = {}
+_CLEAN_WORD_CHARS: Final = 40
+_CLEAN_WORDS_LIMIT: Final = 4_096
 
 
-def screened(context: Context, text: str, where: str) -> str:
+def screen_text(context: Context, text: str, where: str) -> str:
     """The text as it may be stored."""
     return context.secrets.screened(text, where)
 
 
-def screened_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same for every text among some fields, at any depth; the very same object if nothing had to be changed."""
     if context.secrets.policy == "off":
         return fields
-    if not _is_suspect(fields):
+    if not _contains_suspects(fields):
         return fields
     if context.secrets.policy == "warn":
-        for where, text in _texts(fields, ""):
+        for where, text in _iterate_texts_with_paths(fields, ""):
             context.secrets.screened(text, where)
         return fields
-    return _changed(fields, context.secrets.screened)
+    return _change_texts(fields, context.secrets.screened)
 
 
-def suspected(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def detect_kinds(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """What looks like a secret among some fields, whatever the policy: kinds, each once."""
-    if not _is_suspect(fields):
+    if not _contains_suspects(fields):
         return ()
     from memoranda.encoding.detection import detect
 
     return tuple(
-        dict.fromkeys(found.kind for _, text in _texts(fields, "") for found in detect(text))
+        dict.fromkeys(
+            finding.kind
+            for _, text in _iterate_texts_with_paths(fields, "")
+            for finding in detect(text)
+        )
     )
 
 
-def hidden(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def redact_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Some fields without what looks like a secret, whatever the policy."""
     from memoranda.encoding.detection import screen
 
-    return _changed(fields, lambda text, _: screen(text, "redact")[0])
+    return _change_texts(fields, lambda text, _: screen(text, "redact")[0])
 
 
-def _changed(fields: Mapping[str, Any], change: Callable[[str, str], str]) -> Mapping[str, Any]:
-    passed = {name: _screened(change, value, name) for name, value in fields.items()}
+def _change_texts(
+    fields: Mapping[str, Any], change: Callable[[str, str], str]
+) -> Mapping[str, Any]:
+    passed = {name: _change_value(change, value, name) for name, value in fields.items()}
     # An original that is carried along says it too, and cannot be changed: then it stays behind.
     return (
         fields
         if passed == fields
-        else {name: _without_originals(value) for name, value in passed.items()}
+        else {name: _without_carried_documents(value) for name, value in passed.items()}
     )
 
 
-def _without_originals(value: Any) -> Any:
+def _without_carried_documents(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_originals(each) for name, each in value.items() if name != NATIVE_KEY
+            name: _without_carried_documents(member)
+            for name, member in value.items()
+            if name != NATIVE_KEY
         }
-    return [_without_originals(each) for each in value] if isinstance(value, list) else value
+    return (
+        [_without_carried_documents(member) for member in value]
+        if isinstance(value, list)
+        else value
+    )
 
 
-def _screened(change: Callable[[str, str], str], value: Any, where: str) -> Any:
+def _change_value(change: Callable[[str, str], str], value: Any, where: str) -> Any:
     if isinstance(value, str):
         return change(value, where)
     if isinstance(value, list):
-        return [_screened(change, each, where) for each in value]
+        return [_change_value(change, member, where) for member in value]
     if isinstance(value, Mapping):
         return {
-            name: each if name == NATIVE_KEY else _screened(change, each, f"{where}.{name}")
-            for name, each in value.items()
+            name: member if name == NATIVE_KEY else _change_value(change, member, f"{where}.{name}")
+            for name, member in value.items()
         }
     return value
 
 
 def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
     """For what cannot be changed any more: its fields. Raises InvalidInput under `redact`."""
-    if context.secrets.policy == "off" or not _is_suspect(fields, originals=True):
+    if context.secrets.policy == "off" or not _contains_suspects(fields, originals=True):
         return
-    for where, text in _texts(fields, "", originals=True):
-        if kinds := suspected({where: text}):
+    for where, text in _iterate_texts_with_paths(fields, "", originals=True):
+        if kinds := detect_kinds({where: text}):
             if context.secrets.policy == "redact":
                 raise InvalidInput(
                     f"{where}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted"
                 )
-            notice(where, kinds, is_redacted=False)
+            notify(where, kinds, is_redacted=False)
 
 
-def _is_suspect(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
+def _contains_suspects(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
     """Whether anything among some fields looks like a secret: all texts in one look, as most have nothing in them."""
     from memoranda.encoding.detection import detect
 
-    found: list[str] = []
-    _gather(fields, found, originals)
+    collected: list[str] = []
+    _collect_texts(fields, collected, originals)
     # With a line between them: none runs into the next.
-    if detect("\n\n".join(found)):
+    if detect("\n\n".join(collected)):
         return True
-    for each in found:
-        if len(each) <= _CLEAN_CHARS and " " not in each:
-            _CLEAN[each] = None
-    if len(_CLEAN) > _CLEAN_LIMIT:
-        _CLEAN.clear()
+    for text in collected:
+        if len(text) <= _CLEAN_WORD_CHARS and " " not in text:
+            _CLEAN_WORDS[text] = None
+    if len(_CLEAN_WORDS) > _CLEAN_WORDS_LIMIT:
+        _CLEAN_WORDS.clear()
     return False
 
 
-def _gather(value: Any, found: list[str], originals: bool) -> None:
+def _collect_texts(value: Any, collected: list[str], originals: bool) -> None:
     if isinstance(value, str):
-        if value not in _CLEAN and not PLAIN.fullmatch(value):
-            found.append(value)
-    elif type(value) in _NUMBERS:
+        if value not in _CLEAN_WORDS and not PLAIN_VALUES.fullmatch(value):
+            collected.append(value)
+    elif type(value) in _SCALAR_TYPES:
         return
     elif type(value) is dict or isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, member in value.items():
             if originals or name != NATIVE_KEY:
-                _gather(each, found, originals)
+                _collect_texts(member, collected, originals)
     elif isinstance(value, list | tuple):
-        for each in value:
-            _gather(each, found, originals)
+        for member in value:
+            _collect_texts(member, collected, originals)
 
 
-def texts(fields: Mapping[str, Any]) -> Iterator[str]:
+def iterate_texts(fields: Mapping[str, Any]) -> Iterator[str]:
     """Every text among some fields, at any depth; not of an original that is carried along."""
-    return (text for _, text in _texts(fields, ""))
+    return (text for _, text in _iterate_texts_with_paths(fields, ""))
 
 
-def _texts(value: Any, where: str, *, originals: bool = False) -> Iterator[tuple[str, str]]:
+def _iterate_texts_with_paths(
+    value: Any, where: str, *, originals: bool = False
+) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each, where, originals=originals)
+        for member in value:
+            yield from _iterate_texts_with_paths(member, where, originals=originals)
     elif isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, member in value.items():
             if originals or name != NATIVE_KEY:
-                yield from _texts(
-                    each, f"{where}.{name}" if where else str(name), originals=originals
+                yield from _iterate_texts_with_paths(
+                    member, f"{where}.{name}" if where else str(name), originals=originals
                 )
 
 
 _log = logging.getLogger(__name__)
 
 
-class Noticed:
+class SecretNotices:
     """The kinds that were found so far, each once, and whether they were taken out."""
 
     __slots__ = ("is_redacted", "kinds")
@@ -194,13 +208,13 @@ class Noticed:
         )
 
 
-_listener: Final[ContextVar[Noticed | None]] = ContextVar("memoranda_noticed", default=None)
+_listener: Final[ContextVar[SecretNotices | None]] = ContextVar("memoranda_noticed", default=None)
 
 
 @contextmanager
-def noticing() -> Iterator[Noticed]:
+def collect_notices() -> Iterator[SecretNotices]:
     """Hear of what looks like a secret in whatever is written inside, in this thread."""
-    heard = Noticed()
+    heard = SecretNotices()
     token = _listener.set(heard)
     try:
         yield heard
@@ -208,7 +222,7 @@ def noticing() -> Iterator[Noticed]:
         _listener.reset(token)
 
 
-def notice(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
+def notify(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
     """Tell whoever listens that something looks like a secret."""
     heard = _listener.get()
     if heard is None:

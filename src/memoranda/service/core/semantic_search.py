@@ -22,12 +22,12 @@ from memoranda.retrieval.weights import RERANK
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
 
-_QUESTIONS_KEPT: Final = 512
+_QUESTION_CACHE_LIMIT: Final = 512
 
 _log = logging.getLogger(__name__)
 
 
-class Queue(Protocol):
+class SettlingQueue(Protocol):
     """What was written and has no vectors yet."""
 
     def settle(self, seconds: float, /) -> None:
@@ -35,7 +35,7 @@ class Queue(Protocol):
         ...
 
 
-class Meaning:
+class SemanticSearch:
     """The embedder of a process."""
 
     def __init__(
@@ -52,11 +52,11 @@ class Meaning:
         self._embedder: Embedder | None = None
         self._reranker: Reranker | None = None
         self._lock = threading.Lock()
-        self._questions: OrderedDict[str, MeaningLeg] = OrderedDict()
-        self.queue: Queue | None = None
+        self._question_cache: OrderedDict[str, MeaningLeg] = OrderedDict()
+        self.queue: SettlingQueue | None = None
 
     @property
-    def is_on(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether there is a model to tell what texts mean."""
         return self._load is not None
 
@@ -70,21 +70,21 @@ class Meaning:
 
     def settle(self) -> None:
         """Wait for what was written before to have its vectors, with some patience. Never while anything is read."""
-        if self.queue is not None and self.is_on and self._patience_seconds:
+        if self.queue is not None and self.is_enabled and self._patience_seconds:
             self.queue.settle(self._patience_seconds)
 
-    def legs(self, asked: KeywordQuery) -> tuple[RetrieverQuery, ...]:
+    def create_retriever_queries(self, query: KeywordQuery) -> tuple[RetrieverQuery, ...]:
         """How a question is asked of the store: by its words, and by what it means where something can tell."""
-        if not self.is_on or not asked.text.strip():
-            return (asked,)
+        if not self.is_enabled or not query.text.strip():
+            return (query,)
         try:
-            leg = self._of_question(asked.text[:TEXT_LIMIT])
+            leg = self._embed_question(query.text[:TEXT_LIMIT])
         except (MemorandaError, OSError) as error:
             _log.warning("a question was asked by its words alone: %s", error)
-            return (asked,)
-        return asked, leg
+            return (query,)
+        return query, leg
 
-    def rate(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
+    def rerank(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
         """How much better or worse each answers, read together with the question. Slow: about 12 ms each."""
         with self._lock:
             if self._reranker is None:
@@ -97,21 +97,23 @@ class Meaning:
             for name, text in texts.items()
         }
 
-    def _of_question(self, text: str) -> MeaningLeg:
+    def _embed_question(self, text: str) -> MeaningLeg:
         with self._lock:
-            known = self._questions.get(text)
-        if known is None:
+            query = self._question_cache.get(text)
+        if query is None:
             embedder = self.embedder
-            second = None if embedder.second is None else _leg(embedder.second, text)
-            known = replace(_leg(embedder, text), model=self.model, second=second)
+            second = (
+                None if embedder.second is None else _create_vector_query(embedder.second, text)
+            )
+            query = replace(_create_vector_query(embedder, text), model=self.model, second=second)
             with self._lock:
-                self._questions[text] = known
-                if len(self._questions) > _QUESTIONS_KEPT:
-                    self._questions.popitem(last=False)
-        return known
+                self._question_cache[text] = query
+                if len(self._question_cache) > _QUESTION_CACHE_LIMIT:
+                    self._question_cache.popitem(last=False)
+        return query
 
 
-def _leg(embedder: Embedder, text: str) -> MeaningLeg:
+def _create_vector_query(embedder: Embedder, text: str) -> MeaningLeg:
     return MeaningLeg(
         model=embedder.model,
         vector=embedder.of_question(text),

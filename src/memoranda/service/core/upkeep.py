@@ -26,7 +26,7 @@ from memoranda.service.core import audit, cascade, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
-from memoranda.service.core.views import EXPIRED
+from memoranda.service.core.views import EXPIRY_REASON
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Nothing due: look again this soon, because another process may have written something shorter-lived.
@@ -42,7 +42,7 @@ class Upkeep:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stop = threading.Event()
-        self._day: int | None = None
+        self._last_day: int | None = None
         self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
 
     def start(self) -> None:
@@ -62,13 +62,13 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                self._context.engine.follow_keys()
+                self._context.engine.reload_keys()
                 # Of what was written here.
-                self._context.engine.tidy()
+                self._context.engine.merge_large_segments()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
-                    wait = self._until_next()
+                    wait = self._seconds_until_next()
                 trouble = ""
             except MemorandaError as error:
                 # Once: a disk that is full, or read-only, stays so for a while.
@@ -82,25 +82,25 @@ class Upkeep:
         from memoranda.service.verify import reindex
 
         purge(self._context)
-        if self._is_another_day():
-            audit.keep_retention(self._context)
+        if self._is_new_day():
+            audit.apply_retention(self._context)
             runs.keep_retention(self._context)
             # What an older Memoranda wrote.
             reindex(self._context, outdated=True)
-        cascade.finish_all(self._context)
+        cascade.erase_all_withdrawn(self._context)
         schedule.tick(self._context)
         # What a reader kept from being scrubbed when it was erased.
         self._context.engine.scrub(patient=False)
 
-    def _is_another_day(self) -> bool:
+    def _is_new_day(self) -> bool:
         """Once a day, and at the start."""
         today = self._context.clock() // audit.DAY_MS
-        before, self._day = self._day, today
+        before, self._last_day = self._last_day, today
         return today != before
 
-    def _until_next(self) -> float:
+    def _seconds_until_next(self) -> float:
         system, now = self._context.engine.system, self._context.clock()
-        ends = system.next_expiry(), system.next_due()
+        ends = system.find_next_expiry(), system.find_next_due()
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
@@ -115,48 +115,50 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)
         for tenant, version_ids in by_tenant.items():
-            _end(context, tenant, version_ids)
+            _expire_memories(context, tenant, version_ids)
         count += len(due)
     if count:
         context.engine.scrub()
     return count
 
 
-def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
+def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        due = snapshot.versions(version_ids)
+        due = snapshot.load_versions(version_ids)
         last = {
             each.memory_id: each.version_id
             for each in sorted(due, key=lambda each: each.version_id)
         }
-        tombstones = Tombstones(context, EXPIRED, now, _ending(snapshot, last))
-        made = lineage.derived(snapshot, last)
-        theirs = lineage.tombstones_for(context, snapshot, made, now)
-    named = frozenset(version_ids)
+        tombstones = Tombstones(context, EXPIRY_REASON, now, _iterate_expiring(snapshot, last))
+        derived = lineage.find_derived_memories(snapshot, last)
+        derived_tombstones = lineage.create_tombstones(context, snapshot, derived, now)
+    due_ids = frozenset(version_ids)
 
     def work(unit: Unit) -> None:
-        for version in _ending(unit, last):
-            _end_one(unit, version, tombstones, named)
-        lineage.drop(unit, made, gone=last, tombstones=theirs, now=now)
+        for version in _iterate_expiring(unit, last):
+            _expire_version(unit, version, tombstones, due_ids)
+        lineage.remove_derived(unit, derived, gone=last, tombstones=derived_tombstones, now=now)
 
     context.engine.write(tenant, work)
 
 
-def _ending(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
+def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
     """The versions of memories up to the last one that is over."""
     for memory_id, version_id in last.items():
-        for each in snapshot.history(memory_id):
-            if each.version_id <= version_id and not each.state.erased:
-                yield each
+        for version in snapshot.iterate_history(memory_id):
+            if version.version_id <= version_id and not version.state.erased:
+                yield version
 
 
-def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozenset[int]) -> None:
+def _expire_version(
+    unit: Unit, version: Version, tombstones: Tombstones, due_ids: frozenset[int]
+) -> None:
     state, now = version.state, tombstones.now
     try:
         erase_version(unit, version, tombstones)
@@ -167,7 +169,11 @@ def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozen
             unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
         )
         result = "kept by a hold"
-    if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
+    if (
+        version.version_id not in due_ids
+        or state.tombstoned is not None
+        or state.retired is not None
+    ):
         return  # told before, or an earlier document of a memory that is announced once
     unit.announce("tombstoned", version, now=now)
     access = Access(
@@ -176,7 +182,7 @@ def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozen
         tenant=version.tenant,
         default_tenant=version.tenant,
     )
-    unit.record(
+    unit.record_audit(
         audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
     )
 

@@ -58,11 +58,11 @@ class Verb(Generic[P, R]):
         self,
         function: Callable[Concatenate[Context, Access, P], R],
         *scopes: str,
-        whole: bool = False,
+        owner_wide: bool = False,
     ) -> None:
         self.function: Final = function
         self.scopes: Final = scopes
-        self.whole: Final = whole
+        self.owner_wide: Final = owner_wide
         self.__doc__ = function.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -112,8 +112,8 @@ class Verb(Generic[P, R]):
         """Raise ForbiddenScope unless the caller may call this at all."""
         for scope in self.scopes:
             access.require(scope)
-        if self.whole:
-            access.require_all()
+        if self.owner_wide:
+            access.require_whole_owner()
 
 
 class PublicVerb(Generic[P, R]):

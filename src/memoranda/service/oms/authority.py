@@ -9,7 +9,7 @@ from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import Selection
-from memoranda.service.core.protection import policy_fields
+from memoranda.service.core.protection import read_policy_fields
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.policy import DENIED
 from memoranda.storage.engine.contract import Snapshot
@@ -75,9 +75,9 @@ def _check_ownership(fields: Fields, authors: set[str]) -> None:
 def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now: Instant) -> None:
     # OMS §12.5: of several records the protected one counts, and a claim against it is at most an observation.
     asked = Selection(subject=str(fields.get("subject")), relation=OWNED_BY)
-    found = snapshot.page(asked, limit=_LIMIT, now=now)
-    for version in snapshot.versions([each.version_id for each in found]) if found else ():
-        known = policy_fields(version)
+    found = snapshot.load_page(asked, limit=_LIMIT, now=now)
+    for version in snapshot.load_versions([each.version_id for each in found]) if found else ():
+        known = read_policy_fields(version)
         if (prior is not None and version.memory_id == prior.memory_id) or known.get(
             "type"
         ) not in BELIEFS:
@@ -104,9 +104,9 @@ def _owner(fields: Fields) -> tuple[object, ...]:
 def _delegation_ends(snapshot: Snapshot, agent: str, now: Instant) -> list[object]:
     """When each delegation to an agent ends."""
     asked = Selection(relation=DELEGATES_TO, object=agent)
-    found = snapshot.page(asked, limit=_LIMIT, now=now)
-    versions = snapshot.versions([each.version_id for each in found]) if found else []
-    return [policy_fields(version).get("delegation_expiry") for version in versions]
+    found = snapshot.load_page(asked, limit=_LIMIT, now=now)
+    versions = snapshot.load_versions([each.version_id for each in found]) if found else []
+    return [read_policy_fields(version).get("delegation_expiry") for version in versions]
 
 
 def _are_over(ends: list[object], at: Instant) -> bool:
@@ -119,12 +119,12 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
     if fields.get("goal_state") != "active":
         return
     for goal in fields.get("depends_on") or ():
-        named = snapshot.named(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
-        head = None if named is None else snapshot.newest(named.memory_id)
+        named = snapshot.find_by_name(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
+        head = None if named is None else snapshot.load_newest(named.memory_id)
         if (
             head is None
             or is_over(head.state, now)
-            or policy_fields(head).get("goal_state") != "satisfied"
+            or read_policy_fields(head).get("goal_state") != "satisfied"
         ):
             yield str(goal)
 

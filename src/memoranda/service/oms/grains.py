@@ -31,8 +31,8 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lifecycle import Tombstones, append_next, erase_version
-from memoranda.service.core.lookup import find_own, find_visible, whole_name
-from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.lookup import find_own, find_visible, resolve_name
+from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.core.views import scope_of
 from memoranda.service.oms import authority
 from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
@@ -80,7 +80,7 @@ def put(context: Context, access: Access, given: Given, *, owner: str | None = N
     """Add a grain that is the view of nothing else (`originals.put_grain`)."""
     now, tenant = context.clock(), tenant_of(access, owner)
     opened = open_given(
-        context, given if isinstance(given, bytes) else authorship.authored(access, given)
+        context, given if isinstance(given, bytes) else authorship.attribute_grain(access, given)
     )
     _refuse_index_fields(opened.grain)
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
@@ -102,14 +102,16 @@ def _followed(context: Context, tenant: str, written: Projection, stored: Stored
     """What became of a grain, after what a withdrawal of consent takes with it is gone."""
     if not written.withdraws:
         return stored
-    return replace(stored, warnings=(*stored.warnings, *cascade.finish(context, tenant).warnings))
+    return replace(
+        stored, warnings=(*stored.warnings, *cascade.erase_withdrawn(context, tenant).warnings)
+    )
 
 
 def write(
     context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
 ) -> Stored:
     """Write an admitted grain in a unit of work."""
-    known = unit.named(oms.STANDARD, grain.address)
+    known = unit.find_by_name(oms.STANDARD, grain.address)
     if known is not None and not known.state.is_forgotten:
         stored = Stored(address=grain.address, result="exists")
     else:
@@ -122,7 +124,7 @@ def write(
         stored = Stored(
             address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits)
         )
-    unit.record(
+    unit.record_audit(
         audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result)
     )
     return stored
@@ -147,7 +149,7 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
     address = _address(context, access, address)
     found = get(context, access, address)
     version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
-    why = compliance.why_it_stays(context.presets_of(version.tenant), version)
+    why = compliance.find_export_refusal(context.presets_of(version.tenant), version)
     if why is None and record.get("consent", {}).get("exportable") is False:
         why = "consent: the memory is not exportable"
     if why is not None:
@@ -157,7 +159,7 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
 
 def _address(context: Context, access: Access, given: str) -> str:
     """The address that this, or what it begins with, is. Raises GrainError for what is none."""
-    return codec.check_address(whole_name(context, access, given, standard=oms.STANDARD))
+    return codec.check_address(resolve_name(context, access, given, standard=oms.STANDARD))
 
 
 def exists(context: Context, access: Access, address: str) -> bool:
@@ -187,13 +189,13 @@ def supersede(
             )
         given = {**given, "supersession_justification": justification}
     opened = open_given(
-        context, given if isinstance(given, bytes) else authorship.authored(access, given)
+        context, given if isinstance(given, bytes) else authorship.attribute_grain(access, given)
     )
     _refuse_index_fields(opened.grain)
     successor = Successor(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        prior = unit.named(oms.STANDARD, old_address)
+        prior = unit.find_by_name(oms.STANDARD, old_address)
         if prior is None or prior.state.erased:
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
@@ -202,7 +204,7 @@ def supersede(
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
         grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
-        unit.record(
+        unit.record_audit(
             audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason)
         )
         warnings = warnings_for(grain.fields)
@@ -231,16 +233,16 @@ class Successor:
             unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
         )
         authority.check(unit, opened.grain.fields, opened.signer, now=now, prior=prior)
-        authority.check_activation(unit, policy_fields(prior), opened.grain.fields, now)
+        authority.check_activation(unit, read_policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
-        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+        if unit.find_by_name(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(
                 f"{fresh.grain.address} is already in the store; it cannot be made a successor"
             )
         if fresh is not opened:
             new = admitted(context, self._access, fresh, unit.tenant)
         version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
         )
         if decision.needs_review:
@@ -262,16 +264,18 @@ def set_verification(
     if status not in VERIFICATIONS:
         raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
     now, address = context.clock(), _address(context, access, address)
-    by = None if by is None else whole_name(context, access, by, standard=oms.STANDARD)
+    by = None if by is None else resolve_name(context, access, by, standard=oms.STANDARD)
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> str:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
             contradicting = (
-                policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+                read_policy_fields(named)
+                if by and (named := unit.find_by_name(oms.STANDARD, by))
+                else {}
             )
             said = (
                 {"supersession_justification": reason, **contradicting} if reason else contradicting
@@ -279,7 +283,7 @@ def set_verification(
             if check_supersession(unit, version, said, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
         unit.set_verification(version, status, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason})
         )
         return status
@@ -297,14 +301,14 @@ def set_hold(
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> bool:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        unit.hold(version, held=held)
+        unit.set_hold(version, on_hold=held)
         if not held:
-            lineage.finish_held(context, unit, version.memory_id, now)
+            lineage.finish_held_removal(context, unit, version.memory_id, now)
         result = "held" if held else "released"
-        unit.record(
+        unit.record_audit(
             audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason})
         )
         return held
@@ -312,7 +316,7 @@ def set_hold(
     is_held = context.engine.write(tenant, work)
     if not is_held:
         # What it kept from a withdrawal of consent goes now.
-        cascade.finish(context, tenant)
+        cascade.erase_withdrawn(context, tenant)
     return is_held
 
 
@@ -324,16 +328,16 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     found = find_own(context, access, address, now, standard=oms.STANDARD)
     tenant = found.tenant
     access.require_erase(tenant)
-    gone = lineage.going(context, found, reason, now)
+    gone = lineage.plan_erasure(context, found, reason, now)
 
     def work(unit: Unit) -> None:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        lineage.forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
+        lineage.remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
         erase_version(unit, version, gone.own)
         unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason})
         )
 
@@ -372,7 +376,9 @@ def erase_user(
     result = f"{erased} erased"
     context.engine.write(
         tenant,
-        lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta)),
+        lambda unit: unit.record_audit(
+            audited(access, "erase_user", now, (), tenant, "", result, meta)
+        ),
     )
     context.engine.scrub()
     return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
@@ -387,12 +393,14 @@ def _erase_all(
         with context.engine.read(tenant) as snapshot:
             everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
-            made = lineage.derived(snapshot, sorted({version.memory_id for version in page}))
-            theirs = lineage.tombstones_for(context, snapshot, made, now)
+            made = lineage.find_derived_memories(
+                snapshot, sorted({version.memory_id for version in page})
+            )
+            theirs = lineage.create_tombstones(context, snapshot, made, now)
         if not page:
             return erased, held
         after = page[-1].version_id
-        going = lineage.Going(Tombstones(context, reason, now, page), theirs)
+        going = lineage.ErasurePlan(Tombstones(context, reason, now, page), theirs)
         gone, kept = context.engine.write(
             tenant, partial(_erase_page, page=page, made=made, going=going, now=now)
         )
@@ -400,7 +408,7 @@ def _erase_all(
 
 
 def _erase_page(
-    unit: Unit, *, page: list[Version], made: list[int], going: lineage.Going, now: Instant
+    unit: Unit, *, page: list[Version], made: list[int], going: lineage.ErasurePlan, now: Instant
 ) -> tuple[int, int]:
     gone = kept = 0
     for version in _with_later(unit, page):
@@ -412,7 +420,9 @@ def _erase_page(
         unit.announce("tombstoned", version, now=now)
         gone += 1
     over = {version.memory_id for version in page}
-    return gone + lineage.drop(unit, made, gone=over, tombstones=going.derived, now=now), kept
+    return gone + lineage.remove_derived(
+        unit, made, gone=over, tombstones=going.derived, now=now
+    ), kept
 
 
 def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
@@ -420,7 +430,7 @@ def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
     first: dict[int, int] = {}
     for each in page:
         first.setdefault(each.memory_id, each.version_id)
-    histories = (unit.history(memory_id) for memory_id in first)
+    histories = (unit.iterate_history(memory_id) for memory_id in first)
     found = [
         each
         for history in histories
@@ -453,7 +463,7 @@ def admitted(
     grain, delivery = opened.grain, opened.delivery
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
-    authorship.refuse_forged(access, grain.fields.get("author_did"), opened.signer)
+    authorship.refuse_forged_author(access, grain.fields.get("author_did"), opened.signer)
     read = project_grain(grain, delivery, tenant, ump_version=context.ump_version)
     projection = replace(read, redacted=read.redacted or _shows_less(grain, tenant))
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
@@ -504,7 +514,7 @@ def append(
 ) -> Version:
     """Append an admitted grain; the caller announces it and puts it on record."""
     cascade.check_basis(context, unit, new.document, new.projection, now)
-    cascade.note(unit, new.projection)
+    cascade.note_withdrawal(unit, new.projection)
     read = new.projection
     if read.valid_from > now and read.valid_from == read.created:
         # It does not say that it is true later, and a clock that is ahead does not keep it from being true now.
@@ -517,7 +527,7 @@ def append(
 def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:
     """Whose endorsements of this replacement hold; they count only if the grain says what it replaces."""
     auth = grain.fields.get("supersession_auth")
-    protecting = policy_fields(prior).get("invalidation_policy")
+    protecting = read_policy_fields(prior).get("invalidation_policy")
     if not auth or not isinstance(protecting, Mapping):
         return frozenset()
     if prior.document.name not in grain.fields.get("derived_from", ()):
@@ -531,7 +541,7 @@ def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[
 
 def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Decision) -> Opened:
     """OMS §23.5: what follows a protected goal stands under its policy."""
-    inherited = policy_fields(prior).get("invalidation_policy")
+    inherited = read_policy_fields(prior).get("invalidation_policy")
     if not decision.inherits_policy or inherited is None:
         return opened
     if opened.grain.fields.get("invalidation_policy") == inherited:

@@ -14,9 +14,9 @@ from memoranda.retrieval.analysis import words
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import whole
-from memoranda.service.core.secret_screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import holds, outline, project, scope_of
+from memoranda.service.core.indexing import as_grain
+from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
+from memoranda.service.core.views import is_intact, outline_record, project, scope_of
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
@@ -54,7 +54,7 @@ def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened
         return Opened(grain=opened, delivery=opened.blob, signer=None)
     if not isinstance(given, Mapping):
         raise InvalidInput("a grain must be an object of its fields, or its bytes")
-    grain = codec.encode(screened_fields(context, given))
+    grain = codec.encode(screen_fields(context, given))
     return Opened(grain=grain, delivery=grain.blob, signer=None)
 
 
@@ -98,15 +98,17 @@ def is_listed(
     type_byte: int | None = None,
 ) -> bool:
     """Whether a list may name the version: the caller may see it, and see it whole."""
-    if version.state.erased or not holds(version):
+    if version.state.erased or not is_intact(version):
         return False
-    if type_byte is not None and whole(context, version)[0].type_byte != type_byte:
+    if type_byte is not None and as_grain(context, version)[0].type_byte != type_byte:
         return False
     if sees_everything(access, version.tenant):
         return True
-    record = outline(context, version)
+    record = outline_record(context, version)
     scope = scope_of(record)
-    if scope["visibility"] not in access.visibilities(version.tenant) or not access.within(scope):
+    if scope["visibility"] not in access.visibilities(version.tenant) or not access.allows_scope(
+        scope
+    ):
         return False
     if would_be_cut(access, record):
         return False
@@ -120,7 +122,7 @@ def would_be_cut(access: Access, record: Record) -> bool:
 
 def shown(context: Context, version: Version) -> StoredGrain:
     """A version as a grain: itself, the grain it was made from, or its view."""
-    grain, delivery = whole(context, version)
+    grain, delivery = as_grain(context, version)
     is_native = oms.owns(version.document)
     state = version.state
     return StoredGrain(
@@ -160,7 +162,7 @@ def _delivery(context: Context, version: Version) -> bytes:
         # An OAMS memory that holds another document: its key, its times and its source go along.
         outside = port_of(version.document.standard).exported(version.document)
         return oms.from_projection(project(context, version), outside).blob
-    return whole(context, version)[1]
+    return as_grain(context, version)[1]
 
 
 def address_inside(context: Context, document: Document, tenant: str) -> str | None:
@@ -182,8 +184,12 @@ def _successor_address(context: Context, version: Version) -> str | None:
         return names.get(oms.STANDARD)
     with context.engine.read(version.tenant) as snapshot:
         # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
-        named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
-        later = snapshot.history(version.memory_id, newest_first=True)
+        named = (
+            snapshot.find_by_name(ump.STANDARD, names[ump.STANDARD])
+            if ump.STANDARD in names
+            else None
+        )
+        later = snapshot.iterate_history(version.memory_id, newest_first=True)
         following = named or next(
             (each for each in later if each.document.name == version.state.superseded_by), None
         )

@@ -1,17 +1,18 @@
-"""Compaction, distillation and consolidation of a memoryRef (openwop): deterministic, extractive, on record.
+"""Compaction, distillation and consolidation of a memoryRef (openwop), without a language model.
 
-All three read one ref of one tenant, write through the same redaction as a fresh put (SR-1 carry-forward), and log
-what they did in a run of the host's own. Compaction puts one entry in the place of many, with all that they say.
-Distillation leaves the entries alone and makes an archive of them within a budget of tokens, the same bytes for the
-same sources and budget. Consolidation takes out what is said twice and what a later entry has overtaken. Compaction and
-consolidation can be undone.
+Compaction replaces many entries by one that keeps all their statements. Distillation leaves the entries alone and
+writes an archive of them within a token budget, the same bytes for the same sources and budget. Consolidation replaces
+duplicates, and entries that a later one contradicts. Compaction and consolidation can be undone (`ref_entries.undo`).
+
+All three read one ref of one tenant in a snapshot, prepare the result outside of the writer's turn, and write it in a
+unit of work that raises Conflict if the entries changed meanwhile; `try_again` then repeats the operation. Results pass
+the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of the host's own.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter as Counting
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
@@ -24,21 +25,22 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.lineage import note_replaced, source_name
-from memoranda.service.core.views import holds
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.lineage import get_source_name, note_replaced
+from memoranda.service.core.views import is_intact
 from memoranda.service.openwop import memory, runs, workspace
-from memoranda.service.openwop.passes import (
-    entries,
-    entries_and_others,
-    notes_of,
-    provenance_tags,
-    record_pass,
-    replaceable,
-    require_free,
-    space_in,
+from memoranda.service.openwop.ref_entries import (
+    EntryVersion,
+    audit_run,
+    build_notes,
+    build_provenance_tags,
+    load_all_entries,
+    load_entries,
+    require_space,
+    require_unchanged,
+    select_replaceable,
 )
-from memoranda.service.openwop.runs import PASSES, Run
+from memoranda.service.openwop.runs import UNDO_RECORDS, Run
 from memoranda.service.openwop.secrets import RunKey
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.entry import (
@@ -52,23 +54,30 @@ from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 from memoranda.standards.openwop.runs import effective_budget
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
-# A context window's part that a digest of a ref may take, read and written together.
+# The modules of `consolidation` are imported where they are used: writing and reading entries does without them.
+
+# Tokens of sources and archive together: a fair part of a context window.
 MAX_TOKEN_BUDGET: Final = 16_000
 ARCHIVE_RETENTION_DAYS: Final = 365
-# What a digest may take of a budget that also pays for reading.
+# Share of the budget for the summary; the sources that are read take the other part.
 _OUTPUT_SHARE: Final = 0.25
-# Half of what an entry may have: redaction may make a text longer.
+# Bytes of a compacted entry: half of the limit of an entry, because redaction may lengthen a text.
 _COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
-# Tags that a pass gives to what it makes.
-_OURS: Final = (mapping.COMPACTED_PREFIX, mapping.DERIVED_PREFIX)
-# So many changes of others are looked at in a unit of work.
+# Tags without a colon that a compacted entry takes over: enough to find it by.
+_LABELS_LIMIT: Final = 20
+# Prefixes of the tags that Memoranda gives to the results of consolidation runs.
+_RESULT_PREFIXES: Final = (mapping.COMPACTED_PREFIX, mapping.DERIVED_PREFIX)
+# Changed versions of a space that are examined in a unit of work; after more, the distillation starts again.
 _CHANGES_LIMIT: Final = 100
+# Rounds of one consolidation. Each looks for duplicates among the entries that the rounds before left; the next
+# consolidation continues after the last.
+_ROUNDS_LIMIT: Final = 16
 
 
 class TokenBudgetExceededError(WorkflowError):
-    """The budget is too small for even one statement."""
+    """The error of a budget that is too small for even one statement."""
 
     def __init__(self, budget: int, minimum: int) -> None:
         super().__init__(
@@ -80,7 +89,7 @@ class TokenBudgetExceededError(WorkflowError):
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a compaction made."""
+    """The result of a compaction."""
 
     run: Run
     event: Event
@@ -88,7 +97,7 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Distilled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a distillation made."""
+    """The result of a distillation."""
 
     run: Run
     event: Event
@@ -98,13 +107,15 @@ class Distilled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consolidation did, and why."""
+    """The result of a consolidation."""
 
     run: Run
     event: Event
-    # For each entry that was taken out: which one stands for it now, and why.
+    # For each replaced entry: its `id`, the id of the entry in its place (`by`), and the reason (`why`).
     taken: tuple[dict[str, str], ...] = ()
+    # Pairs of entries that contradict each other and both stay, for review.
     contradictions: tuple[tuple[str, str], ...] = ()
+    # By entry: the number of duplicates that it replaced; each counts as one use of the entry.
     strengthened: dict[str, int] = msgspec.field(default_factory=dict)
 
 
@@ -112,30 +123,28 @@ class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compact(context: Context, access: Access, ref: str) -> Compacted:
-    """Put one entry in the place of the entries of a ref: all that they say, each once, in their order; can be undone.
+    """Replace the entries of a ref by one that keeps their statements, each once, in their order. Can be undone.
 
-    What ends stays by itself, so that it ends when it should, and so does what is on legal hold. What has no room in
-    one entry, the newest, stays as it is.
+    Entries with an expiry stay, so that they end on time, and so do entries on legal hold. Of more entries than one can
+    hold, the newest stay. Raises InvalidInput if there is nothing to compact.
     """
-    space = space_in(access, ref)
-    return try_again(lambda: _compact(context, access, ref, space))
+    space = require_space(access, ref)
+    return retry_on_conflict(lambda: _compact(context, access, ref, space))
 
 
 def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
     now, tenant = context.clock(), access.default_tenant
-    sources = _lasting(context, tenant, space, now)
+    sources = _load_replaceable(context, tenant, space, now)
     if not sources:
         raise InvalidInput("memoryRef: there is nothing to compact")
-    sources, text = _joined(sources)
+    sources, text = _join_sources(sources)
     ids = [entry["id"] for _, entry in sources]
-    labels = list(
-        dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag)
-    )[:20]
+    # A tag with a colon, such as `subject:ada`, stays with the entry that it was written for.
+    labels = dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag)
     run_id = runs.new_run_id()
-    draft = context.secrets.redacted(
-        Draft(content=text, tags=(*provenance_tags(run_id, ids), *labels)), None
-    )
-    # It is as old as its newest source.
+    tags = (*build_provenance_tags(run_id, ids), *list(labels)[:_LABELS_LIMIT])
+    draft = context.secrets.redacted(Draft(content=text, tags=tags), None)
+    # The new entry is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
     record = {"space": space, "made": new.entry["id"], "taken": []}
@@ -151,62 +160,63 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     replaced = [version.version_id for version, _ in sources]
 
     def work(unit: Unit) -> Compacted:
-        require_free(unit, replaced)
+        require_unchanged(unit, replaced)
         version = memory.append(unit, new, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new.entry["id"], replaced)
         run, logged = runs.host_run(
             unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id
         )
-        unit.put_item(PASSES, run.run_id, json_text.dump(record))
-        record_pass(unit, access, "compact", space, now, f"{len(ids)} entries into one")
+        unit.put_item(UNDO_RECORDS, run.run_id, json_text.dump(record))
+        audit_run(unit, access, "compact", space, now, f"{len(ids)} entries into one")
         return Compacted(run=run, event=logged[0], entry=new.entry)
 
     return context.engine.write(tenant, work)
 
 
-def _lasting(
+def _load_replaceable(
     context: Context, tenant: str, space: str, now: Instant
-) -> list[tuple[Version, Entry]]:
-    """What a pass may replace and does not end by itself, oldest first."""
+) -> list[EntryVersion]:
+    """Return the entries that a run may replace and that have no expiry, oldest first."""
     with context.engine.read(tenant) as snapshot:
         return [
-            pair
-            for pair in replaceable(entries(snapshot, space, now))
-            if "expiresAt" not in pair[1]
+            (version, entry)
+            for version, entry in select_replaceable(load_entries(snapshot, space, now))
+            if "expiresAt" not in entry
         ]
 
 
-def _joined(sources: Sequence[tuple[Version, Entry]]) -> tuple[list[tuple[Version, Entry]], str]:
-    """The sources that fit into one entry, the oldest first, and their texts, without those that only repeat.
+def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], str]:
+    """Return the sources that fit into one entry, oldest first, and their joined texts.
 
-    An entry is left out when later ones make all of its statements: every statement is kept, in its latest wording.
+    The text of an entry is left out if later entries make all of its statements, so that every statement stays in its
+    latest wording.
     """
     from memoranda.consolidation.text.corpus import Corpus
     from memoranda.consolidation.text.sentences import join_statements
 
-    room = _COMPACTED_BYTES_LIMIT
-    fitting: list[tuple[Version, Entry]] = []
+    remaining_bytes = _COMPACTED_BYTES_LIMIT
+    fitting: list[EntryVersion] = []
     for version, entry in sources:
-        room -= len(entry["content"].encode()) + len("\n\n- ")
-        if room < 0 and fitting:
+        remaining_bytes -= len(entry["content"].encode()) + len("\n\n- ")
+        if remaining_bytes < 0 and fitting:
             break
         fitting.append((version, entry))
-    statements: dict[str, set[Hashable]] = defaultdict(set)
-    for sentence in Corpus(notes_of(fitting)).sentences:
-        statements[sentence.note.name].add(sentence.key)
-    said: set[Hashable] = set()
-    kept = []
+    statements_by_entry: dict[str, set[Hashable]] = defaultdict(set)
+    for sentence in Corpus(build_notes(fitting)).sentences:
+        statements_by_entry[sentence.note.name].add(sentence.key)
+    covered: set[Hashable] = set()
+    texts = []
     for _, entry in reversed(fitting):
-        # What has no statements, such as a list of numbers, is told apart by its text.
-        mine = statements.get(entry["id"]) or {entry["content"]}
-        if not mine <= said:
-            said |= mine
-            kept.append(entry["content"].strip("\n"))
-    kept.reverse()
-    if any("\n" in text for text in kept):
-        return fitting, "\n\n".join(kept)
-    return fitting, join_statements(kept)
+        # A text without statements, such as a list of numbers, counts as one statement.
+        statements = statements_by_entry.get(entry["id"]) or {entry["content"]}
+        if not statements <= covered:
+            covered |= statements
+            texts.append(entry["content"].strip("\n"))
+    texts.reverse()
+    if any("\n" in text for text in texts):
+        return fitting, "\n\n".join(texts)
+    return fitting, join_statements(texts)
 
 
 # --- distillation --------------------------------------------------------------------------------------------
@@ -223,15 +233,15 @@ def distill(
     run_id: str | None = None,
     of_archives: bool = False,
 ) -> Distilled:
-    """Make an archive of a ref within a budget of tokens; atomic: a budget that cannot be met writes nothing.
+    """Write an archive of a ref within a token budget.
 
-    `given` are texts to distil instead of what the ref has. `run_id` names the run whose secrets are redacted.
-    `of_archives` distils the archives of the ref again, into one.
+    `given` are texts to distil instead of the entries of the ref. `run_id` names the run whose secrets are redacted.
+    `of_archives` distils the archives of the ref into one. Raises TokenBudgetExceededError, and then writes nothing.
     """
-    asked = _Asked(
+    request = DistillRequest(
         ref=ref,
-        space=space_in(access, ref),
-        budget=_budget(token_budget),
+        space=require_space(access, ref),
+        budget=_check_budget(token_budget),
         given=given,
         run_id=run_id,
         is_indexed=is_indexed,
@@ -239,20 +249,20 @@ def distill(
     )
 
     def attempt() -> Distilled:
-        made = prepare(context, access, asked)
-        return context.engine.write(access.default_tenant, made.write)
+        distillation = prepare(context, access, request)
+        return context.engine.write(access.default_tenant, distillation.write)
 
-    return try_again(attempt)
+    return retry_on_conflict(attempt)
 
 
-def _budget(requested: int | None) -> int:
+def _check_budget(requested: int | None) -> int:
     if requested is not None and requested < 1:
         raise InvalidInput("tokenBudget must be at least 1")
     return effective_budget(requested, MAX_TOKEN_BUDGET)
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A distillation that is to be made."""
+class DistillRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request for a distillation; the fields are those of `distill`."""
 
     ref: str
     space: str
@@ -266,219 +276,231 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 def prepare_scheduled(
     context: Context, access: Access, ref: str, token_budget: int | None
 ) -> Distillation:
-    """A distillation for somebody else's unit of work: what says that it was done commits with it."""
-    return prepare(
-        context, access, _Asked(ref=ref, space=space_in(access, ref), budget=_budget(token_budget))
-    )
+    """Prepare a distillation that the caller writes in a unit of work, together with the claim of its schedule."""
+    space, budget = require_space(access, ref), _check_budget(token_budget)
+    return prepare(context, access, DistillRequest(ref=ref, space=space, budget=budget))
 
 
-def prepare(context: Context, access: Access, asked: _Asked) -> Distillation:
-    """Read and distil. Raises TokenBudgetExceededError."""
+def prepare(context: Context, access: Access, request: DistillRequest) -> Distillation:
+    """Read the sources and distil them. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq = snapshot.change_seq()
-        if asked.given is None and not asked.of_archives:
-            there = entries_and_others(context, snapshot, asked.space, now)
-        else:
-            there = entries(snapshot, asked.space, now)
-        run = None if asked.run_id is None else runs.load(snapshot, asked.run_id)
+        seq = snapshot.find_last_change()
+        entries_by_id = _load_candidates(context, snapshot, request, now)
+        run = None if request.run_id is None else runs.load(snapshot, request.run_id)
     if run is not None:
         context.secrets.require(run.key, run.secrets)
-    named: dict[str, tuple[Version, Entry]] = {}
-    for version, entry in there:
-        # A key that somebody chose may be the id of an entry, which then is the one that is meant.
-        named.setdefault(entry["id"], (version, entry))
-    found = list(named.values())
-    notes, expires = _sources(found, asked, now)
+    candidates = list(entries_by_id.values())
+    notes, expires = _select_sources(candidates, request, now)
     key = None if run is None else run.key
-    chosen, content, used = _within(context, notes, asked, key)
+    chosen, content, tokens_used = _distill_notes(context, notes, request, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     with context.engine.read(tenant) as snapshot:
         sources = []
-        if asked.given is None:
-            sources = [source_name(snapshot, named[note.name][0]) for note in chosen]
+        if request.given is None:
+            sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
-    draft = Draft(content=content, tags=(tag, *provenance_tags(run_id, sources)), expires=expires)
-    archives = [entry for _, entry in found if is_archive(entry["tags"])]
-    known = next((entry for entry in archives if tag in entry["tags"]), None)
-    read = {note.name for note in chosen}
+    tags = (tag, *build_provenance_tags(run_id, sources))
+    draft = Draft(content=content, tags=tags, expires=expires)
+    archives = [entry for _, entry in candidates if is_archive(entry["tags"])]
+    existing = next((entry for entry in archives if tag in entry["tags"]), None)
+    new = None
+    if existing is None:
+        new = memory.prepare(context, tenant, request.space, draft, now, sources=sources)
+    chosen_ids = {note.name for note in chosen}
     return Distillation(
         access=access,
-        asked=asked,
+        request=request,
         run_id=run_id,
         now=now,
         change_seq=seq,
         rests_on=tuple(
             version.version_id
-            for version, entry in found
-            if entry["id"] in read or is_archive(entry["tags"])
+            for version, entry in candidates
+            if entry["id"] in chosen_ids or is_archive(entry["tags"])
         ),
         archives=tuple(archives),
-        known=known,
-        new=None
-        if known is not None
-        else memory.prepare(context, tenant, asked.space, draft, now, sources=sources),
+        existing=existing,
+        new=new,
         checksum=checksum,
         source_count=len(chosen),
-        tokens_used=used,
+        tokens_used=tokens_used,
     )
 
 
+def _load_candidates(
+    context: Context, snapshot: Snapshot, request: DistillRequest, now: Instant
+) -> dict[str, EntryVersion]:
+    """Return the entries of the ref by id, archives included."""
+    if request.given is None and not request.of_archives:
+        entries = load_all_entries(context, snapshot, request.space, now)
+    else:
+        entries = load_entries(snapshot, request.space, now)
+    entries_by_id: dict[str, EntryVersion] = {}
+    for version, entry in entries:
+        # The first wins: an entry of openwop comes before a memory of another standard with the same id.
+        entries_by_id.setdefault(entry["id"], (version, entry))
+    return entries_by_id
+
+
 class Distillation(msgspec.Struct, frozen=True, kw_only=True):
-    """A distillation that was made and is to be written."""
+    """A prepared distillation, to be written in a unit of work."""
 
     access: Access
-    asked: _Asked
+    request: DistillRequest
     run_id: str
     now: Instant
-    # What it was made from, and where the change feed was.
+    # The position of the change feed before the sources were read.
     change_seq: int
+    # The versions that must still be current: the sources, and all archives of the ref.
     rests_on: tuple[int, ...]
-    # The archives that there are; `known` is one that says the same already.
     archives: tuple[Entry, ...]
-    known: Entry | None
-    new: memory.New | None
+    # The archive with the same content, if there is one; then there is no new entry.
+    existing: Entry | None
+    new: memory.NewEntry | None
     checksum: str
     source_count: int
     tokens_used: int
 
     def write(self, unit: Unit) -> Distilled:
-        """Write it in a unit of work. Raises Conflict when what it was made from has changed."""
-        self._require_unmoved(unit)
-        asked, now = self.asked, self.now
-        made = self.known
+        """Write the archive, the index and the log. Raises Conflict if the sources or the archives have changed."""
+        self._require_unchanged(unit)
+        request, now = self.request, self.now
+        archive, archives = self.existing, self.archives
         if self.new is not None:
-            made = self.new.entry
+            archive = self.new.entry
+            archives = (*archives, archive)
             memory.append(unit, self.new, now)
-        assert made is not None
+        assert archive is not None
         run = runs.begin(
             unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id
         )
-        archives = self.archives if made is self.known else (*self.archives, made)
-        index = (
-            workspace.list_archives(unit, run.run_id, asked.ref, archives, now)
-            if asked.is_indexed
-            else None
-        )
+        index = None
+        if request.is_indexed:
+            index = workspace.list_archives(unit, run.run_id, request.ref, archives, now)
         payload = {
-            "memoryRef": asked.ref,
-            "outputId": made["id"],
+            "memoryRef": request.ref,
+            "outputId": archive["id"],
             "sourceCount": max(1, self.source_count),
             "trigger": "host-managed",
-            "byteSize": len(made["content"].encode()),
+            "byteSize": len(archive["content"].encode()),
             "distillation": {
-                "tokenBudget": asked.budget,
+                "tokenBudget": request.budget,
                 "tokensUsed": self.tokens_used,
                 "indexUpdated": index is not None,
             },
         }
         event = runs.emit(unit, run.run_id, events.MEMORY_COMPACTED, payload, now=now)
         run = runs.finish(unit, run, now=now)
-        told = f"{self.source_count} sources, {self.tokens_used} of {asked.budget} tokens"
-        record_pass(unit, self.access, "distill", asked.space, now, told)
-        return Distilled(run=run, event=event, entry=made, checksum=self.checksum, index=index)
+        result = f"{self.source_count} sources, {self.tokens_used} of {request.budget} tokens"
+        audit_run(unit, self.access, "distill", request.space, now, result)
+        return Distilled(run=run, event=event, entry=archive, checksum=self.checksum, index=index)
 
-    def _require_unmoved(self, unit: Unit) -> None:
+    def _require_unchanged(self, unit: Unit) -> None:
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
-        changed = unit.changed_in_space(self.asked.space, self.change_seq)
-        if len(changed) > _CHANGES_LIMIT or any(
-            _is_archive_version(each) for each in unit.versions(changed)
+        changed_ids = unit.list_changed_in_space(self.request.space, self.change_seq)
+        if len(changed_ids) > _CHANGES_LIMIT or any(
+            _is_archive_version(version) for version in unit.load_versions(changed_ids)
         ):
-            # The index has to name what another pass made meanwhile.
+            # The index must list an archive that another distillation wrote in the meantime.
             raise Conflict("the archives changed meanwhile; try again")
 
 
-def _with_body(entry: Entry) -> Entry:
-    bare = entry.copy()
-    bare["content"] = _body(entry["content"])
-    return bare
-
-
 def _is_archive_version(version: Version) -> bool:
-    is_readable = not version.state.erased and holds(version)
+    is_readable = not version.state.erased and is_intact(version)
     return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
-def _sources(
-    current: Sequence[tuple[Version, Entry]], asked: _Asked, now: Instant
+def _select_sources(
+    current: Sequence[EntryVersion], request: DistillRequest, now: Instant
 ) -> tuple[list[MemoryNote], Instant]:
-    """What is distilled, and when the archive ends."""
+    """Return the notes to distil, and the expiry of the archive."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
-    if asked.given is not None:
+    if request.given is not None:
         return [
-            MemoryNote(name=f"source-{place:06d}", text=text, at=0)
-            for place, text in enumerate(asked.given)
+            MemoryNote(name=f"source-{number:06d}", text=text, at=0)
+            for number, text in enumerate(request.given)
         ], expires
-    found = [pair for pair in current if is_archive(pair[1]["tags"]) == asked.of_archives]
-    if asked.of_archives:
-        # What is made of archives ends with the first of them.
-        ends = [version.state.expires for version, _ in found if version.state.expires is not None]
-        told = [(version, _with_body(entry)) for version, entry in found]
-        return [replace(note, weight=1.0) for note in notes_of(told)], min([expires, *ends])
-    # What ends before the archive does would live on in it.
-    lasting = [
-        (version, entry)
-        for version, entry in found
-        if (version.state.expires or expires) >= expires
-    ]
-    # How often one was of use is not in the sources, and the same sources give the same archive.
-    return [replace(note, weight=1.0) for note in notes_of(lasting)], expires
+    sources = []
+    for version, entry in current:
+        if is_archive(entry["tags"]) != request.of_archives:
+            continue
+        if not request.of_archives:
+            # An entry that ends before the archive would live on in it.
+            if (version.state.expires or expires) >= expires:
+                sources.append((version, entry))
+        else:
+            sources.append((version, {**entry, "content": _strip_head(entry["content"])}))
+    if request.of_archives:
+        # An archive of archives ends with the first of them.
+        ends = [version.state.expires for version, _ in sources]
+        expires = min([expires, *(end for end in ends if end is not None)])
+    # Every note has one weight: an archive depends on its sources, and not on how often each was used.
+    return [replace(note, weight=1.0) for note in build_notes(sources)], expires
 
 
-def _body(archive: str) -> str:
-    """What an archive says, without its head."""
+def _strip_head(archive: str) -> str:
+    """Return the text of an archive without the heading and the line about its sources."""
     return archive.split("\n\n", 2)[-1]
 
 
-def _within(
-    context: Context, notes: Sequence[MemoryNote], asked: _Asked, key: RunKey | None
+def _distill_notes(
+    context: Context, notes: Sequence[MemoryNote], request: DistillRequest, key: RunKey | None
 ) -> tuple[list[MemoryNote], str, int]:
-    """The newest notes that can be read and digested within the budget, the archive, and what both cost."""
+    """Return the newest notes that fit into the budget, oldest first, their archive, and the tokens of both together.
+
+    The tokens of the archive's head come off the budget first. Of the remaining ones, _OUTPUT_SHARE is reserved for the
+    summary; notes are read until the other part is used up. Raises TokenBudgetExceededError.
+    """
     from memoranda.consolidation.text.corpus import Corpus
     from memoranda.consolidation.text.summary import summarize
 
-    count, budget = context.cal.counter.count, asked.budget
-    longest = _archive(asked.ref, budget, notes, "\n")
-    left = budget - count(longest)
-    room = left - int(left * _OUTPUT_SHARE)
-    if left < int(bool(notes)):
-        raise TokenBudgetExceededError(budget, count(longest) + 2 * _cheapest(notes, count))
+    count, budget = context.cal.counter.count, request.budget
+    # The head names the number of sources, so the one for all notes is the longest.
+    head_tokens = count(_render_archive(request.ref, budget, notes, "\n"))
+    available = budget - head_tokens
+    reading_budget = available - int(available * _OUTPUT_SHARE)
+    if available < int(bool(notes)):
+        raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     chosen: list[MemoryNote] = []
-    read = 0
-    for note in sorted(notes, key=lambda each: (-each.at, each.name)):
-        cost = count(note.text)
-        if read + cost <= room:
-            # Read as it may be kept, so that what is counted is what is written.
-            chosen.append(
-                replace(note, text=context.secrets.redacted_text(note.text, key, "source"))
-            )
-            read += cost
+    tokens_read = 0
+    for note in sorted(notes, key=lambda note: (-note.at, note.name)):
+        tokens = count(note.text)
+        if tokens_read + tokens <= reading_budget:
+            # Redacted before it is summarized, so that the tokens that are counted are those that are written.
+            text = context.secrets.redacted_text(note.text, key, "source")
+            chosen.append(replace(note, text=text))
+            tokens_read += tokens
     if notes and not chosen:
-        raise TokenBudgetExceededError(budget, count(longest) + 2 * _cheapest(notes, count))
-    text, smallest = "", 0
+        raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
+    summary_text, smallest_tokens = "", 0
     if chosen:
-        found = summarize(
-            Corpus(chosen), budget_tokens=left - read, now=max(n.at for n in chosen), count=count
+        summary = summarize(
+            Corpus(chosen),
+            budget_tokens=available - tokens_read,
+            now=max(note.at for note in chosen),
+            count=count,
         )
-        text, smallest = found.text, found.smallest_tokens
-    ordered = sorted(chosen, key=lambda each: (each.at, each.name))
-    content = context.secrets.redacted_text(
-        _archive(asked.ref, budget, ordered, text), key, "archive"
-    )
-    used = read + count(content)
-    if used > budget or (chosen and not text):
-        raise TokenBudgetExceededError(budget, max(used, read + count(longest) + smallest))
-    return ordered, content, used
+        summary_text, smallest_tokens = summary.text, summary.smallest_tokens
+    ordered = sorted(chosen, key=lambda note: (note.at, note.name))
+    archive = _render_archive(request.ref, budget, ordered, summary_text)
+    content = context.secrets.redacted_text(archive, key, "archive")
+    tokens_used = tokens_read + count(content)
+    if tokens_used > budget or (chosen and not summary_text):
+        minimum = max(tokens_used, tokens_read + head_tokens + smallest_tokens)
+        raise TokenBudgetExceededError(budget, minimum)
+    return ordered, content, tokens_used
 
 
-def _cheapest(notes: Sequence[MemoryNote], count: TokenCounter) -> int:
+def _smallest(notes: Sequence[MemoryNote], count: TokenCounter) -> int:
+    """Return the tokens of the shortest note; 0 without notes."""
     return min((count(note.text) for note in notes), default=0)
 
 
-def _archive(ref: str, budget: int, chosen: Sequence[MemoryNote], text: str) -> str:
-    """The archive's own text: the same for the same sources and budget, whenever it is made."""
+def _render_archive(ref: str, budget: int, chosen: Sequence[MemoryNote], text: str) -> str:
+    """Return the content of an archive; without a time, so that it depends on sources and budget alone."""
     digest = hashlib.sha256()
     for note in chosen:
         digest.update(
@@ -496,60 +518,60 @@ def _archive(ref: str, budget: int, chosen: Sequence[MemoryNote], text: str) -> 
 def consolidate(
     context: Context, access: Access, ref: str, *, trigger: str = "on-demand"
 ) -> Consolidated:
-    """Take out of a ref what is said twice, and what a later entry has overtaken. A second pass changes nothing.
+    """Replace the duplicates in a ref, and the entries that a later one contradicts. A second run changes nothing.
 
-    What ends is left alone: what stands for it, or what it stands for, would end at another time.
+    Entries with an expiry stay as they are: the entry in their place, or the one that they replace, would end at
+    another time.
     """
-    space = space_in(access, ref)
-    return try_again(lambda: _consolidate(context, access, ref, space, trigger))
+    space = require_space(access, ref)
+    return retry_on_conflict(lambda: _consolidate(context, access, ref, space, trigger))
 
 
 def _consolidate(
     context: Context, access: Access, ref: str, space: str, trigger: str
 ) -> Consolidated:
     now, tenant = context.clock(), access.default_tenant
-    found = _lasting(context, tenant, space, now)
-    versions = {entry["id"]: version for version, entry in found}
-    taken, strengthened, disputed = _plan(notes_of(found))
+    entries = _load_replaceable(context, tenant, space, now)
+    versions = {entry["id"]: version for version, entry in entries}
+    replacements, strengthened, disputed = _plan(build_notes(entries))
     payload: dict[str, Any] = {
         "memoryRef": ref,
-        "inputCount": len(found),
-        "outputCount": len(found) - len(taken),
+        "inputCount": len(entries),
+        "outputCount": len(entries) - len(replacements),
         "trigger": trigger,
     }
-    if taken:
-        payload["mergedIds"] = [each["id"] for each in taken][: events.MAX_IDS]
-    record = json_text.dump({"space": space, "taken": taken})
+    if replacements:
+        payload["mergedIds"] = [step["id"] for step in replacements][: events.MAX_IDS]
+    record = json_text.dump({"space": space, "taken": replacements})
+    # Pairs of a replaced version and the one in its place.
     replaced = [
-        (versions[each["id"]].version_id, versions[each["by"]].version_id) for each in taken
+        (versions[step["id"]].version_id, versions[step["by"]].version_id) for step in replacements
     ]
     in_doubt = {name for pair in disputed for name in pair}
-    rests_on = {number for pair in replaced for number in pair} | {
-        versions[name].version_id for name in in_doubt
-    }
+    rests_on = {version_id for pair in replaced for version_id in pair}
+    rests_on |= {versions[name].version_id for name in in_doubt}
 
     def work(unit: Unit) -> Consolidated:
-        require_free(unit, sorted(rests_on))
+        require_unchanged(unit, sorted(rests_on))
         unit.supersede(replaced, now=now)
-        for each in taken:
-            note_replaced(unit, each["by"], (versions[each["id"]].version_id,))
-        for name, times in strengthened.items():
-            for _ in range(times):
-                unit.feedback(versions[name], "followed", "consolidation", now=now)
+        for step in replacements:
+            note_replaced(unit, step["by"], (versions[step["id"]].version_id,))
+        for name, count in strengthened.items():
+            for _ in range(count):
+                unit.add_feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(
             unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload)
         )
-        if taken:
-            unit.put_item(PASSES, run.run_id, record)
-        record_pass(
-            unit, access, "consolidate", space, now, f"{len(taken)} of {len(found)} taken out"
-        )
+        if replacements:
+            unit.put_item(UNDO_RECORDS, run.run_id, record)
+        result = f"{len(replacements)} of {len(entries)} replaced"
+        audit_run(unit, access, "consolidate", space, now, result)
         return Consolidated(
             run=run,
             event=logged[0],
-            taken=tuple(taken),
+            taken=tuple(replacements),
             contradictions=tuple(disputed),
             strengthened=strengthened,
         )
@@ -560,79 +582,86 @@ def _consolidate(
 def _plan(
     notes: Sequence[MemoryNote],
 ) -> tuple[list[dict[str, str]], dict[str, int], list[tuple[str, str]]]:
-    """What to take out and what stands for it, what was corroborated how often, and what contradicts what.
+    """Return the replacements, the number of duplicates that each remaining note replaces, and the contradictions.
 
-    Over and over, until there is nothing more to take out: only then would a second pass find nothing.
+    Rounds are repeated until one finds nothing to replace, so that a second run finds nothing either.
     """
-    taken: dict[str, dict[str, str]] = {}
+    replacements: dict[str, dict[str, str]] = {}
     strengthened: dict[str, int] = {}
     disputed: list[tuple[str, str]] = []
-    left = list(notes)
+    remaining = list(notes)
     for _ in range(_ROUNDS_LIMIT):
-        found, disputed = _round(left, strengthened)
-        if not found:
+        of_round, disputed = _plan_round(remaining, strengthened)
+        if not of_round:
             break
-        taken |= found
-        left = [note for note in left if note.name not in found]
+        replacements |= of_round
+        remaining = [note for note in remaining if note.name not in of_round]
     return (
-        _ending_outside(taken),
-        {name: times for name, times in strengthened.items() if name not in taken},
+        _resolve_chains(replacements),
+        {name: count for name, count in strengthened.items() if name not in replacements},
         disputed,
     )
 
 
-def _round(
+def _plan_round(
     notes: Sequence[MemoryNote], strengthened: dict[str, int]
 ) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
+    """Return the replacements by replaced note, and the contradictions of a round; count duplicates in `strengthened`.
+
+    A note is replaced only by one that has all its tags. Of two contradicting notes the earlier is replaced if it makes
+    no other statement; otherwise both stay and are returned as a contradiction.
+    """
     from memoranda.consolidation.text.claims import find_conflicts
     from memoranda.consolidation.text.corpus import Corpus
     from memoranda.consolidation.text.similar import group_duplicates
 
     corpus = Corpus(notes)
-    found = find_conflicts(corpus)
-    taken: dict[str, dict[str, str]] = {}
-    kept_for: dict[str, MemoryNote] = {}
+    conflicts = find_conflicts(corpus)
+    replacements: dict[str, dict[str, str]] = {}
+    newest_duplicate: dict[str, MemoryNote] = {}
     for group in group_duplicates(corpus):
-        # The newest stays: they all say the same, and it matters when that was said last.
-        kept = max(group, key=lambda note: (note.at, note.name))
+        # The newest stays, because its time says when the statement was made last.
+        newest = max(group, key=lambda note: (note.at, note.name))
         for note in group:
-            kept_for[note.name] = kept
-            if note.name != kept.name and _is_found_by(kept, note):
-                taken[note.name] = {"id": note.name, "by": kept.name, "why": "says the same"}
-                strengthened[kept.name] = strengthened.get(kept.name, 0) + 1
-    sentences = Counting(sentence.note.name for sentence in corpus.sentences)
+            newest_duplicate[note.name] = newest
+            if note.name != newest.name and _has_all_tags(newest, note):
+                replacements[note.name] = {
+                    "id": note.name,
+                    "by": newest.name,
+                    "why": "says the same",
+                }
+                strengthened[newest.name] = strengthened.get(newest.name, 0) + 1
+    sentence_counts = Counter(sentence.note.name for sentence in corpus.sentences)
+    # A dictionary as an ordered set.
     disputed: dict[tuple[str, str], None] = {}
-    for conflict in found:
+    for conflict in conflicts:
         sides = [
-            kept_for.get(claim.note.name, claim.note)
+            newest_duplicate.get(claim.note.name, claim.note)
             for claim in (conflict.earlier, conflict.later)
         ]
         earlier, later = sorted(sides, key=lambda note: (note.at, note.name))
-        if earlier.name in taken or later.name in taken or earlier.name == later.name:
+        if earlier.name in replacements or later.name in replacements or earlier.name == later.name:
             continue
-        if later.at > earlier.at and sentences[earlier.name] == 1 and _is_found_by(later, earlier):
-            taken[earlier.name] = {
+        is_single_statement = sentence_counts[earlier.name] == 1
+        if later.at > earlier.at and is_single_statement and _has_all_tags(later, earlier):
+            replacements[earlier.name] = {
                 "id": earlier.name,
                 "by": later.name,
                 "why": "overtaken by a later statement",
             }
         else:
             disputed[earlier.name, later.name] = None
-    return taken, list(disputed)
+    return replacements, list(disputed)
 
 
-def _is_found_by(kept: MemoryNote, taken: MemoryNote) -> bool:
-    """Whether whoever lists one by its tags gets the other as well: else it would be lost to him."""
-    return {tag for tag in taken.tags if not tag.startswith(_OURS)} <= set(kept.tags)
+def _has_all_tags(note: MemoryNote, replaced: MemoryNote) -> bool:
+    """Return True if a note has all tags of another, so that no list by tag loses the statement."""
+    return {tag for tag in replaced.tags if not tag.startswith(_RESULT_PREFIXES)} <= set(note.tags)
 
 
-# What a round takes out is gone for the next; after so many, what is left is left for the next pass.
-_ROUNDS_LIMIT: Final = 16
-
-
-def _ending_outside(taken: dict[str, dict[str, str]]) -> list[dict[str, str]]:
-    """Whatever stands for something must itself stay."""
-    for each in taken.values():
-        while each["by"] in taken:
-            each["by"] = taken[each["by"]]["by"]
-    return [taken[name] for name in sorted(taken)]
+def _resolve_chains(replacements: dict[str, dict[str, str]]) -> list[dict[str, str]]:
+    """Return the replacements by name, each by an entry that stays; the values are changed in place."""
+    for step in replacements.values():
+        while step["by"] in replacements:
+            step["by"] = replacements[step["by"]]["by"]
+    return [replacements[name] for name in sorted(replacements)]

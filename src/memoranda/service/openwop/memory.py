@@ -1,15 +1,20 @@
-"""The MemoryAdapter of openwop, over the one store: list and get for nodes, put and delete for hosts.
+"""The MemoryAdapter of openwop over the one store: list and get for nodes, put and delete for hosts.
 
-The tenant comes from the credential; a ref only chooses among its spaces (CTI-1). What is malformed or has another
-tenant's shape answers as if it were empty. Inside a run, the store is as it was when the run began, with the run's own
-writes: what others write, change or delete meanwhile is not seen until the next run.
+The tenant comes from the credential; a ref only chooses among the tenant's spaces (CTI-1). A ref that is malformed, or
+has the form of another tenant's, answers as if it were empty.
+
+A run sees the store as it was when the run began, with the run's own writes added. A listing for a run therefore merges
+two streams, both ordered by their last update: the current versions that were there at the start of the run, and the
+versions that were replaced or forgotten since. Changes of others show in the next run. An expiry counts at once.
+
+Memories of every standard show as entries. Their id is that of their first version, whatever later versions are named.
 """
 
 from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final, cast
 
@@ -21,6 +26,7 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import (
     DERIVED_FROM,
+    AuditEntry,
     Document,
     Relation,
     Version,
@@ -32,15 +38,15 @@ from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleT
 from memoranda.retrieval.analysis import sought, words
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
-from memoranda.service.core.authorship import refuse_unnamed
+from memoranda.service.core.authorship import refuse_peer_without_author
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.lineage import forget_derived
+from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place, as_memory
+from memoranda.service.oams.memories import stored_name
+from memoranda.service.oams.views import Location, to_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
@@ -68,8 +74,9 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 ID_PREFIX: Final = "mem_"
+# Hits searched per entry that is to be returned: some are not entries of this caller, or lack the tag.
 _RANKED_FACTOR: Final = 2
-# A page where most of it may be passed over.
+# Versions per page of a scan in which most versions may be skipped.
 _SCAN_LIMIT: Final = 200
 
 
@@ -81,10 +88,13 @@ def list_entries(
     *,
     run_id: str | None = None,
 ) -> list[Entry]:
-    """The entries of a ref, the newest first; nothing for a ref that is malformed, unknown or somebody else's."""
-    wanted = options or ListOptions()
-    if wanted.rank == "relevance" and not context.has_semantic_search:
-        # RFC 0113: a ranking by words would be another one than what is asked for.
+    """Return the entries of a ref, newest first or by relevance; none for a ref that is not the caller's.
+
+    Raises WorkflowError for a ranking by relevance without semantic search.
+    """
+    options = options or ListOptions()
+    if options.rank == "relevance" and not context.has_semantic_search:
+        # RFC 0113: a ranking by keywords is not the ranking that was requested.
         raise WorkflowError(
             "rank: this host has no semantic search (memory.search)",
             openwop_code=CAPABILITY_REQUIRED,
@@ -93,22 +103,21 @@ def list_entries(
     space = space_of(access, ref, tenant)
     if space is None:
         return []
-    if wanted.query is not None:
-        context.meaning.settle()
+    if options.query is not None:
+        context.semantic_search.settle()
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
-        found = _found(context, access, snapshot, space, wanted, run, now)
-    shown = found[: wanted.limit]
-    if wanted.token_budget is not None:
-        shown = fit_budget(shown, wanted.token_budget, context.cal.counter.count)
-    _audit(context, access, "list", space, now, f"{len(shown)} entries")
-    return shown
+        entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]
+    if options.token_budget is not None:
+        entries = fit_budget(entries, options.token_budget, context.cal.counter.count)
+    _audit(context, access, "list", space, now, f"{len(entries)} entries")
+    return entries
 
 
 def get_entry(
     context: Context, access: Access, ref: object, entry_id: object, *, run_id: str | None = None
 ) -> Entry | None:
-    """One entry of a ref, or None."""
+    """Return one entry of a ref, as it is or as a run sees it; None if there is none for this caller."""
     tenant, now = access.default_tenant, context.clock()
     space = space_of(access, ref, tenant)
     if space is None or not isinstance(entry_id, str) or not 0 < len(entry_id) <= MAX_ID_CHARS:
@@ -116,13 +125,13 @@ def get_entry(
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         version = find(context, snapshot, space, entry_id)
-        if version is not None:
-            version = version if run is None else _as_of(snapshot, version.memory_id, run)
-        shown = None
-        if version is not None and is_stated(version, run, now):
-            shown = seen(context, access, snapshot, version)
-    _audit(context, access, "get", space, now, "ok" if shown else "none")
-    return shown
+        if version is not None and run is not None:
+            version = _version_for_run(snapshot, version.memory_id, run)
+        entry = None
+        if version is not None and is_shown(version, run, now):
+            entry = show_to(context, access, snapshot, version)
+    _audit(context, access, "get", space, now, "ok" if entry else "none")
+    return entry
 
 
 def put_entry(
@@ -138,37 +147,38 @@ def put_entry(
 ) -> Entry:
     """Write an entry. Secrets of the run never reach the store (SR-1).
 
-    Id and time are ours to give, unless the host chooses an id: then it is the entry under that id from now on.
+    Without `entry_id` the store gives the entry a new id and its time; with one, the entry replaces the one under it.
+    `run_id` writes on behalf of a run and logs the write there, with `node_id` and `agent_id` as its authors.
     """
     tenant, now = access.default_tenant, context.clock()
-    space = _writable(access, ref, (draft,), now)
+    space = _check_writable(access, ref, (draft,), now)
     run_key = None if run_id is None else (tenant, run_id)
     if run_key is not None and any(
         context.secrets.holds(name, run_key) for name in (ref, entry_id or "")
     ):
         raise InvalidInput("memoryRef or id: holds a secret of the run")
     clean = context.secrets.redacted(draft, run_key)
-    node, agent = (
-        each and context.secrets.redacted_text(each, run_key, "node")
-        for each in (node_id, agent_id)
+    clean_node, clean_agent = (
+        name and context.secrets.redacted_text(name, run_key, "node")
+        for name in (node_id, agent_id)
     )
-    write = _writing(context, access, space, clean, entry_id, now)
+    write = _prepare_write(context, access, space, clean, entry_id, now)
 
     def work(unit: Unit) -> Entry:
-        made, version = write(unit)
+        entry, version = write(unit)
         if run_id is not None:
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
-            _attribute(unit, run_id, ref, made, now, node_id=node, agent_id=agent)
-        unit.record(_entry(access, "put", space, now, (made["id"],), "written"))
-        return made
+            _log_write(unit, run_id, ref, entry, now, node_id=clean_node, agent_id=clean_agent)
+        unit.record_audit(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
+        return entry
 
     return context.engine.write(tenant, work)
 
 
-def _writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
-    """The space of a ref in which the caller may write entries. Raises InvalidInput."""
-    refuse_unnamed(access)
+def _check_writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
+    """Return the space of a ref in which the caller may write these entries. Raises InvalidInput."""
+    refuse_peer_without_author(access)
     space = space_of(access, ref, access.default_tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -177,80 +187,83 @@ def _writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -
     return space
 
 
-def _writing(
+def _prepare_write(
     context: Context, access: Access, space: str, draft: Draft, entry_id: str | None, now: Instant
 ) -> Callable[[Unit], tuple[Entry, Version]]:
-    """What writes an entry in a unit of work; whatever needs no writer is done before."""
+    """Return a function that writes an entry in a unit of work; all work that needs no writer is done before."""
     if entry_id is not None:
-        return _writing_under(context, access, space, draft, entry_id, now)
+        return _prepare_replacement(context, access, space, draft, entry_id, now)
     new = prepare(context, access.default_tenant, space, draft, now)
     return lambda unit: (new.entry, append(unit, new, now))
 
 
-def _writing_under(
+def _prepare_replacement(
     context: Context, access: Access, space: str, draft: Draft, entry_id: str, now: Instant
 ) -> Callable[[Unit], tuple[Entry, Version]]:
-    """An entry under an id that the host chose is a memory under a key, as OAMS has it: one that follows what is there.
+    """Return a function that writes an entry under an id chosen by the host, as the OAMS memory with that key.
 
-    What is there keeps its time and whatever else it says; its end comes no later than it would have (RFC 0004 §E).
+    A memory that is there gets a new version. It keeps its creation time and its other fields, and it expires no later
+    than before (RFC 0004 §E). The function raises Conflict if the memory changes before it is called.
     """
-    place = Place(
+    place = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
     )
     key = check_key(entry_id)
 
-    def there(snapshot: Snapshot) -> Version | None:
-        return memories.find(context, snapshot, place, key, or_retracted=True)
+    def find_prior(snapshot: Snapshot) -> Version | None:
+        return memories.find_head(context, snapshot, place, key, or_retracted=True)
 
     with context.engine.read(place.tenant) as snapshot:
-        prior = there(snapshot)
-        known = None if prior is None else as_memory(context, snapshot, prior, place)
-    # Reads the owner's rules by itself; that nothing changed meanwhile is seen when it is written.
-    given = memories.accept(context, access, _as_memory(place, key, draft, known), now=now)
+        prior = find_prior(snapshot)
+        prior_memory = None if prior is None else to_memory(context, snapshot, prior, place)
+    # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
+    successor = _build_memory(place, key, draft, prior_memory)
+    accepted = memories.accept(context, access, successor, now=now)
     with context.engine.read(place.tenant) as snapshot:
-        foreseen = memories.foresee(context, snapshot, given, prior, now)
+        foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
-        head = there(unit)
+        head = find_prior(unit)
         if head != prior:
             raise Conflict("the entry was changed meanwhile; try again")
-        memories.follow(context, unit, foreseen, head, now)
-        version = there(unit)
+        memories.write_next(context, unit, foreseen, head, now)
+        version = find_prior(unit)
         assert version is not None
         return show(context, unit, version), version
 
     return write
 
 
-def _as_memory(place: Place, key: str, draft: Draft, before: Memory | None) -> Unchecked:
-    known: Unchecked = {**before} if before is not None else {}
-    # A vector was of the words that were there; a view names what it shows as its source.
-    dropped = {
-        "embedding",
-        "embedding_model",
-        *(("source_id",) if known.get("source_id") == key else ()),
-    }
-    kept = {name: value for name, value in known.items() if name not in dropped}
-    metadata = {
-        name: value for name, value in (known.get("metadata") or {}).items() if name != TAGS_KEY
-    }
+def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
+    """Return the OAMS memory of a draft: the prior one with another value, tags and expiry."""
+    fields: Unchecked = {**prior} if prior is not None else {}
+    # The vector belongs to the earlier text.
+    fields.pop("embedding", None)
+    fields.pop("embedding_model", None)
+    if fields.get("source_id") == key:
+        # The prior memory is the view of another standard's, which it names as its source.
+        del fields["source_id"]
+    metadata = dict(fields.get("metadata") or {})
+    metadata.pop(TAGS_KEY, None)
     if draft.expires is not None:
         metadata[oams.EXPIRES_KEY] = format_instant(draft.expires)
-    said = {
+    fields |= {
         "namespace": place.namespace,
         "key": key,
         "value": draft.content,
         "tags": list(draft.tags),
     }
-    return {**kept, **said, **({"metadata": metadata} if metadata else {})}
+    if metadata:
+        fields["metadata"] = metadata
+    return fields
 
 
 def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Draft]) -> list[Entry]:
-    """Write many entries, all or none: what a host brings along when it starts."""
+    """Write many new entries in one unit of work, so that all or none are written."""
     tenant, now = access.default_tenant, context.clock()
-    space = _writable(access, ref, drafts, now)
+    space = _check_writable(access, ref, drafts, now)
     prepared = [
         prepare(context, tenant, space, context.secrets.redacted(draft, None), now)
         for draft in drafts
@@ -259,14 +272,14 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
             append(unit, new, now)
-        unit.record(_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
         return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
 
 
-class New(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that is to be written."""
+class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared entry, to be written in a unit of work."""
 
     entry: Entry
     version: NewVersion
@@ -280,57 +293,57 @@ def prepare(
     now: Instant,
     *,
     sources: Sequence[str] = (),
-) -> New:
-    """A redacted draft as an entry, which has its id and its time from now on; `sources` are what it was made from."""
-    made = build_entry(
-        id=new_id(), content=draft.content, tags=draft.tags, created=now, expires=draft.expires
+) -> NewEntry:
+    """Return a redacted draft as an entry with a new id, created `now`; `sources` are the names of its sources."""
+    entry = build_entry(
+        id=ID_PREFIX + base32_encode(secrets.token_bytes(15)),
+        content=draft.content,
+        tags=draft.tags,
+        created=now,
+        expires=draft.expires,
     )
     document = Document(
         standard=mapping.STANDARD,
         media_type=mapping.MEDIA_TYPE,
-        name=made["id"],
-        native=mapping.encode(made),
+        name=entry["id"],
+        native=mapping.encode(entry),
     )
-    read = mapping.project(made, tenant, space)
+    projection = mapping.project(entry, tenant, space)
     if sources:
-        # More than its tags have room for.
-        read = replace(
-            read, relations=tuple(Relation(type=DERIVED_FROM, target=name) for name in sources)
-        )
-    return New(entry=made, version=indexing.prepare(context, document, read))
+        # Relations name all sources; the tags of an entry have room for some only.
+        relations = tuple(Relation(type=DERIVED_FROM, target=name) for name in sources)
+        projection = replace(projection, relations=relations)
+    return NewEntry(entry=entry, version=indexing.prepare(context, document, projection))
 
 
-def append(unit: Unit, new: New, now: Instant) -> Version:
-    """Write an entry in a unit of work."""
+def append(unit: Unit, new: NewEntry, now: Instant) -> Version:
+    """Write a prepared entry and announce it in the change feed."""
     version = new.version.append(unit, now=now)
     unit.announce("created", version, now=now)
     return version
 
 
-def new_id() -> str:
-    return ID_PREFIX + base32_encode(secrets.token_bytes(15))
-
-
-def _attribute(
+def _log_write(
     unit: Unit,
     run_id: str,
     ref: str,
-    made: Entry,
+    entry: Entry,
     now: Instant,
     *,
     node_id: str | None,
     agent_id: str | None,
 ) -> None:
-    payload: dict[str, Any] = {"memoryRef": ref, "memoryId": made["id"]}
+    """Append the event of a write to the log of its run."""
+    payload: dict[str, Any] = {"memoryRef": ref, "memoryId": entry["id"]}
     optional = {"nodeId": node_id, "agentId": agent_id}
     payload |= {name: value for name, value in optional.items() if value is not None}
-    if made["tags"]:
-        payload["tags"] = list(made["tags"])
+    if entry["tags"]:
+        payload["tags"] = list(entry["tags"])
     runs.emit(unit, run_id, events.MEMORY_WRITTEN, payload, now=now, node_id=node_id)
 
 
 def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> bool:
-    """Take an entry out of every later answer; whether there was one."""
+    """Forget an entry. Return False if there is none for this caller."""
     tenant, now = access.default_tenant, context.clock()
     space = space_of(access, ref, tenant)
     if space is None:
@@ -340,7 +353,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
         version = find(context, unit, space, entry_id)
         if (
             version is None
-            or not is_open(version, None, now)
+            or not is_current(version, None, now)
             or not may_see(context, access, unit, version)
         ):
             return False
@@ -350,9 +363,9 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
     return context.engine.write(tenant, work)
 
 
-def forget_found(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
-    """Forget a version that was found before the unit of work; whether it was still there."""
-    (version,) = unit.versions([version_id])
+def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
+    """Forget a version that was read before this unit of work. Return False if it has ended since."""
+    (version,) = unit.load_versions([version_id])
     if is_over(version.state, now):
         return False
     forget_entry(access, unit, version=version, now=now)
@@ -360,67 +373,87 @@ def forget_found(access: Access, version_id: int, now: Instant, unit: Unit) -> b
 
 
 def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
-    """Take an entry out of every later answer in a unit of work, and what passes made from it."""
+    """Forget an entry in a unit of work, and with it the results that consolidation runs derived from it."""
     check_supersession(unit, version, {}, now=now)
     tombstone(unit, version, now, whole=True)
     unit.announce("tombstoned", version, now=now)
-    forget_derived(unit, version.memory_id, now=now)
+    remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
-    unit.record(_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
+    unit.record_audit(
+        _audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned")
+    )
 
 
-# --- what a run sees -----------------------------------------------------------------------------------------
+# --- listing, for everyone and for a run ---------------------------------------------------------------------
 
 
-def _found(
+def _collect(
     context: Context,
     access: Access,
     snapshot: Snapshot,
     space: str,
-    wanted: ListOptions,
+    options: ListOptions,
     run: Run | None,
     now: Instant,
 ) -> list[Entry]:
-    """At least as many entries as are wanted, if there are so many, in their order."""
+    """Return the entries for a list request in their order: at least `options.limit`, if there are so many.
 
-    def shown(version: Version) -> Entry | None:
-        made = seen(context, access, snapshot, version) if is_stated(version, run, now) else None
-        return made if made is None or wanted.tag is None or wanted.tag in made["tags"] else None
+    The scan runs by time of update, but entries are ordered by time of creation. It stops as soon as no later version
+    can be among the newest `options.limit` entries, or after PAGE_BYTES of documents.
+    """
 
-    if wanted.rank == "relevance" and wanted.query is not None:
-        ranked = _ranked(context, access, snapshot, space, wanted, run, now)
-        return [made for version in ranked if (made := shown(version)) is not None]
-    found: list[tuple[Instant, int, Entry]] = []
+    def entry_of(version: Version) -> Entry | None:
+        if not is_shown(version, run, now):
+            return None
+        entry = show_to(context, access, snapshot, version)
+        if entry is not None and options.tag is not None and options.tag not in entry["tags"]:
+            return None
+        return entry
+
+    if options.rank == "relevance" and options.query is not None:
+        ranked = map(entry_of, _rank(context, access, snapshot, space, options, run, now))
+        return [entry for entry in ranked if entry is not None]
+    results: list[tuple[Instant, int, Entry]] = []
+    # A heap of the newest creation times so far; its first is the oldest that would be returned.
     newest: list[Instant] = []
-    size = 0
-    ended = () if run is None else _ended(snapshot, space, run)
-    current = _current(context, snapshot, access, space, wanted, run, now)
+    total_bytes = 0
+    ended = () if run is None else _ended_since(snapshot, space, run)
+    current = _current_versions(context, snapshot, access, space, options, run, now)
     for version, updated in heapq.merge(current, ended, key=itemgetter(1), reverse=True):
-        if (made := shown(version)) is not None:
-            found.append((created_of(made), version.memory_id, made))
-            add = heapq.heappush if len(newest) < wanted.limit else heapq.heappushpop
-            add(newest, created_of(made))
-            size += len(version.document.native)
-        # Nothing is created after it was updated: what comes now is no newer than all that are wanted.
-        if (len(newest) >= wanted.limit and updated <= newest[0]) or size > PAGE_BYTES:
+        entry = entry_of(version)
+        if entry is not None:
+            created = created_of(entry)
+            results.append((created, version.memory_id, entry))
+            if len(newest) < options.limit:
+                heapq.heappush(newest, created)
+            else:
+                heapq.heappushpop(newest, created)
+            total_bytes += len(version.document.native)
+        # Nothing is created after its last update, so what follows is older than all entries in the heap.
+        is_complete = len(newest) >= options.limit and updated <= newest[0]
+        if is_complete or total_bytes > PAGE_BYTES:
             break
-    # Of one instant, what was written last is the newest.
-    return [made for _, _, made in sorted(found, key=lambda each: each[:2], reverse=True)]
+    # Entries of one instant are ordered by when they were written, the last first.
+    results.sort(key=itemgetter(0, 1), reverse=True)
+    return [entry for _, _, entry in results]
 
 
-def _current(
+def _current_versions(
     context: Context,
     snapshot: Snapshot,
     access: Access,
     space: str,
-    wanted: ListOptions,
+    options: ListOptions,
     run: Run | None,
     now: Instant,
 ) -> Iterator[tuple[Version, Instant]]:
-    """What is there now and was when the run began, with when it was last updated, the latest first."""
-    selection = _selection(context, access, snapshot, space, wanted, run)
-    size = wanted.limit if wanted.tag is None or selection.tags else max(wanted.limit, _SCAN_LIMIT)
-    for version, (updated, _) in walk(snapshot, selection, UPDATED, now=now, size=size):
+    """Yield the current versions that the run sees, if there is one, with their last update, latest first."""
+    selection = _selection(context, access, snapshot, space, options, run)
+    page_size = options.limit
+    if options.tag is not None and not selection.tags:
+        # The index does not know the tag, so most of a page may be skipped.
+        page_size = max(page_size, _SCAN_LIMIT)
+    for version, (updated, _) in walk(snapshot, selection, UPDATED, now=now, size=page_size):
         yield version, Instant(updated)
 
 
@@ -429,207 +462,205 @@ def _selection(
     access: Access,
     snapshot: Snapshot,
     space: str,
-    wanted: ListOptions,
+    options: ListOptions,
     run: Run | None,
 ) -> Selection:
-    labels = (wanted.tag.lower(),) if wanted.tag is not None and _is_label(wanted.tag) else ()
-    there = () if run is None else (VisibleToRun(run_id=run.run_id, version_seq=run.version_seq),)
+    """Return the current memories of a space that the caller and the run may see, with the tag if it is indexed."""
+    tags: tuple[str, ...] = ()
+    if options.tag is not None and _is_indexed(options.tag):
+        tags = (options.tag.lower(),)
+    tests = () if run is None else (VisibleToRun(run_id=run.run_id, version_seq=run.version_seq),)
     return reach(
-        context, access, snapshot, Selection(space=space, tags=labels, tests=there, in_force=True)
+        context, access, snapshot, Selection(space=space, tags=tags, tests=tests, in_force=True)
     )
 
 
-def _is_label(tag: str) -> bool:
-    """Whether a tag is looked up as such. Those that tell where a memory of another standard came from are not."""
+def _is_indexed(tag: str) -> bool:
+    """Return True if the index knows a tag. It does not know those that `show` adds to tell the origin of a memory."""
     return (
         not tag.startswith((mapping.SOURCE_PREFIX, mapping.DERIVED_PREFIX))
         and len(tag) < MAX_TAG_CHARS
     )
 
 
-def _ranked(
+def _rank(
     context: Context,
     access: Access,
     snapshot: Snapshot,
     space: str,
-    wanted: ListOptions,
+    options: ListOptions,
     run: Run | None,
     now: Instant,
 ) -> list[Version]:
-    """What answers the query, the best first."""
-    assert wanted.query is not None
-    legs = context.meaning.legs(asked_for(context, KeywordQuery(text=wanted.query)))
-    selection = _selection(context, access, snapshot, space, wanted, run)
-    limit = _RANKED_FACTOR * wanted.limit
-    found = best(snapshot, selection, legs, lambda version: version, limit=limit, now=now)
-    versions = [hit.version for hit in found.hits]
-    return (
-        versions
-        if run is None
-        else _with_changed(context, snapshot, space, wanted.query, versions, run)
+    """Return the versions that match the query, best first."""
+    assert options.query is not None
+    retrievers = context.semantic_search.create_retriever_queries(
+        asked_for(context, KeywordQuery(text=options.query))
     )
+    selection = _selection(context, access, snapshot, space, options, run)
+    limit = _RANKED_FACTOR * options.limit
+    ranking = best(snapshot, selection, retrievers, lambda version: version, limit=limit, now=now)
+    versions = [hit.version for hit in ranking.hits]
+    if run is None:
+        return versions
+    return _merge_ended(context, snapshot, space, options.query, versions, run)
 
 
-def _with_changed(
+def _merge_ended(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
-    """What the run still sees and no search finds any more, put among what is found by how many words it shares."""
-    asked = sought(query)
+    """Insert the versions that the run still sees, and no index holds, by the number of query words that they share."""
+    query_words = sought(query)
 
-    def shared(version: Version) -> int:
-        read = unless_damaged(version, lambda: project(context, version))
-        return 0 if read is None else len(asked.intersection(words(read.text)))
+    def count_shared(version: Version) -> int:
+        projection = run_unless_damaged(version, lambda: project(context, version))
+        return 0 if projection is None else len(query_words.intersection(words(projection.text)))
 
-    changed = [
-        (count, version)
-        for version, _ in _ended(snapshot, space, run)
-        if (count := shared(version))
-    ]
-    if not changed:
+    counted = (
+        (count_shared(version), version) for version, _ in _ended_since(snapshot, space, run)
+    )
+    ended = [(count, version) for count, version in counted if count]
+    if not ended:
         return ranked
-    merged = [(shared(version), version) for version in ranked]
-    for count, version in changed:
-        place = next((at for at, (other, _) in enumerate(merged) if other < count), len(merged))
-        merged.insert(place, (count, version))
+    merged = [(count_shared(version), version) for version in ranked]
+    for count, version in ended:
+        smaller = (index for index, (other, _) in enumerate(merged) if other < count)
+        merged.insert(next(smaller, len(merged)), (count, version))
     return [version for _, version in merged]
 
 
-def _was_there(version: Version, run: Run, own: Collection[int]) -> bool:
-    """Whether a version was written before the run began, or by it."""
-    return version.version_id <= run.version_seq or version.version_id in own
-
-
-def _ended(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
-    """What was there when the run began and was replaced or forgotten since, the last updated first."""
-    ended = snapshot.ended_since(run.view, space)
+def _ended_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
+    """Yield the versions that were replaced or forgotten after the run began, with their last update, latest first."""
+    ended = snapshot.list_ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
-        updated = dict(ended[first : first + _SCAN_LIMIT])
-        yield from (
-            (version, updated[version.version_id]) for version in snapshot.in_slices(list(updated))
-        )
+        updates = dict(ended[first : first + _SCAN_LIMIT])
+        for version in snapshot.iterate_versions(list(updates)):
+            yield version, updates[version.version_id]
 
 
-def _as_of(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
-    """The version of a memory that a run sees: its own, else what was there when it began."""
-    own = snapshot.run_writes(run.run_id)
-    for version in snapshot.history(memory_id, newest_first=True):
-        if version.version_id in own or (
-            _was_there(version, run, own) and not _had_ended(snapshot, version, run)
-        ):
+def _version_for_run(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
+    """Return the version of a memory that a run sees: its own write, else the one that was current when it began."""
+    own_ids = snapshot.list_run_writes(run.run_id)
+    for version in snapshot.iterate_history(memory_id, newest_first=True):
+        if version.version_id in own_ids:
+            return version
+        is_earlier = version.version_id <= run.version_seq
+        if is_earlier and not _ended_before(snapshot, version, run):
             return version
     return None
 
 
-def _had_ended(snapshot: Snapshot, version: Version, run: Run) -> bool:
-    """Whether a version was replaced or forgotten before the run began."""
+def _ended_before(snapshot: Snapshot, version: Version, run: Run) -> bool:
+    """Return True if a version was replaced or forgotten before the run began."""
     state = version.state
     ends = [end for end in (state.closed, state.tombstoned, state.retired) if end is not None]
-    if not ends or min(ends) != run.started:
-        return bool(ends) and min(ends) < run.started
-    # In the very millisecond: the feed has an order where the clock has none.
-    return version.memory_id not in snapshot.changed_memories(run.change_seq)
+    if not ends:
+        return False
+    if min(ends) != run.started:
+        return min(ends) < run.started
+    # Both happened in one millisecond; the change feed tells their order.
+    return version.memory_id not in snapshot.list_changed_memories(run.change_seq)
 
 
-def _is_current(version: Version) -> bool:
-    return version.state.is_head and version.state.tombstoned is None
+def is_current(version: Version, run: Run | None, now: Instant) -> bool:
+    """Return True if a version has not ended, and is the head of its memory or was chosen for a run."""
+    if has_ended(version.state, now):
+        return False
+    return run is not None or (version.state.is_head and version.state.tombstoned is None)
 
 
-def is_open(version: Version, run: Run | None, now: Instant) -> bool:
-    """Return True if a version may still surface: an end counts to the millisecond, whatever a run saw at its start."""
-    return not has_ended(version.state, now) and (run is not None or _is_current(version))
-
-
-def is_stated(version: Version, run: Run | None, now: Instant) -> bool:
-    """Return True if a version is shown: an entry cannot say when it is true, so it is shown only while it is."""
-    return is_open(version, run, now) and is_true_at(version.state, now)
+def is_shown(version: Version, run: Run | None, now: Instant) -> bool:
+    """Return True if a version is current and true now: an entry cannot state a time in which it is true."""
+    return is_current(version, run, now) and is_true_at(version.state, now)
 
 
 # --- finding and showing -------------------------------------------------------------------------------------
 
 
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
-    """The head of the memory that an id names in a space, whichever standard wrote it."""
+    """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none."""
     if entry_id.startswith("urn:ump:"):
-        version = snapshot.named(ump.STANDARD, entry_id)
+        version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):
-        version = snapshot.named(mapping.STANDARD, entry_id)
+        version = snapshot.find_by_name(mapping.STANDARD, entry_id)
     elif len(entry_id) == ADDRESS_CHARS:
-        version = snapshot.named(oms.STANDARD, entry_id)
+        version = snapshot.find_by_name(oms.STANDARD, entry_id)
     else:
         version = None
     if version is None:
-        place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+        place = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.newest(version.memory_id)
-    # A name of a later version names that version, not the memory: an entry has the name of its first.
-    return head if _id(root_of(snapshot, head)) == entry_id else None
+    head = snapshot.load_newest(version.memory_id)
+    # The name of a later version names that version only: the id of an entry is the name of its first.
+    return head if _id_of_root(find_first_version(snapshot, head)) == entry_id else None
 
 
 def id_of(snapshot: Snapshot, version: Version) -> str:
-    """The id of the entry that a version shows as."""
-    return _id(root_of(snapshot, version))
+    """Return the id of the entry that a version is shown as."""
+    return _id_of_root(find_first_version(snapshot, version))
 
 
-def _id(root: Version) -> str:
-    reference = (
-        None if root.state.erased else port_of(root.document.standard).reference(root.document)
-    )
+def _id_of_root(root: Version) -> str:
+    """Return the id of a memory by its first version: the key of an OAMS memory, else the document's name."""
+    if root.state.erased:
+        return root.document.name
+    reference = port_of(root.document.standard).reference(root.document)
     return root.document.name if reference is None else reference[1]
 
 
-def seen(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
-    """A version as an entry, if it is whole and for this caller."""
+def show_to(context: Context, access: Access, snapshot: Snapshot, version: Version) -> Entry | None:
+    """Return a version as an entry; None if it is erased, damaged, or not visible to this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: show(context, snapshot, version))
+    return run_unless_damaged(version, lambda: show(context, snapshot, version))
 
 
 def load_entry(version: Version) -> Entry:
-    """A version that was written as an entry."""
+    """Return the entry of a version that was written through openwop."""
     return cast(Entry, load(version.document.native))
 
 
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
-    """A version as an entry: itself, or the projection of another standard's memory."""
-    root = root_of(snapshot, version)
+    """Return a version as an entry: its own document, or the projection of another standard's memory."""
+    root = find_first_version(snapshot, version)
     if mapping.owns(version.document) and root is version:
         return load_entry(version)
-    read = project(context, version)
-    # OAMS compares tags without regard to case, openwop does not: they are shown as they were written.
+    projection = project(context, version)
+    # Projections have tags in lower case, as OAMS compares them. Openwop compares case, so the written tags are shown.
     tags = port_of(version.document.standard).written_tags(version.document)
     if tags is not None:
-        read = replace(read, tags=tags)
-    if root is not version and holds(root):
+        projection = replace(projection, tags=tags)
+    if root is not version and is_intact(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
-        read = replace(read, created=project(context, root).created)
-    return mapping.from_projection(read, _id(root))
+        projection = replace(projection, created=project(context, root).created)
+    return mapping.from_projection(projection, _id_of_root(root))
 
 
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Whether a version is for this caller, whole."""
-    is_free = access.sees_unredacted(version.tenant) and not access.is_narrowed
-    return is_free or is_listed(context, access, snapshot, version)
+    """Return True if the caller may see a version completely; an entry cannot be shown in part."""
+    is_unrestricted = access.sees_unredacted(version.tenant) and not access.is_narrowed
+    return is_unrestricted or is_listed(context, access, snapshot, version)
 
 
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
-    """The space of a ref that the caller may go to; None for what is malformed or another tenant's."""
+    """Return the space of a ref; None if the ref is malformed, another tenant's, or outside of the caller's limits."""
     space = refs.resolve_ref(ref, tenant)
-    if space is None or not access.within(
+    if space is None or not access.allows_scope(
         {**access.limits, "owner": tenant, "project": space or None}
     ):
         return None
     return space
 
 
-def _entry(
+def _audit_entry(
     access: Access, op: str, space: str, now: Instant, targets: tuple[str, ...], result: str
-) -> Any:
+) -> AuditEntry:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
     return audit_entry(
         access, f"openwop.{op}", now=now, targets=targets, scope=scope, result=result
@@ -639,4 +670,4 @@ def _entry(
 def _audit(
     context: Context, access: Access, op: str, space: str, now: Instant, result: str
 ) -> None:
-    context.audit_read(access.default_tenant, _entry(access, op, space, now, (), result))
+    context.audit_read(access.default_tenant, _audit_entry(access, op, space, now, (), result))

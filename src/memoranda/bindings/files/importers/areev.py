@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
     Unreadable,
-    texts_in,
+    read_texts,
 )
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput, MemorandaError
@@ -53,7 +53,7 @@ def _recognise(source: Source) -> float:
     return 1.0 if source.head.startswith(_MAGIC) else 0.0
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     ended: dict[str, Instant] = {}
     forgotten: set[str] = set()
     for record in _records(source):
@@ -63,7 +63,7 @@ def _read(source: Source) -> Iterator[Found]:
             # One that cannot be read was also added, and is told there.
             with suppress(MemorandaError):
                 ended.update(
-                    (each, record.at) for each in texts_in(_grain(record).fields, "derived_from")
+                    (each, record.at) for each in read_texts(_grain(record).fields, "derived_from")
                 )
     for record in _records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
@@ -80,7 +80,7 @@ def _read(source: Source) -> Iterator[Found]:
 
 def _records(source: Source) -> Iterator[_Record]:
     """The log, record by record. Raises InvalidInput where it is cut short."""
-    with source.opened() as file:
+    with source.open_member() as file:
         if file.read(4) == _MAGIC[1]:
             _exactly(file, _LENGTH.unpack(_exactly(file, _LENGTH.size, source))[0], source)
         while start := file.read(1):
@@ -123,10 +123,10 @@ def _grain(record: _Record) -> Grain:
     return Grain(fields, str(fields.get("type")), head.type_byte, record.address, blob, head)
 
 
-def _draft(record: _Record, where: str, ended: Instant | None) -> Draft:
+def _draft(record: _Record, where: str, ended: Instant | None) -> ImportDraft:
     grain = _grain(record)
     fields, seen = grain.fields, project(grain, "")
-    return Draft(
+    return ImportDraft(
         where=where,
         id=record.address,
         text=seen.text,
@@ -141,7 +141,7 @@ def _draft(record: _Record, where: str, ended: Instant | None) -> Draft:
         valid_from=seen.valid_from if "valid_from" in fields else None,
         valid_to=seen.valid_to if ended is None else ended,
         confidence=seen.confidence,
-        parent=next(iter(texts_in(fields, "derived_from")), ""),
+        parent=next(iter(read_texts(fields, "derived_from")), ""),
         metadata={"grain_type": grain.type_name},
     )
 
@@ -152,21 +152,21 @@ AREEV: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped(
+        FieldMapping(
             "added grain: what it says",
             "`value`, as through OMS; its type is `metadata.grain_type`",
         ),
-        Mapped("content address", "`key`"),
-        Mapped("`namespace`", "scope"),
-        Mapped("`user_id`", "owner half of `namespace`"),
-        Mapped("`session_id`", "session"),
-        Mapped(
+        FieldMapping("content address", "`key`"),
+        FieldMapping("`namespace`", "scope"),
+        FieldMapping("`user_id`", "owner half of `namespace`"),
+        FieldMapping("`session_id`", "session"),
+        FieldMapping(
             "`structural_tags`, `confidence`, `created_at`",
             "`tags`, `metadata.confidence`, `created_at`",
         ),
-        Mapped("`valid_from`, `valid_to`", "when it is true"),
-        Mapped("superseded grain", "true until then; the new one has it as `parent_id`"),
-        Mapped("forgotten grain", "left out"),
-        Mapped("notes in `agent:authz`, settings of `MGB2`", "left out"),
+        FieldMapping("`valid_from`, `valid_to`", "when it is true"),
+        FieldMapping("superseded grain", "true until then; the new one has it as `parent_id`"),
+        FieldMapping("forgotten grain", "left out"),
+        FieldMapping("notes in `agent:authz`, settings of `MGB2`", "left out"),
     ),
 )

@@ -11,16 +11,16 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
     Unreadable,
-    first_of,
-    moment_in,
-    spoken,
-    text_in,
-    turn,
+    draft_turn,
+    first_moment,
+    join_blocks,
+    read_moment,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError
@@ -44,9 +44,9 @@ def _recognises(*marks: bytes) -> Callable[[Source], float]:
     def recognise(source: Source) -> float:
         if source.is_folder or source.is_archive:
             member = _member(source, _CONVERSATIONS)
-            head = b"" if member is None else source.head_of(member)
+            head = b"" if member is None else source.member_head(member)
         else:
-            head = source.head if source.starts(b"[") else b""
+            head = source.head if source.starts_with(b"[") else b""
         return 0.9 if all(mark in head for mark in marks) else 0.0
 
     return recognise
@@ -58,7 +58,7 @@ def _documents(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str
     member = None if is_alone else _member(source, name)
     if member is None and (not is_alone or name != _CONVERSATIONS):
         return
-    for number, document in source.array(member=member, max_bytes=_MAX_BYTES) or ():
+    for number, document in source.read_array(member=member, max_bytes=_MAX_BYTES) or ():
         yield f"{source.where(member)}:{number}", document
 
 
@@ -69,25 +69,27 @@ def _turn(
     speaker: str,
     text: str,
     source: Source,
-) -> Draft:
+) -> ImportDraft:
     """One message; the ids of both systems are unique everywhere."""
-    said, begun = (moment_in(each, "create_time", "created_at") for each in (message, conversation))
-    return turn(
+    said, begun = (
+        read_moment(each, "create_time", "created_at") for each in (message, conversation)
+    )
+    return draft_turn(
         message,
         where,
-        name=text_in(message, "id", "uuid"),
+        name=read_text(message, "id", "uuid"),
         speaker=speaker,
         text=text,
-        session=text_in(conversation, "conversation_id", "id", "uuid"),
-        created=first_of(said, begun, source.modified),
-        chat_title=text_in(conversation, "title", "name"),
+        session=read_text(conversation, "conversation_id", "id", "uuid"),
+        created=first_moment(said, begun, source.modified),
+        chat_title=read_text(conversation, "title", "name"),
     )
 
 
 # --- ChatGPT ---------------------------------------------------------------------------------------------------------
 
 
-def _read_chatgpt(source: Source) -> Iterator[Found]:
+def _read_chatgpt(source: Source) -> Iterator[DraftResult]:
     for where, conversation in _documents(source):
         nodes = conversation.get("mapping") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
@@ -105,13 +107,13 @@ def _read_chatgpt(source: Source) -> Iterator[Found]:
 
 def _messages(
     where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: Source
-) -> Iterator[Found]:
+) -> Iterator[DraftResult]:
     """What was said, also what was asked or answered again in another way."""
-    for message in sorted(messages, key=lambda each: moment_in(each, "create_time") or 0):
+    for message in sorted(messages, key=lambda each: read_moment(each, "create_time") or 0):
         author = message.get("author")
-        speaker = _SPEAKERS.get(text_in(author, "role")) if isinstance(author, dict) else None
+        speaker = _SPEAKERS.get(read_text(author, "role")) if isinstance(author, dict) else None
         text = _parts(message.get("content"))
-        if speaker is not None and text and text_in(message, "id"):
+        if speaker is not None and text and read_text(message, "id"):
             yield _turn(where, message, conversation, speaker, text, source)
 
 
@@ -120,7 +122,7 @@ def _parts(content: Any) -> str:
     if not isinstance(content, dict):
         return ""
     parts = content.get("parts")
-    return spoken(parts if isinstance(parts, list) else content.get("text"))
+    return join_blocks(parts if isinstance(parts, list) else content.get("text"))
 
 
 CHATGPT: Final = Importer(
@@ -129,15 +131,17 @@ CHATGPT: Final = Importer(
     recognise=_recognises(*_CHATGPT),
     read=_read_chatgpt,
     mapping=(
-        Mapped(
+        FieldMapping(
             "a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"
         ),
-        Mapped("a message of `system` or `tool`, or without a text", "left out"),
-        Mapped("`id` of a message", "`key`"),
-        Mapped("`conversation_id`", "session"),
-        Mapped("`title`", "`metadata.chat_title`"),
-        Mapped("`create_time`", "`created_at`"),
-        Mapped("branches (edited questions, other answers)", "every message, in the order of time"),
+        FieldMapping("a message of `system` or `tool`, or without a text", "left out"),
+        FieldMapping("`id` of a message", "`key`"),
+        FieldMapping("`conversation_id`", "session"),
+        FieldMapping("`title`", "`metadata.chat_title`"),
+        FieldMapping("`create_time`", "`created_at`"),
+        FieldMapping(
+            "branches (edited questions, other answers)", "every message, in the order of time"
+        ),
     ),
 )
 
@@ -145,9 +149,9 @@ CHATGPT: Final = Importer(
 # --- Claude ----------------------------------------------------------------------------------------------------------
 
 
-def _read_claude(source: Source) -> Iterator[Found]:
+def _read_claude(source: Source) -> Iterator[DraftResult]:
     people = {
-        text_in(each, "uuid"): text_in(each, "full_name", "name")
+        read_text(each, "uuid"): read_text(each, "full_name", "name")
         for _, each in _objects(source, "users.json")
     }
     for where, conversation in _documents(source):
@@ -161,9 +165,15 @@ def _read_claude(source: Source) -> Iterator[Found]:
             )
             continue
         account = conversation.get("account")
-        person = people.get(text_in(account, "uuid") if isinstance(account, dict) else "") or "User"
+        person = (
+            people.get(read_text(account, "uuid") if isinstance(account, dict) else "") or "User"
+        )
         for message in messages:
-            if isinstance(message, dict) and (text := _said(message)) and text_in(message, "uuid"):
+            if (
+                isinstance(message, dict)
+                and (text := _said(message))
+                and read_text(message, "uuid")
+            ):
                 speaker = person if message.get("sender") == "human" else "Claude"
                 yield _turn(where, message, conversation, speaker, text, source)
     for where, project in _objects(source, "projects.json"):
@@ -177,40 +187,44 @@ def _objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _said(message: dict[str, Any]) -> str:
-    return spoken(message.get("content")) or text_in(message, "text")
+    return join_blocks(message.get("content")) or read_text(message, "text")
 
 
-def _project(where: str, project: dict[str, Any]) -> Iterator[Found]:
+def _project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]:
     """The instructions and the documents of a project."""
-    name = text_in(project, "name")
-    created = moment_in(project, "created_at")
+    name = read_text(project, "name")
+    created = read_moment(project, "created_at")
     documents = project.get("docs")
-    if text := text_in(project, "prompt_template"):
-        yield Draft(
+    if text := read_text(project, "prompt_template"):
+        yield ImportDraft(
             where=where,
-            id=f"{text_in(project, 'uuid')} instructions",
+            id=f"{read_text(project, 'uuid')} instructions",
             text=text,
             original={**project, "docs": []},
             kind="procedural",
             created=created,
-            updated=moment_in(project, "updated_at"),
+            updated=read_moment(project, "updated_at"),
             metadata={"project_name": name},
         )
     for each in documents if isinstance(documents, list) else ():
-        if isinstance(each, dict) and (text := text_in(each, "content")) and text_in(each, "uuid"):
-            yield Draft(
+        if (
+            isinstance(each, dict)
+            and (text := read_text(each, "content"))
+            and read_text(each, "uuid")
+        ):
+            yield ImportDraft(
                 where=where,
-                id=text_in(each, "uuid"),
+                id=read_text(each, "uuid"),
                 text=text,
                 original=each,
-                created=moment_in(each, "created_at") or created,
-                metadata={"project_name": name, "file_name": text_in(each, "filename")},
+                created=read_moment(each, "created_at") or created,
+                metadata={"project_name": name, "file_name": read_text(each, "filename")},
             )
 
 
-def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[Found]:
+def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[DraftResult]:
     """What Claude wrote down of a person, and of each project."""
-    account = text_in(known, "account_uuid")
+    account = read_text(known, "account_uuid")
     projects = known.get("project_memories")
     texts = {
         "": known.get("conversations_memory"),
@@ -218,7 +232,7 @@ def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[Found]
     }
     for project, text in texts.items():
         if isinstance(text, str) and text.strip():
-            yield Draft(
+            yield ImportDraft(
                 where=where,
                 id=f"memory {account} {project}".strip(),
                 text=text,
@@ -233,21 +247,21 @@ CLAUDE: Final = Importer(
     recognise=_recognises(*_CLAUDE),
     read=_read_claude,
     mapping=(
-        Mapped(
+        FieldMapping(
             "a message of `human`",
             "an episodic memory that begins with the person's name, or `User:`",
         ),
-        Mapped("a message of `assistant`", "an episodic memory `Claude: …`"),
-        Mapped("a message without a text", "left out"),
-        Mapped("`uuid` of a message", "`key`"),
-        Mapped("`uuid` of the conversation", "session"),
-        Mapped("`name` of the conversation", "`metadata.chat_title`"),
-        Mapped("`created_at`", "`created_at`"),
-        Mapped("projects: `prompt_template`", "a procedural memory"),
-        Mapped(
+        FieldMapping("a message of `assistant`", "an episodic memory `Claude: …`"),
+        FieldMapping("a message without a text", "left out"),
+        FieldMapping("`uuid` of a message", "`key`"),
+        FieldMapping("`uuid` of the conversation", "session"),
+        FieldMapping("`name` of the conversation", "`metadata.chat_title`"),
+        FieldMapping("`created_at`", "`created_at`"),
+        FieldMapping("projects: `prompt_template`", "a procedural memory"),
+        FieldMapping(
             "projects: each of `docs`",
             "a memory with `metadata.project_name` and `metadata.file_name`",
         ),
-        Mapped("memories: `conversations_memory`, `project_memories`", "a memory each"),
+        FieldMapping("memories: `conversations_memory`, `project_memories`", "a memory each"),
     ),
 )

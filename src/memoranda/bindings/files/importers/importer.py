@@ -45,7 +45,7 @@ _LOOSE: Final = re.compile(
 )
 
 
-class Draft(msgspec.Struct, kw_only=True, frozen=True):
+class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
     """What another system remembered."""
 
     # Where it stood in the source.
@@ -84,10 +84,10 @@ class Unreadable(msgspec.Struct, frozen=True):
     error: MemorandaError
 
 
-Found = Draft | Unreadable
+DraftResult = ImportDraft | Unreadable
 
 
-class Mapped(NamedTuple):
+class FieldMapping(NamedTuple):
     """What becomes of a field: a line of the table in the documentation."""
 
     theirs: str
@@ -102,8 +102,8 @@ class Importer(NamedTuple):
     title: str
     # How sure it is that a source is one of these, from 0 to 1.
     recognise: Callable[[Source], float]
-    read: Callable[[Source], Iterator[Found]]
-    mapping: tuple[Mapped, ...]
+    read: Callable[[Source], Iterator[DraftResult]]
+    mapping: tuple[FieldMapping, ...]
 
 
 class Survey(NamedTuple):
@@ -114,10 +114,10 @@ class Survey(NamedTuple):
     unreadable: int
 
     @classmethod
-    def of(cls, found: Iterator[Found]) -> Survey:
+    def of(cls, results: Iterator[DraftResult]) -> Survey:
         memories, unreadable, users = 0, 0, set[str]()
-        for each in found:
-            if isinstance(each, Draft):
+        for each in results:
+            if isinstance(each, ImportDraft):
                 memories += 1
                 users.add(each.user)
             else:
@@ -125,7 +125,7 @@ class Survey(NamedTuple):
         return cls(memories, len(users - {""}), unreadable)
 
 
-def memory_of(draft: Draft, system: str, own: str) -> Memory:
+def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
     """A draft as a memory of OAMS; `own` is the owner hash of whoever takes in what belongs to no user.
 
     OAMS 7: what the other system calls a user is the owner of its namespace.
@@ -150,11 +150,11 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
     if draft.created is None:
         raise InvalidInput("nothing tells when it was written")
     created = format_instant(draft.created)
-    namespace = f"{_owner(draft.user) or own}:{_scope(draft.place or system)}"
+    namespace = f"{_namespace_owner(draft.user) or own}:{_namespace_scope(draft.place or system)}"
     if draft.inputs:
-        metadata["dream_inputs"] = [[namespace, key_of(each)] for each in draft.inputs]
+        metadata["dream_inputs"] = [[namespace, memory_key(each)] for each in draft.inputs]
     memory: Memory = {
-        "key": key_of(draft.id),
+        "key": memory_key(draft.id),
         "namespace": namespace,
         "value": draft.text,
         "metadata": metadata,
@@ -163,38 +163,38 @@ def memory_of(draft: Draft, system: str, own: str) -> Memory:
         if draft.updated is None
         else format_instant(max(draft.created, draft.updated)),
     }
-    if tags := tags_of(draft.tags):
+    if tags := valid_tags(draft.tags):
         memory["tags"] = tags
     if draft.parent:
-        memory["parent_id"] = key_of(draft.parent)
+        memory["parent_id"] = memory_key(draft.parent)
     if draft.source:
         memory["source_id"] = draft.source
     return memory
 
 
-def key_of(name: str) -> str:
+def memory_key(name: str) -> str:
     """What a memory is called, as a key; a name that is none is known by its digest."""
     if 0 < len(name) <= MAX_KEY_CHARS and not _CONTROL.search(name) and json_text.is_unicode(name):
         return name
     return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _owner(user: str) -> str:
+def _namespace_owner(user: str) -> str:
     """A user as the owner of a namespace, which has no space, slash or colon."""
-    return _fit(user, MAX_OWNER_CHARS)
+    return _escape_name(user, MAX_OWNER_CHARS)
 
 
-def _scope(place: str) -> str:
-    return _fit(place, MAX_SCOPE_CHARS)
+def _namespace_scope(place: str) -> str:
+    return _escape_name(place, MAX_SCOPE_CHARS)
 
 
-def unfit(name: str) -> str:
+def unescape_name(name: str) -> str:
     """What stands for itself in a part of a namespace, as its system calls it."""
     plain = unquote(name, errors="strict") if "%" in name and _PERCENT.fullmatch(name) else name
-    return plain if _fit(plain, MAX_SCOPE_CHARS) == name else name
+    return plain if _escape_name(plain, MAX_SCOPE_CHARS) == name else name
 
 
-def _fit(name: str, most: int) -> str:
+def _escape_name(name: str, most: int) -> str:
     fit = _UNFIT.sub(
         lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name
     )
@@ -206,7 +206,7 @@ def _fit(name: str, most: int) -> str:
     return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def tags_of(values: Sequence[object]) -> list[str]:
+def valid_tags(values: Sequence[object]) -> list[str]:
     """Tags, each once; what is too long or empty is none, for the original document keeps it."""
     texts = (each.strip() for each in values if isinstance(each, str))
     return [each for each in dict.fromkeys(texts) if 0 < len(each) <= MAX_TAG_CHARS][:MAX_TAGS]
@@ -215,9 +215,9 @@ def tags_of(values: Sequence[object]) -> list[str]:
 # --- reading documents that nobody checked ---------------------------------------------------------------------------
 
 
-def drafts(
-    documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], Draft]
-) -> Iterator[Found]:
+def read_drafts(
+    documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], ImportDraft]
+) -> Iterator[DraftResult]:
     """What some documents say; one that is no object, or that `draft` refuses, is told with its place."""
     for where, document in documents:
         try:
@@ -230,7 +230,7 @@ def drafts(
             yield Unreadable(where, error)
 
 
-def turn(
+def draft_turn(
     message: dict[str, Any],
     where: str,
     *,
@@ -239,10 +239,10 @@ def turn(
     text: str,
     session: str,
     created: Instant,
-    **said: str,
-) -> Draft:
+    **metadata: str,
+) -> ImportDraft:
     """What somebody said in a conversation; of `said`, what says something."""
-    return Draft(
+    return ImportDraft(
         where=where,
         id=name,
         text=f"{speaker}: {text}",
@@ -250,37 +250,37 @@ def turn(
         session=session,
         kind="episodic",
         created=created,
-        metadata={name: value for name, value in said.items() if value},
+        metadata={name: value for name, value in metadata.items() if value},
     )
 
 
-def kind_in(document: Any, name: str) -> Kind:
+def read_kind(document: Any, name: str) -> Kind:
     """Return the kind of memory that a field names; semantic, if it names none."""
     found = document.get(name)
     return next((known for known in KINDS if known == found), "semantic")
 
 
-def share_in(document: Any, name: str) -> float | None:
+def read_share(document: Any, name: str) -> float | None:
     """Return a field that is a number from 0 to 1."""
     found = document.get(name)
     is_number = isinstance(found, int | float) and not isinstance(found, bool)
     return float(found) if is_number and 0 <= found <= 1 else None
 
 
-def object_in(document: Any, name: str) -> dict[str, Any]:
+def read_object(document: Any, name: str) -> dict[str, Any]:
     """A field that is an object; an empty one where it is none."""
     found = document.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def spoken(content: Any) -> str:
+def join_blocks(content: Any) -> str:
     """What a message says: a text, or the texts among its blocks; images and the like are left to the original."""
     blocks = content if isinstance(content, list) else [content]
-    texts = (text_in(each, "text") if isinstance(each, dict) else each for each in blocks)
+    texts = (read_text(each, "text") if isinstance(each, dict) else each for each in blocks)
     return "\n\n".join(each for each in texts if isinstance(each, str) and each.strip())
 
 
-def texts_in(document: Any, name: str) -> list[str]:
+def read_texts(document: Any, name: str) -> list[str]:
     """The texts of a list."""
     found = document.get(name)
     return (
@@ -290,7 +290,7 @@ def texts_in(document: Any, name: str) -> list[str]:
     )
 
 
-def text_in(document: Any, *names: str) -> str:
+def read_text(document: Any, *names: str) -> str:
     """The first of some fields that is a text and says something."""
     for name in names:
         value = document.get(name)
@@ -299,21 +299,21 @@ def text_in(document: Any, *names: str) -> str:
     return ""
 
 
-def moment_in(document: Any, *names: str) -> Instant | None:
+def read_moment(document: Any, *names: str) -> Instant | None:
     """The first of some fields that is a time."""
     return next(
-        (found for name in names if (found := moment(document.get(name))) is not None), None
+        (found for name in names if (found := parse_moment(document.get(name))) is not None), None
     )
 
 
-def first_of(*moments: Instant | None) -> Instant:
+def first_moment(*moments: Instant | None) -> Instant:
     """The first that is a time, and be it the beginning of 1970; the last always is one."""
     found = next((each for each in moments if each is not None), None)
     assert found is not None
     return found
 
 
-def moment(value: Any) -> Instant | None:
+def parse_moment(value: Any) -> Instant | None:
     """Return a time as systems write it; None for anything else.
 
     It may be RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970.

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    spoken,
-    text_in,
-    turn,
+    draft_turn,
+    join_blocks,
+    read_drafts,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
@@ -40,10 +40,10 @@ def _recognise(source: Source) -> float:
     return 0.9 if isinstance(data, dict) and "content" in data else 0.0
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     for number, (where, session, document) in enumerate(_messages(source), start=1):
         if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
-            yield from drafts(
+            yield from read_drafts(
                 [(where, document)], partial(_draft, session=session, number=number, source=source)
             )
 
@@ -51,9 +51,11 @@ def _read(source: Source) -> Iterator[Found]:
 def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
     """Every message with its place and its session."""
     if not source.is_database:
-        yield from ((where, source.path.stem, document) for where, document in source.listed())
+        yield from (
+            (where, source.path.stem, document) for where, document in source.read_documents()
+        )
         return
-    for row in source.rows("message_store", _COLUMNS, "id"):
+    for row in source.read_rows("message_store", _COLUMNS, "id"):
         message = row.get("message")
         try:
             document = json_text.parse(message) if isinstance(message, str | bytes) else message
@@ -64,16 +66,16 @@ def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
 
 def _draft(
     document: dict[str, Any], where: str, *, session: str, number: int, source: Source
-) -> Draft:
+) -> ImportDraft:
     data = document.get("data")
-    text = spoken(data.get("content")) if isinstance(data, dict) else ""
+    text = join_blocks(data.get("content")) if isinstance(data, dict) else ""
     if not isinstance(data, dict) or not text:
         raise InvalidInput("not a message of LangChain: it says nothing under `data.content`")
-    speaker = text_in(data, "name") or _SPEAKERS.get(text_in(document, "type"), "User")
-    return turn(
+    speaker = read_text(data, "name") or _SPEAKERS.get(read_text(document, "type"), "User")
+    return draft_turn(
         document,
         where,
-        name=text_in(data, "id") or f"{session} {number}",
+        name=read_text(data, "id") or f"{session} {number}",
         speaker=speaker,
         text=text,
         session=session,
@@ -87,14 +89,14 @@ LANGCHAIN: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped(
+        FieldMapping(
             "a message of `human` or `ai`: `data.content`",
             "an episodic memory `User: …` or `Assistant: …`",
         ),
-        Mapped("`data.name`", "who speaks, instead"),
-        Mapped("a message of `system`, `tool` or `function`", "left out"),
-        Mapped("`data.id`", "`key`; without one, the session and the number of the message"),
-        Mapped("`session_id`, or the name of the file", "session"),
-        Mapped("(no times)", "when the file was last written"),
+        FieldMapping("`data.name`", "who speaks, instead"),
+        FieldMapping("a message of `system`, `tool` or `function`", "left out"),
+        FieldMapping("`data.id`", "`key`; without one, the session and the number of the message"),
+        FieldMapping("`session_id`, or the name of the file", "session"),
+        FieldMapping("(no times)", "when the file was last written"),
     ),
 )

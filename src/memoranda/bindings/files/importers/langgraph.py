@@ -15,18 +15,18 @@ from typing import Any, Final
 from memoranda.bindings.files.importers.importer import (
     ORIGIN_KEY,
     PROJECT_KEY,
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    first_of,
-    kind_in,
-    moment_in,
-    object_in,
-    share_in,
-    text_in,
-    texts_in,
+    first_moment,
+    read_drafts,
+    read_kind,
+    read_moment,
+    read_object,
+    read_share,
+    read_text,
+    read_texts,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
@@ -76,24 +76,27 @@ def _recognise(source: Source) -> float:
     return 0.95 if isinstance(document["namespace"], list) else 0.0
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     if source.is_database:
-        rows = ((_place(row, source), row) for row in source.rows("store", _COLUMNS, "prefix"))
-        yield from drafts(rows, lambda row, where: item_draft(_of_row(row), where, source.modified))
+        rows = ((_place(row, source), row) for row in source.read_rows("store", _COLUMNS, "prefix"))
+        yield from read_drafts(
+            rows, lambda row, where: item_draft(_of_row(row), where, source.modified)
+        )
     elif _DUMP in source.head:
-        yield from drafts(
+        yield from read_drafts(
             _dumped(source), lambda row, where: item_draft(_of_row(row), where, source.modified)
         )
     else:
-        yield from drafts(
-            source.listed(), lambda document, where: item_draft(document, where, source.modified)
+        yield from read_drafts(
+            source.read_documents(),
+            lambda document, where: item_draft(document, where, source.modified),
         )
 
 
 def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
     """The rows of the table in a dump, with their lines."""
     columns: list[str] = []
-    for number, line in source.text_lines():
+    for number, line in source.read_raw_lines():
         where = f"{source.name}:{number}"
         if not columns:
             match = _COPY.match(line)
@@ -148,43 +151,43 @@ def _of_row(row: dict[str, Any]) -> dict[str, Any]:
     return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
 
-def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft:
+def item_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
     """Read an item; `modified` is its time if it has none. Raises InvalidInput.
 
     In its value our own exports say what an item has no word for.
     """
-    path, key, value = document.get("namespace"), text_in(document, "key"), document.get("value")
+    path, key, value = document.get("namespace"), read_text(document, "key"), document.get("value")
     is_path = isinstance(path, list) and all(isinstance(each, str) for each in path)
     if not isinstance(path, list) or not is_path or not key or not isinstance(value, dict):
         raise InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`")
     text = text_of(value)
     if not text:
         raise InvalidInput("its value says nothing")
-    kind = text_in(value, *_KINDS)
-    return Draft(
+    kind = read_text(value, *_KINDS)
+    return ImportDraft(
         where=where,
         id=key,
         text=text,
         original=document,
         user=_owner(path),
-        place=text_in(value, PROJECT_KEY) or ".".join(path),
-        session=text_in(value, SESSION_KEY),
-        agent=text_in(value, AGENT_KEY),
-        kind=kind_in(value, KIND_KEY),
-        confidence=share_in(value, "confidence"),
-        valid_from=moment_in(value, VALID_FROM_KEY),
-        valid_to=moment_in(value, VALID_TO_KEY),
-        tags=[*([kind] if kind else []), *texts_in(value, "tags")],
-        created=first_of(moment_in(document, "created_at"), modified),
-        updated=moment_in(document, "updated_at"),
-        expires=moment_in(document, "expires_at"),
+        place=read_text(value, PROJECT_KEY) or ".".join(path),
+        session=read_text(value, SESSION_KEY),
+        agent=read_text(value, AGENT_KEY),
+        kind=read_kind(value, KIND_KEY),
+        confidence=read_share(value, "confidence"),
+        valid_from=read_moment(value, VALID_FROM_KEY),
+        valid_to=read_moment(value, VALID_TO_KEY),
+        tags=[*([kind] if kind else []), *read_texts(value, "tags")],
+        created=first_moment(read_moment(document, "created_at"), modified),
+        updated=read_moment(document, "updated_at"),
+        expires=read_moment(document, "expires_at"),
         metadata={**_metadata_in(value), "langgraph_namespace": path},
     )
 
 
 def _metadata_in(value: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a memory that an export of ours kept in a value."""
-    told = object_in(value, METADATA_KEY).items()
+    told = read_object(value, METADATA_KEY).items()
     return {
         name: held
         for name, held in told
@@ -199,7 +202,7 @@ def _owner(path: Sequence[str]) -> str:
 
 def text_of(value: dict[str, Any]) -> str:
     """What a value says: its text, or its fields one by one."""
-    if text := text_in(value, *TEXTS):
+    if text := read_text(value, *TEXTS):
         return text
     told = (
         f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}"
@@ -214,17 +217,19 @@ LANGGRAPH: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("`value.text` (or `content`, `memory`, `data`, `fact`, `summary`)", "`value`"),
-        Mapped("`value` without a text", "`value`: its fields, one a line"),
-        Mapped("`key`", "`key`"),
-        Mapped("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
-        Mapped(
+        FieldMapping("`value.text` (or `content`, `memory`, `data`, `fact`, `summary`)", "`value`"),
+        FieldMapping("`value` without a text", "`value`: its fields, one a line"),
+        FieldMapping("`key`", "`key`"),
+        FieldMapping("`namespace` / `prefix`", "scope, and `metadata.langgraph_namespace`"),
+        FieldMapping(
             "the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"
         ),
-        Mapped("`value.kind` (or `type`, `category`)", "a tag"),
-        Mapped("`value.tags`, `value.confidence`", "the same"),
-        Mapped('`value["memoranda:…"]`', "what our exports say there, as it was"),
-        Mapped("PostgreSQL: `COPY store` in what `pg_dump` writes", "the same, row by row"),
-        Mapped("`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"),
+        FieldMapping("`value.kind` (or `type`, `category`)", "a tag"),
+        FieldMapping("`value.tags`, `value.confidence`", "the same"),
+        FieldMapping('`value["memoranda:…"]`', "what our exports say there, as it was"),
+        FieldMapping("PostgreSQL: `COPY store` in what `pg_dump` writes", "the same, row by row"),
+        FieldMapping(
+            "`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"
+        ),
     ),
 )

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
     PROJECT_KEY,
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    first_of,
-    kind_in,
-    moment,
-    moment_in,
-    object_in,
-    share_in,
-    text_in,
+    first_moment,
+    parse_moment,
+    read_drafts,
+    read_kind,
+    read_moment,
+    read_object,
+    read_share,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.importers.vector_databases import (
@@ -88,36 +88,38 @@ def _recognise(source: Source) -> float:
         return 0.95
     if source.is_database or source.is_folder:
         return 0.9 if next(_stored(source), None) is not None else 0.0
-    told = source.firsts(*_MEMORIES)
+    told = source.first_documents(*_MEMORIES)
     return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     if source.is_database and "history" in source.tables:
         yield from _history(source)
         return
     if source.is_database or source.is_folder:
-        yield from drafts(
+        yield from read_drafts(
             _stored(source), lambda document, where: memory_draft(document, where, source.modified)
         )
         return
     memories = (
-        (f"{source.name}:{number}", each) for number, each in source.array(*_MEMORIES) or ()
+        (f"{source.name}:{number}", each) for number, each in source.read_array(*_MEMORIES) or ()
     )
-    yield from drafts(
+    yield from read_drafts(
         memories, lambda document, where: memory_draft(document, where, source.modified)
     )
-    if source.starts(b"{"):
+    if source.starts_with(b"{"):
         relations = (
             (f"{source.name}: relation {number}", each)
-            for number, each in source.array(*_RELATIONS) or ()
+            for number, each in source.read_array(*_RELATIONS) or ()
         )
-        yield from drafts(relations, lambda document, where: _relation(document, where, source))
+        yield from read_drafts(
+            relations, lambda document, where: _relation(document, where, source)
+        )
         messages = (
             (f"{source.name}: message {number}", each)
-            for number, each in source.array(*_MESSAGES) or ()
+            for number, each in source.read_array(*_MESSAGES) or ()
         )
-        yield from drafts(messages, lambda document, where: _message(document, where, source))
+        yield from read_drafts(messages, lambda document, where: _message(document, where, source))
 
 
 def _stored(source: Source) -> Iterator[tuple[str, Any]]:
@@ -151,87 +153,90 @@ def _answered(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Draft:
+def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
     """Read a memory of Mem0; `modified` is its time if it has none. Raises InvalidInput.
 
     Under `metadata` our own exports say what Mem0 has no word for.
     """
-    text = text_in(document, "memory", "data", "text")
+    text = read_text(document, "memory", "data", "text")
     if not text:
         raise InvalidInput("not a memory of Mem0: it says nothing under `memory`")
-    name = text_in(document, "id") or text_in(document, "hash")
+    name = read_text(document, "id") or read_text(document, "hash")
     if not name:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
-    told = object_in(document, "metadata")
+    told = read_object(document, "metadata")
     theirs = {name: value for name, value in told.items() if not name.startswith("memoranda:")}
     categories = document.get("categories")
-    created = first_of(moment_in(document, "created_at"), modified)
-    return Draft(
+    created = first_moment(read_moment(document, "created_at"), modified)
+    return ImportDraft(
         where=where,
         id=name,
         text=text,
         original=document,
-        user=text_in(document, "user_id"),
-        place=text_in(told, PROJECT_KEY),
-        session=text_in(document, "run_id"),
-        agent=text_in(document, "agent_id"),
-        kind=kind_in(told, KIND_KEY),
-        confidence=share_in(told, "confidence"),
-        valid_from=moment_in(told, VALID_FROM_KEY),
-        valid_to=moment_in(told, VALID_TO_KEY),
+        user=read_text(document, "user_id"),
+        place=read_text(told, PROJECT_KEY),
+        session=read_text(document, "run_id"),
+        agent=read_text(document, "agent_id"),
+        kind=read_kind(told, KIND_KEY),
+        confidence=read_share(told, "confidence"),
+        valid_from=read_moment(told, VALID_FROM_KEY),
+        valid_to=read_moment(told, VALID_TO_KEY),
         tags=categories if isinstance(categories, list) else (),
         created=created,
-        updated=moment_in(document, "updated_at"),
+        updated=read_moment(document, "updated_at"),
         # A day, unless an export of ours tells the instant.
-        expires=moment_in(told, EXPIRES_KEY) or moment_in(document, "expiration_date"),
+        expires=read_moment(told, EXPIRES_KEY) or read_moment(document, "expiration_date"),
         metadata={
-            **({"mem0_role": role} if (role := text_in(document, "role")) else {}),
-            **({"mem0_agent": agent} if (agent := text_in(document, "agent_id")) else {}),
+            **({"mem0_role": role} if (role := read_text(document, "role")) else {}),
+            **({"mem0_agent": agent} if (agent := read_text(document, "agent_id")) else {}),
             **({"mem0_metadata": theirs} if theirs else {}),
         },
     )
 
 
-def _relation(document: dict[str, Any], where: str, source: Source) -> Draft:
+def _relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     """An edge of its graph: who, how, and to whom."""
-    subject, relation = text_in(document, "source"), text_in(document, "relationship", "relation")
-    target = text_in(document, "target", "destination")
+    subject, relation = (
+        read_text(document, "source"),
+        read_text(document, "relationship", "relation"),
+    )
+    target = read_text(document, "target", "destination")
     if not (subject and relation and target):
         raise InvalidInput("not a relation of Mem0: it needs `source`, `relationship` and `target`")
-    return Draft(
+    return ImportDraft(
         where=where,
-        id=text_in(document, "id") or f"{subject} {relation} {target}",
+        id=read_text(document, "id") or f"{subject} {relation} {target}",
         text=f"{subject} {relation.replace('_', ' ')} {target}",
         original=document,
-        user=text_in(document, "user_id"),
-        created=first_of(moment_in(document, "created_at"), source.modified),
-        updated=moment_in(document, "updated_at"),
+        user=read_text(document, "user_id"),
+        created=first_moment(read_moment(document, "created_at"), source.modified),
+        updated=read_moment(document, "updated_at"),
     )
 
 
-def _message(document: dict[str, Any], where: str, source: Source) -> Draft:
-    text, number = text_in(document, "content"), where.rpartition(" ")[2]
+def _message(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+    text, number = read_text(document, "content"), where.rpartition(" ")[2]
     if not text:
         raise InvalidInput("not a message of Mem0: it says nothing under `content`")
-    role, session = text_in(document, "role"), text_in(document, "run_id", "session_id")
-    return Draft(
+    role, session = read_text(document, "role"), read_text(document, "run_id", "session_id")
+    return ImportDraft(
         where=where,
-        id=text_in(document, "id") or f"message {session} {number}".replace("  ", " "),
-        text=f"{name}: {text}" if (name := text_in(document, "name")) else text,
+        id=read_text(document, "id") or f"message {session} {number}".replace("  ", " "),
+        text=f"{name}: {text}" if (name := read_text(document, "name")) else text,
         original=document,
-        user=text_in(document, "user_id"),
+        user=read_text(document, "user_id"),
         session=session,
         kind="episodic",
-        created=first_of(moment_in(document, "created_at", "timestamp"), source.modified),
+        created=first_moment(read_moment(document, "created_at", "timestamp"), source.modified),
         metadata={"mem0_role": role} if role else {},
     )
 
 
-def _history(source: Source) -> Iterator[Found]:
+def _history(source: Source) -> Iterator[DraftResult]:
     """The last text of every memory that is still there; when it was first said, the first row tells."""
     last: dict[str, dict[str, Any]] = {}
     begun: dict[str, Any] = {}
-    for row in source.rows("history", _HISTORY, "created_at"):
+    for row in source.read_rows("history", _HISTORY, "created_at"):
         name = row.get("memory_id")
         if isinstance(name, str):
             begun.setdefault(name, row.get("created_at"))
@@ -241,25 +246,25 @@ def _history(source: Source) -> Iterator[Found]:
         for name, row in last.items()
         if not row.get("is_deleted") and row.get("event") != "DELETE"
     )
-    yield from drafts(
+    yield from read_drafts(
         there,
         lambda row, where: _last(
-            row, where, first_of(moment(begun[row["memory_id"]]), source.modified)
+            row, where, first_moment(parse_moment(begun[row["memory_id"]]), source.modified)
         ),
     )
 
 
-def _last(row: dict[str, Any], where: str, created: Instant) -> Draft:
-    text, role = text_in(row, "new_memory"), text_in(row, "role")
+def _last(row: dict[str, Any], where: str, created: Instant) -> ImportDraft:
+    text, role = read_text(row, "new_memory"), read_text(row, "role")
     if not text:
         raise InvalidInput("its last row in the history says nothing")
-    return Draft(
+    return ImportDraft(
         where=where,
         id=row["memory_id"],
         text=text,
         original={column: value for column, value in row.items() if value is not None},
         created=created,
-        updated=moment(row.get("updated_at")) or moment(row.get("created_at")),
+        updated=parse_moment(row.get("updated_at")) or parse_moment(row.get("created_at")),
         metadata={"mem0_role": role} if role else {},
     )
 
@@ -270,25 +275,27 @@ MEM0: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("`memory`", "`value`"),
-        Mapped("`id` (or `hash`)", "`key`"),
-        Mapped("`user_id`", "owner half of `namespace` (OAMS §7); scope `mem0`"),
-        Mapped("`run_id`", "session"),
-        Mapped("`role`", "`metadata.mem0_role` (OAMS §7)"),
-        Mapped("`agent_id`", "agent, and `metadata.mem0_agent`"),
-        Mapped(
+        FieldMapping("`memory`", "`value`"),
+        FieldMapping("`id` (or `hash`)", "`key`"),
+        FieldMapping("`user_id`", "owner half of `namespace` (OAMS §7); scope `mem0`"),
+        FieldMapping("`run_id`", "session"),
+        FieldMapping("`role`", "`metadata.mem0_role` (OAMS §7)"),
+        FieldMapping("`agent_id`", "agent, and `metadata.mem0_agent`"),
+        FieldMapping(
             "`metadata`",
             "`metadata.mem0_metadata`; `confidence`, and what our exports say there, as it was",
         ),
-        Mapped("`categories`", "`tags`"),
-        Mapped("`created_at`, `updated_at`", "the same, in UTC"),
-        Mapped("`expiration_date`", "when it expires"),
-        Mapped("`relations`: `source`, `relationship`, `target`", "a memory that says all three"),
-        Mapped("`messages`: `content`", "an episodic memory each"),
-        Mapped(
+        FieldMapping("`categories`", "`tags`"),
+        FieldMapping("`created_at`, `updated_at`", "the same, in UTC"),
+        FieldMapping("`expiration_date`", "when it expires"),
+        FieldMapping(
+            "`relations`: `source`, `relationship`, `target`", "a memory that says all three"
+        ),
+        FieldMapping("`messages`: `content`", "an episodic memory each"),
+        FieldMapping(
             "folder of Qdrant or Chroma",
             "each of its memories, as `get_all` answers it; entities stay out",
         ),
-        Mapped("history database", "the last text of each memory; deleted ones stay out"),
+        FieldMapping("history database", "the last text of each memory; deleted ones stay out"),
     ),
 )

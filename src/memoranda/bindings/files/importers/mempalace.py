@@ -14,15 +14,15 @@ from functools import partial
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    first_of,
-    moment,
-    moment_in,
-    text_in,
+    first_moment,
+    parse_moment,
+    read_drafts,
+    read_moment,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.importers.vector_databases import (
@@ -73,18 +73,20 @@ def _recognise(source: Source) -> float:
         return (
             0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
         )
-    if not source.starts(b"{") or b'"nodes"' not in source.head:
+    if not source.starts_with(b"{") or b'"nodes"' not in source.head:
         return 0.0
-    (node, edge) = (next(source.listed(name), ("", None))[1] for name in ("nodes", "edges"))
-    if not isinstance(node, dict) or not (text_in(node, "id") and text_in(node, *_TEXT)):
+    (node, edge) = (next(source.read_documents(name), ("", None))[1] for name in ("nodes", "edges"))
+    if not isinstance(node, dict) or not (read_text(node, "id") and read_text(node, *_TEXT)):
         return 0.0
-    return 0.8 if isinstance(edge, dict) and text_in(edge, *_FROM) and text_in(edge, *_TO) else 0.0
+    return (
+        0.8 if isinstance(edge, dict) and read_text(edge, *_FROM) and read_text(edge, *_TO) else 0.0
+    )
 
 
 def _is_export(source: Source) -> bool:
     if not source.is_folder and not source.is_archive:
         return False
-    return _INDEX in source.members and source.head_of(_INDEX).startswith(_INDEX_START)
+    return _INDEX in source.members and source.member_head(_INDEX).startswith(_INDEX_START)
 
 
 def _databases(source: Source) -> Iterator[Source]:
@@ -104,41 +106,43 @@ def _is_palace(source: Source) -> bool:
     return _DRAWERS in chroma_collections(source)
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     if not source.is_folder and not source.is_archive and not source.is_database:
         into: dict[str, list[dict[str, Any]]] = {}
-        for _, edge in source.listed("edges"):
+        for _, edge in source.read_documents("edges"):
             if isinstance(edge, dict):
-                into.setdefault(text_in(edge, *_TO), []).append(edge)
-        yield from drafts(source.listed("nodes"), partial(_node, into=into, source=source))
+                into.setdefault(read_text(edge, *_TO), []).append(edge)
+        yield from read_drafts(
+            source.read_documents("nodes"), partial(_node, into=into, source=source)
+        )
         return
     if _is_export(source):
-        yield from drafts(_exported(source), partial(_drawer, source=source))
+        yield from read_drafts(_exported(source), partial(_drawer, source=source))
     for each in _databases(source):
         if _is_palace(each):
-            yield from drafts(_drawers(each), partial(_drawer, source=each))
+            yield from read_drafts(_drawers(each), partial(_drawer, source=each))
         if _is_graph(each):
             yield from _graph(each)
 
 
 def _node(
     document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source
-) -> Draft:
-    name, text = text_in(document, "id"), text_in(document, *_TEXT)
+) -> ImportDraft:
+    name, text = read_text(document, "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput("not a node of MemPalace: it needs an `id` and what it says")
     edges = into.get(name, [])
-    kind = text_in(edges[0], *_TYPE) if edges else ""
-    return Draft(
+    kind = read_text(edges[0], *_TYPE) if edges else ""
+    return ImportDraft(
         where=where,
         id=name,
         text=text,
         original=document,
-        place=text_in(document, "wing"),
-        tags=[text_in(document, each) for each in ("room", "type")],
-        created=first_of(moment_in(document, "created_at", "filed_at"), source.modified),
-        updated=moment_in(document, "updated_at"),
-        parent=text_in(edges[0], *_FROM) if edges else "",
+        place=read_text(document, "wing"),
+        tags=[read_text(document, each) for each in ("room", "type")],
+        created=first_moment(read_moment(document, "created_at", "filed_at"), source.modified),
+        updated=read_moment(document, "updated_at"),
+        parent=read_text(edges[0], *_FROM) if edges else "",
         metadata={
             **({"mempalace_edge_type": kind} if kind else {}),
             # A memory has one parent.
@@ -176,21 +180,21 @@ def _exported(source: Source) -> Iterator[tuple[str, Any]]:
             yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **known}
 
 
-def _drawer(document: dict[str, Any], where: str, *, source: Source) -> Draft:
-    name, text = text_in(document, "id"), text_in(document, "document")
+def _drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+    name, text = read_text(document, "id"), read_text(document, "document")
     if not name or not text:
         raise InvalidInput("a drawer without words")
-    wing, room = text_in(document, "wing"), text_in(document, "room")
-    return Draft(
+    wing, room = read_text(document, "wing"), read_text(document, "room")
+    return ImportDraft(
         where=where,
         id=name,
         text=text,
         original=document,
         place=wing,
         tags=(room,),
-        created=first_of(moment_in(document, "filed_at", "created_at"), source.modified),
-        updated=moment_in(document, "last_modified"),
-        source=text_in(document, "source_file"),
+        created=first_moment(read_moment(document, "filed_at", "created_at"), source.modified),
+        updated=read_moment(document, "last_modified"),
+        source=read_text(document, "source_file"),
         metadata={"mempalace_wing": wing, "mempalace_room": room} if wing or room else {},
     )
 
@@ -198,21 +202,21 @@ def _drawer(document: dict[str, Any], where: str, *, source: Source) -> Draft:
 # --- the knowledge graph ---------------------------------------------------------------------------------------------
 
 
-def _graph(source: Source) -> Iterator[Found]:
+def _graph(source: Source) -> Iterator[DraftResult]:
     names: dict[object, str] = {}
-    for row in source.rows("entities", _ENTITIES, "id"):
-        names[row.get("id")] = text_in(row, "name")
-        yield from drafts(
+    for row in source.read_rows("entities", _ENTITIES, "id"):
+        names[row.get("id")] = read_text(row, "name")
+        yield from read_drafts(
             [(f"{source.name}: {row.get('id')}", row)], partial(_entity, source=source)
         )
-    for row in source.rows("triples", _TRIPLES, "id"):
-        yield from drafts(
+    for row in source.read_rows("triples", _TRIPLES, "id"):
+        yield from read_drafts(
             [(f"{source.name}: {row.get('id')}", row)], partial(_triple, names=names, source=source)
         )
 
 
-def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
-    called, name, kind = text_in(row, "id"), text_in(row, "name"), text_in(row, "type")
+def _entity(row: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+    called, name, kind = read_text(row, "id"), read_text(row, "name"), read_text(row, "type")
     if not called or not name:
         raise InvalidInput("an entity without a name")
     kind = "" if kind == "unknown" else kind
@@ -221,7 +225,7 @@ def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
     except MemorandaError:
         properties = None
     told = properties.items() if isinstance(properties, dict) else ()
-    return Draft(
+    return ImportDraft(
         where=where,
         id=called,
         text="\n".join(
@@ -229,27 +233,31 @@ def _entity(row: dict[str, Any], where: str, *, source: Source) -> Draft:
         ),
         original=row,
         tags=(kind,) if kind else (),
-        created=first_of(moment_in(row, "created_at"), source.modified),
+        created=first_moment(read_moment(row, "created_at"), source.modified),
     )
 
 
-def _triple(row: dict[str, Any], where: str, *, names: dict[object, str], source: Source) -> Draft:
-    subject, relation, target = (text_in(row, each) for each in ("subject", "predicate", "object"))
-    if not (subject and relation and target and text_in(row, "id")):
+def _triple(
+    row: dict[str, Any], where: str, *, names: dict[object, str], source: Source
+) -> ImportDraft:
+    subject, relation, target = (
+        read_text(row, each) for each in ("subject", "predicate", "object")
+    )
+    if not (subject and relation and target and read_text(row, "id")):
         raise InvalidInput("a statement needs `id`, `subject`, `predicate` and `object`")
     confidence = row.get("confidence")
-    return Draft(
+    return ImportDraft(
         where=where,
-        id=text_in(row, "id"),
+        id=read_text(row, "id"),
         text=f"{names.get(subject) or subject} {relation.replace('_', ' ')} {names.get(target) or target}",
         original={name: value for name, value in row.items() if value is not None},
         tags=(relation,),
-        created=first_of(moment(row.get("extracted_at")), source.modified),
-        valid_from=moment_in(row, "valid_from"),
-        valid_to=moment_in(row, "valid_to"),
+        created=first_moment(parse_moment(row.get("extracted_at")), source.modified),
+        valid_from=read_moment(row, "valid_from"),
+        valid_to=read_moment(row, "valid_to"),
         confidence=confidence if isinstance(confidence, float) else None,
         parent=subject,
-        source=text_in(row, "source_file", "source_drawer_id"),
+        source=read_text(row, "source_file", "source_drawer_id"),
         metadata={"mempalace_edge_type": relation},
     )
 
@@ -260,33 +268,35 @@ MEMPALACE: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("`nodes`, each", "a memory (OAMS §7)"),
-        Mapped(
+        FieldMapping("`nodes`, each", "a memory (OAMS §7)"),
+        FieldMapping(
             "`edges`: where an edge starts", "`parent_id` of the node that it leads to (OAMS §7)"
         ),
-        Mapped(
+        FieldMapping(
             "`edges`: type",
             "`metadata.mempalace_edge_type` (OAMS §7); of several edges all in `mempalace_edges`",
         ),
-        Mapped("drawer: what was filed", "`value`"),
-        Mapped(
+        FieldMapping("drawer: what was filed", "`value`"),
+        FieldMapping(
             "drawer: `wing`, `room`",
             "scope and a tag, `metadata.mempalace_wing` and `mempalace_room`",
         ),
-        Mapped(
+        FieldMapping(
             "drawer: `filed_at`, `last_modified`, `source_file`",
             "`created_at`, `updated_at`, `source_id`",
         ),
-        Mapped("entity of the knowledge graph", "a memory that says its name, type and properties"),
-        Mapped(
+        FieldMapping(
+            "entity of the knowledge graph", "a memory that says its name, type and properties"
+        ),
+        FieldMapping(
             "triple: `subject`, `predicate`, `object`",
             "a memory that says all three; its parent is the subject, the predicate is `mempalace_edge_type`",
         ),
-        Mapped(
+        FieldMapping(
             "triple: `valid_from`, `valid_to`, `confidence`",
             "when it is true, and how sure that is",
         ),
-        Mapped("export as Markdown: a section", "a drawer"),
-        Mapped("closets (an index of drawers)", "left out"),
+        FieldMapping("export as Markdown: a section", "a drawer"),
+        FieldMapping("closets (an index of drawers)", "left out"),
     ),
 )

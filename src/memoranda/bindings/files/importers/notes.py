@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
     Unreadable,
-    moment,
+    parse_moment,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.bindings.files.note import Note, links_in
@@ -65,8 +65,8 @@ def _files(source: Source, endings: Sequence[str] = _TEXTS) -> Iterator[tuple[st
 
 
 def _each(
-    source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[Found]]
-) -> Iterator[Found]:
+    source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[DraftResult]]
+) -> Iterator[DraftResult]:
     """What is made of each note, or why it cannot be read."""
     for member, name in _files(source, endings):
         where = source.where(member)
@@ -78,19 +78,19 @@ def _each(
         except OSError as error:
             yield Unreadable(where, InvalidInput(error.strerror or str(error)))
             continue
-        yield from drafts(note, name, where, source.modified_of(member))
+        yield from drafts(note, name, where, source.modified_at(member))
 
 
 def _note(
     note: Note, name: str, where: str, modified: Instant, tags: Sequence[str] = (), **metadata: Any
-) -> Iterator[Found]:
+) -> Iterator[DraftResult]:
     """A note as a memory. An empty one says nothing, and is none."""
     if not note.text.strip():
         return
     title = note.title or PurePosixPath(name).stem
     links = list(dict.fromkeys(target for _, target in links_in(note.text)))
     kind: Kind = next((known for known in KINDS if known == note.kind), "semantic")
-    yield Draft(
+    yield ImportDraft(
         where=where,
         id=name,
         text=note.text,
@@ -114,7 +114,8 @@ def _moment(note: Note, names: Sequence[str]) -> Instant | None:
     if properties is None:
         return None
     return next(
-        (found for name in names if (found := moment(properties.text(name))) is not None), None
+        (found for name in names if (found := parse_moment(properties.text(name))) is not None),
+        None,
     )
 
 
@@ -137,7 +138,7 @@ def _is_ours(source: Source) -> bool:
     return any(mark in source.head for mark in (b"\nump:", b"## key: "))
 
 
-def _read_notes(source: Source) -> Iterator[Found]:
+def _read_notes(source: Source) -> Iterator[DraftResult]:
     return _each(source, _TEXTS, _note)
 
 
@@ -147,17 +148,17 @@ NOTES: Final = Importer(
     recognise=_recognise_notes,
     read=_read_notes,
     mapping=(
-        Mapped("the text below the properties", "`value`"),
-        Mapped("the path in the folder", "`key`, and `source_id`"),
-        Mapped("`title`, or the name of the file", "`metadata.title`"),
-        Mapped("`tags` and `#tags`", "`tags`"),
-        Mapped("`kind`", "the kind of memory, if it is one"),
-        Mapped("`[[links]]`", "`metadata.links`"),
-        Mapped(
+        FieldMapping("the text below the properties", "`value`"),
+        FieldMapping("the path in the folder", "`key`, and `source_id`"),
+        FieldMapping("`title`, or the name of the file", "`metadata.title`"),
+        FieldMapping("`tags` and `#tags`", "`tags`"),
+        FieldMapping("`kind`", "the kind of memory, if it is one"),
+        FieldMapping("`[[links]]`", "`metadata.links`"),
+        FieldMapping(
             "`created` (or `date`), `updated` (or `modified`)",
             "the same; else when the file was last written",
         ),
-        Mapped("`.obsidian`, other hidden files, attachments, empty notes", "left out"),
+        FieldMapping("`.obsidian`, other hidden files, attachments, empty notes", "left out"),
     ),
 )
 
@@ -170,7 +171,7 @@ def _recognise_basic_memory(source: Source) -> float:
     for member, name in _files(source, _NOTES):
         if not _is_note(name, _NOTES):
             return 0.0
-        head = source.head if member is None else source.head_of(member)
+        head = source.head if member is None else source.member_head(member)
         return (
             0.9
             if head.startswith(b"---") and b"\npermalink:" in head.partition(b"\n---")[0]
@@ -179,7 +180,7 @@ def _recognise_basic_memory(source: Source) -> float:
     return 0.0
 
 
-def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Iterator[Found]:
+def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
     observations = [
         {"category": each[1], "text": each[2]} for each in _OBSERVATION.finditer(note.text)
     ]
@@ -189,7 +190,7 @@ def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Itera
     yield from _note(note, permalink or name, where, modified, categories, **more)
 
 
-def _read_basic_memory(source: Source) -> Iterator[Found]:
+def _read_basic_memory(source: Source) -> Iterator[DraftResult]:
     return _each(source, _NOTES, _basic_memory)
 
 
@@ -199,13 +200,13 @@ BASIC_MEMORY: Final = Importer(
     recognise=_recognise_basic_memory,
     read=_read_basic_memory,
     mapping=(
-        Mapped("`permalink`", "`key`"),
-        Mapped(
+        FieldMapping("`permalink`", "`key`"),
+        FieldMapping(
             "`- [category] observation`",
             "in `value`, and in `metadata.observations`; the category is a tag",
         ),
-        Mapped("`- relation [[Target]]`", "in `value`; the target in `metadata.links`"),
-        Mapped("everything else", "as of notes"),
+        FieldMapping("`- relation [[Target]]`", "in `value`; the target in `metadata.links`"),
+        FieldMapping("everything else", "as of notes"),
     ),
 )
 
@@ -224,7 +225,7 @@ def _recognise_memory_tool(source: Source) -> float:
     )
 
 
-def _read_memory_tool(source: Source) -> Iterator[Found]:
+def _read_memory_tool(source: Source) -> Iterator[DraftResult]:
     return _each(source, (*_TEXTS, ".xml"), _note)
 
 
@@ -234,9 +235,9 @@ MEMORY_TOOL: Final = Importer(
     recognise=_recognise_memory_tool,
     read=_read_memory_tool,
     mapping=(
-        Mapped("a file of `/memories`", "a memory: `value`"),
-        Mapped("its path", "`key`, and `source_id`"),
-        Mapped("(no times)", "when the file was last written"),
+        FieldMapping("a file of `/memories`", "a memory: `value`"),
+        FieldMapping("its path", "`key`, and `source_id`"),
+        FieldMapping("(no times)", "when the file was last written"),
     ),
 )
 
@@ -249,14 +250,14 @@ def _recognise_rules(source: Source) -> float:
     return 0.9 if not source.is_folder and (name in _RULES or name.endswith(_RULES_ENDING)) else 0.0
 
 
-def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[Found]:
+def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
     """Each section, under the headings that it stands below."""
     seen: dict[str, int] = {}
     for heading, text in _sections(note.text):
         # Two of a name are told apart by their order.
         seen[heading] = number = seen.get(heading, 0) + 1
         title = heading or PurePosixPath(name).stem
-        yield Draft(
+        yield ImportDraft(
             where=where,
             id=f"{name}#{heading}" + (f" {number}" if number > 1 else ""),
             text=f"{title}\n\n{text}" if heading else text,
@@ -281,7 +282,7 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
             yield heading, body
 
 
-def _read_rules(source: Source) -> Iterator[Found]:
+def _read_rules(source: Source) -> Iterator[DraftResult]:
     return _each(source, _TEXTS, _rules)
 
 
@@ -291,12 +292,12 @@ RULES: Final = Importer(
     recognise=_recognise_rules,
     read=_read_rules,
     mapping=(
-        Mapped(
+        FieldMapping(
             "`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section",
             "a procedural memory",
         ),
-        Mapped("its heading", "`metadata.title`, and the first line of `value`"),
-        Mapped("file and heading", "`key`"),
-        Mapped("(no times)", "when the file was last written"),
+        FieldMapping("its heading", "`metadata.title`, and the first line of `value`"),
+        FieldMapping("file and heading", "`key`"),
+        FieldMapping("(no times)", "when the file was last written"),
     ),
 )

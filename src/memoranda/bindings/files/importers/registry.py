@@ -12,11 +12,11 @@ from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.bindings.files.importers.areev import AREEV
 from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
 from memoranda.bindings.files.importers.importer import (
-    Found,
+    DraftResult,
     Importer,
     Survey,
     Unreadable,
-    memory_of,
+    build_memory,
 )
 from memoranda.bindings.files.importers.langchain import LANGCHAIN
 from memoranda.bindings.files.importers.langgraph import LANGGRAPH
@@ -48,42 +48,42 @@ IMPORTERS: Final[dict[str, Importer]] = {
 _SURE: Final = 0.5
 
 
-def recognised(path: Path) -> Importer | None:
+def recognise_importer(path: Path) -> Importer | None:
     """The importer that a file, a folder or an archive is for, if there is one."""
     with Source(path) as source:
         best, importer = max(
-            ((_sureness(each, source), each) for each in IMPORTERS.values()),
+            ((_confidence(each, source), each) for each in IMPORTERS.values()),
             key=lambda pair: pair[0],
         )
     return importer if best >= _SURE else None
 
 
-def _sureness(importer: Importer, source: Source) -> float:
+def _confidence(importer: Importer, source: Source) -> float:
     try:
         return importer.recognise(source)
     except (MemorandaError, OSError):
         return 0.0
 
 
-class Foreign(msgspec.Struct, frozen=True):
+class ImportCodec(msgspec.Struct, frozen=True):
     """The codec of one system: its memories as those of OAMS. `own` is the owner hash of who takes them in."""
 
     importer: Importer
     own: str = ""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
-        for number, found in enumerate(self.found(source), start=1):
+        for number, found in enumerate(self.read_drafts(source), start=1):
             if isinstance(found, Unreadable):
                 yield Item(form="oams", where=found.where, number=number, error=found.error)
                 continue
             try:
-                memory = memory_of(found, self.importer.name, self.own)
+                memory = build_memory(found, self.importer.name, self.own)
             except MemorandaError as error:
                 yield Item(form="oams", where=found.where, number=number, error=error)
                 continue
             yield Item(form="oams", value=memory, where=found.where, number=number, is_foreign=True)
 
-    def found(self, source: str) -> Iterator[Found]:
+    def read_drafts(self, source: str) -> Iterator[DraftResult]:
         """What is in a source; the first place that cannot be read at all ends it, and is told."""
         if source == STANDARD_STREAM:
             yield Unreadable(
@@ -96,13 +96,13 @@ class Foreign(msgspec.Struct, frozen=True):
         try:
             with Source(Path(source)) as opened:
                 for each in self.importer.read(opened):
-                    yield self._named(each) if isinstance(each, Unreadable) else each
+                    yield self._name_system(each) if isinstance(each, Unreadable) else each
         except MemorandaError as error:
-            yield self._named(Unreadable(source, error))
+            yield self._name_system(Unreadable(source, error))
         except OSError as error:
-            yield self._named(Unreadable(source, InvalidInput(error.strerror or str(error))))
+            yield self._name_system(Unreadable(source, InvalidInput(error.strerror or str(error))))
 
-    def _named(self, unreadable: Unreadable) -> Unreadable:
+    def _name_system(self, unreadable: Unreadable) -> Unreadable:
         """What cannot be taken in, with what it was taken for: that may be why."""
         error = unreadable.error
         if self.importer.title not in error.message:
@@ -110,7 +110,7 @@ class Foreign(msgspec.Struct, frozen=True):
         return unreadable
 
     def survey(self, source: str) -> Survey:
-        return Survey.of(self.found(source))
+        return Survey.of(self.read_drafts(source))
 
     def verify(
         self,

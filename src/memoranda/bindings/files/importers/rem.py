@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    first_of,
-    moment_in,
-    text_in,
+    first_moment,
+    read_drafts,
+    read_moment,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
@@ -32,21 +32,21 @@ _INPUTS: Final = ("inputs", "sources", "source_memories", "input_keys", "parents
 
 def _recognise(source: Source) -> float:
     # Its memories, of which there are more, may come first.
-    if not source.starts(b"{") or not any(
+    if not source.starts_with(b"{") or not any(
         mark in source.head for mark in (b'"dreams"', b'"memories"')
     ):
         return 0.0
-    _, dream = next(source.listed("dreams"), ("", None))
+    _, dream = next(source.read_documents("dreams"), ("", None))
     return 0.92 if isinstance(dream, dict) and "strategy" in dream else 0.0
 
 
-def _read(source: Source) -> Iterator[Found]:
-    yield from drafts(source.listed("memories"), partial(_draft, source=source))
-    yield from drafts(source.listed("dreams"), partial(_dream, source=source))
+def _read(source: Source) -> Iterator[DraftResult]:
+    yield from read_drafts(source.read_documents("memories"), partial(_draft, source=source))
+    yield from read_drafts(source.read_documents("dreams"), partial(_dream, source=source))
 
 
-def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
-    name, text = text_in(document, "key", "id"), text_in(document, *_TEXT)
+def _draft(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+    name, text = read_text(document, "key", "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput(
             "not a memory or a dream of REM: it needs a `key` or an `id`, and a `value`"
@@ -54,31 +54,31 @@ def _draft(document: dict[str, Any], where: str, *, source: Source) -> Draft:
     tags = document.get("tags")
     theirs = document.get("metadata")
     confidence = theirs.get("confidence") if isinstance(theirs, dict) else None
-    return Draft(
+    return ImportDraft(
         where=where,
         id=name,
         text=text,
         original=document,
-        user=text_in(document, "user_id"),
-        place=text_in(document, "namespace"),
+        user=read_text(document, "user_id"),
+        place=read_text(document, "namespace"),
         tags=tags if isinstance(tags, list) else (),
-        created=first_of(
-            moment_in(document, "created_at", "createdAt", "timestamp"), source.modified
+        created=first_moment(
+            read_moment(document, "created_at", "createdAt", "timestamp"), source.modified
         ),
-        updated=moment_in(document, "updated_at", "updatedAt"),
+        updated=read_moment(document, "updated_at", "updatedAt"),
         confidence=confidence if isinstance(confidence, float) else None,
         metadata={"rem_metadata": theirs} if isinstance(theirs, dict) and theirs else {},
     )
 
 
-def _dream(document: dict[str, Any], where: str, *, source: Source) -> Draft:
+def _dream(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     draft = _draft(document, where, source=source)
-    strategy = text_in(document, "strategy")
+    strategy = read_text(document, "strategy")
     if not strategy:
         raise InvalidInput("a dream of REM that names no `strategy`")
     inputs = next((held for name in _INPUTS if isinstance(held := document.get(name), list)), [])
     keys = [name for each in inputs if (name := each if isinstance(each, str) else _name(each))]
-    run = text_in(document, "run_id")
+    run = read_text(document, "run_id")
     return msgspec.structs.replace(
         draft,
         parent=keys[0] if keys else "",
@@ -92,7 +92,7 @@ def _dream(document: dict[str, Any], where: str, *, source: Source) -> Draft:
 
 
 def _name(document: Any) -> str:
-    return text_in(document, "key", "id") if isinstance(document, dict) else ""
+    return read_text(document, "key", "id") if isinstance(document, dict) else ""
 
 
 REM: Final = Importer(
@@ -101,24 +101,26 @@ REM: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped(
+        FieldMapping(
             "`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)",
             "`value`",
         ),
-        Mapped("`key` (or `id`)", "`key`"),
-        Mapped("`namespace`", "scope of `namespace`"),
-        Mapped("`user_id`", "owner half of `namespace`"),
-        Mapped(
+        FieldMapping("`key` (or `id`)", "`key`"),
+        FieldMapping("`namespace`", "scope of `namespace`"),
+        FieldMapping("`user_id`", "owner half of `namespace`"),
+        FieldMapping(
             "dream: `strategy`",
             "`metadata.dream_strategy` (OAMS §7); one that OAMS has not is `vendor:…`",
         ),
-        Mapped(
+        FieldMapping(
             "dream: `inputs` (or `sources`, `source_memories`, `input_keys`, `parents`)",
             "`metadata.dream_inputs`",
         ),
-        Mapped("dream: the first of its inputs", "`parent_id`"),
-        Mapped("dream: `run_id`", "`metadata.dream_run_id`"),
-        Mapped("`tags`, `metadata`", "`tags`, `metadata.rem_metadata`; its `confidence` is ours"),
-        Mapped("`created_at`, `updated_at`", "the same, in UTC"),
+        FieldMapping("dream: the first of its inputs", "`parent_id`"),
+        FieldMapping("dream: `run_id`", "`metadata.dream_run_id`"),
+        FieldMapping(
+            "`tags`, `metadata`", "`tags`, `metadata.rem_metadata`; its `confidence` is ours"
+        ),
+        FieldMapping("`created_at`, `updated_at`", "the same, in UTC"),
     ),
 )

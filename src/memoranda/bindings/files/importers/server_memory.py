@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    text_in,
+    read_drafts,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
@@ -36,13 +36,13 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read(source: Source) -> Iterator[Found]:
-    yield from drafts(_parts(source), lambda document, where: _draft(document, where, source))
+def _read(source: Source) -> Iterator[DraftResult]:
+    yield from read_drafts(_parts(source), lambda document, where: _draft(document, where, source))
 
 
 def _parts(source: Source) -> Iterator[tuple[str, Any]]:
     """Relations, and entities with one observation at a time: each of them is a memory."""
-    for where, document in source.listed():
+    for where, document in source.read_documents():
         several = document.get("observations") if isinstance(document, dict) else None
         if not isinstance(several, list) or not several:
             yield where, document
@@ -50,16 +50,16 @@ def _parts(source: Source) -> Iterator[tuple[str, Any]]:
             yield from ((where, {**document, "observations": [each]}) for each in several)
 
 
-def _draft(document: dict[str, Any], where: str, source: Source) -> Draft:
+def _draft(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     if document.get("type") not in _TYPES:
         raise InvalidInput("neither an entity nor a relation")
     return (_relation if document["type"] == "relation" else _entity)(document, where, source)
 
 
-def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
+def _entity(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     name, kind, observations = (
-        text_in(document, "name"),
-        text_in(document, "entityType"),
+        read_text(document, "name"),
+        read_text(document, "entityType"),
         document.get("observations"),
     )
     if not name or not isinstance(observations, list):
@@ -73,7 +73,7 @@ def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
         said, more = f"{name}: {observation}", {"entity": name}
     if observations and kind in (OUR_USER, OUR_PROJECT):
         user, place = (name, "") if kind == OUR_USER else ("", name)
-        return Draft(
+        return ImportDraft(
             where=where,
             id=said,
             text=observation,
@@ -82,7 +82,7 @@ def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
             place=place,
             created=source.modified,
         )
-    return Draft(
+    return ImportDraft(
         where=where,
         id=said if observations else name,
         text=said,
@@ -93,12 +93,16 @@ def _entity(document: dict[str, Any], where: str, source: Source) -> Draft:
     )
 
 
-def _relation(document: dict[str, Any], where: str, source: Source) -> Draft:
-    ends = text_in(document, "from"), text_in(document, "relationType"), text_in(document, "to")
+def _relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+    ends = (
+        read_text(document, "from"),
+        read_text(document, "relationType"),
+        read_text(document, "to"),
+    )
     if not all(ends):
         raise InvalidInput("a relation needs `from`, `to` and `relationType`")
     subject, relation, target = ends
-    return Draft(
+    return ImportDraft(
         where=where,
         id=" → ".join(ends),
         text=f"{subject} {relation.replace('_', ' ')} {target}",
@@ -114,14 +118,14 @@ SERVER_MEMORY: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped("entity: each of `observations`", "a memory `name: observation`"),
-        Mapped("entity: `name`", "`metadata.entity`"),
-        Mapped("entity: `entityType`", "a tag"),
-        Mapped(
+        FieldMapping("entity: each of `observations`", "a memory `name: observation`"),
+        FieldMapping("entity: `name`", "`metadata.entity`"),
+        FieldMapping("entity: `entityType`", "a tag"),
+        FieldMapping(
             "entity of our exports: `memoranda:user`, `memoranda:project`",
             "the user or scope of its observations",
         ),
-        Mapped("relation: `from`, `relationType`, `to`", "a memory that says all three"),
-        Mapped("(no times)", "when the file was last written"),
+        FieldMapping("relation: `from`, `relationType`, `to`", "a memory that says all three"),
+        FieldMapping("(no times)", "when the file was last written"),
     ),
 )

@@ -65,14 +65,14 @@ class Source:
         self.path = path
         self.name = str(path)
         self._stack: ExitStack | None = None
-        self._opened: zipfile.ZipFile | None = None
+        self._archive: zipfile.ZipFile | None = None
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
         return self
 
     def __exit__(self, *_: object) -> None:
-        stack, self._stack, self._opened = self._stack, None, None
+        stack, self._stack, self._archive = self._stack, None, None
         if stack is not None:
             stack.close()
 
@@ -100,24 +100,24 @@ class Source:
             return b""
 
     @cached_property
-    def _begun(self) -> bytes:
+    def _head_text(self) -> bytes:
         return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
-    def starts(self, *marks: bytes) -> bool:
+    def starts_with(self, *marks: bytes) -> bool:
         """Whether a file begins with one of these, but for white space."""
-        return self._begun.startswith(marks)
+        return self._head_text.startswith(marks)
 
     @cached_property
     def first(self) -> Any:
         """The document on the first line, or the first of an array, if it is in the first bytes; else None."""
-        if self.starts(b"["):
-            text = self._begun[1:].decode("utf-8", "ignore").lstrip()
+        if self.starts_with(b"["):
+            text = self._head_text[1:].decode("utf-8", "ignore").lstrip()
             try:
                 return json.JSONDecoder().raw_decode(text)[0]
             except (ValueError, RecursionError):
                 return None
-        line, _, _ = self._begun.partition(b"\n")
-        found = _document(line) if line.startswith(b"{") else None
+        line, _, _ = self._head_text.partition(b"\n")
+        found = _parse_document(line) if line.startswith(b"{") else None
         return None if isinstance(found, MemorandaError) else found
 
     @cached_property
@@ -131,19 +131,19 @@ class Source:
     def members(self) -> dict[str, int]:
         """The names of what is in a folder or an archive, with their sizes; what is hidden, or a link, is not."""
         if self.is_folder:
-            return dict(self._files())
+            return dict(self._walk_files())
         if not self.is_archive:
             return {}
-        with self._archive() as archive:
+        with self._open_archive() as archive:
             if len(archive.filelist) > MAX_MEMBERS:
                 raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
             return {
                 each.filename: each.file_size
                 for each in archive.filelist
-                if _is_plain(each.filename)
+                if _is_plain_name(each.filename)
             }
 
-    def _files(self) -> Iterator[tuple[str, int]]:
+    def _walk_files(self) -> Iterator[tuple[str, int]]:
         count = 0
         for folder, folders, names in os.walk(self.path):
             depth = len(Path(folder).relative_to(self.path).parts)
@@ -164,96 +164,100 @@ class Source:
 
     def read(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         """Return all of the file, or of a member. Raises TooLarge, InvalidInput."""
-        with self.opened(member) as file:
+        with self.open_member(member) as file:
             # Room is made at once for as many bytes as are asked for.
-            data = file.read(min(max_bytes, _size_of(file, max_bytes)) + 1)
+            data = file.read(min(max_bytes, _file_size(file, max_bytes)) + 1)
         if len(data) > max_bytes:
             raise TooLarge(f"{self.where(member)}: over the limit of {max_bytes} bytes")
         return data
 
-    def head_of(self, member: str) -> bytes:
+    def member_head(self, member: str) -> bytes:
         """The first bytes of a member."""
-        with self.opened(member) as file:
+        with self.open_member(member) as file:
             return file.read(HEAD_BYTES)
 
     def where(self, member: str | None = None) -> str:
         return self.name if member is None else f"{self.name}/{member}"
 
-    def modified_of(self, member: str | None) -> Instant:
+    def modified_at(self, member: str | None) -> Instant:
         """When a file of a folder was last written; those of an archive have its time."""
         if member is None or self.is_archive:
             return self.modified
         return Instant(int((self.path / member).stat().st_mtime * 1_000))
 
     @contextmanager
-    def opened(self, member: str | None = None) -> Iterator[IO[bytes]]:
+    def open_member(self, member: str | None = None) -> Iterator[IO[bytes]]:
         """The file, or a member, open for reading."""
         if member is None:
             with open_regular(self.path) as file:
                 yield file
         elif self.is_archive:
-            with self._archive() as archive:
+            with self._open_archive() as archive:
                 info = archive.getinfo(member)
                 if info.file_size > _MAX_RATIO * max(1, info.compress_size) + HEAD_BYTES:
                     raise TooLarge(
                         f"{self.where(member)}: {info.file_size} bytes in {info.compress_size}; not unpacked"
                     )
-                with _named(self.where(member)), archive.open(info) as inner:
+                with _naming_archive(self.where(member)), archive.open(info) as inner:
                     yield inner
         else:
             with open_regular(self.path / member) as file:
                 yield file
 
     @contextmanager
-    def _archive(self) -> Iterator[zipfile.ZipFile]:
+    def _open_archive(self) -> Iterator[zipfile.ZipFile]:
         if self._stack is None:
             with self._new_archive() as archive:
                 yield archive
             return
-        if self._opened is None:
-            self._opened = self._stack.enter_context(self._new_archive())
-        with _named(self.name):
-            yield self._opened
+        if self._archive is None:
+            self._archive = self._stack.enter_context(self._new_archive())
+        with _naming_archive(self.name):
+            yield self._archive
 
     @contextmanager
     def _new_archive(self) -> Iterator[zipfile.ZipFile]:
-        with open_regular(self.path) as file, _named(self.name), zipfile.ZipFile(file) as archive:
+        with (
+            open_regular(self.path) as file,
+            _naming_archive(self.name),
+            zipfile.ZipFile(file) as archive,
+        ):
             yield archive
 
     # --- JSON --------------------------------------------------------------------------------------------------------
 
-    def lines(self, member: str | None = None) -> Iterator[tuple[int, Any]]:
+    def read_lines(self, member: str | None = None) -> Iterator[tuple[int, Any]]:
         """The documents of a file with one a line, with the numbers of their lines; an error in the place of a bad one.
 
         Any number of lines.
         """
-        with self.opened(member) as file:
+        with self.open_member(member) as file:
             number = 0
             while line := file.readline(MAX_DOCUMENT_BYTES + 1):
                 number += 1
                 if line.strip():
-                    yield number, _document(line)
+                    yield number, _parse_document(line)
 
-    def text_lines(self) -> Iterator[tuple[int, bytes]]:
+    def read_raw_lines(self) -> Iterator[tuple[int, bytes]]:
         """The lines of a file with their numbers. Any number of them; one that is too long comes in pieces."""
-        with self.opened() as file:
+        with self.open_member() as file:
             yield from enumerate(iter(lambda: file.readline(MAX_DOCUMENT_BYTES + 1), b""), start=1)
 
-    def array(
+    def read_array(
         self, *names: str, member: str | None = None, max_bytes: int = MAX_DOCUMENT_BYTES
     ) -> Iterator[tuple[int, Any]] | None:
         """The documents of an array, or of the first of some names that holds one, numbered from 1; None: none does.
 
         Only the bytes of the file are held; each document is read when it is asked for.
         """
-        if member is None and self.starts(b"{"):
+        if member is None and self.starts_with(b"{"):
             fields = self.fields
             data = next(
                 (held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")),
                 b"",
             )
         else:
-            data = self.raw(member).lstrip()
+            data = self.read_text(member).lstrip()
             data = data if data.startswith(b"[") else b""
         if not data:
             return None
@@ -262,7 +266,7 @@ class Source:
         except _UNREAD as error:
             raise InvalidInput(f"{self.where(member)}: {error}") from None
         return (
-            (number, _document(bytes(each), max_bytes))
+            (number, _parse_document(bytes(each), max_bytes))
             for number, each in enumerate(several, start=1)
         )
 
@@ -271,8 +275,8 @@ class Source:
         """The fields of a file that is one object, none of them read yet; any other file has none."""
         try:
             return (
-                msgspec.json.decode(self.raw(), type=dict[str, msgspec.Raw])
-                if self.starts(b"{")
+                msgspec.json.decode(self.read_text(), type=dict[str, msgspec.Raw])
+                if self.starts_with(b"{")
                 else {}
             )
         except _UNREAD:
@@ -280,10 +284,10 @@ class Source:
 
     def value(self, name: str) -> Any:
         """One field of a file that is one object; None if it has none, or none that can be read."""
-        found = _document(bytes(self.fields.get(name, b"null")))
+        found = _parse_document(bytes(self.fields.get(name, b"null")))
         return None if isinstance(found, MemorandaError) else found
 
-    def listed(
+    def read_documents(
         self, name: str = "", *, max_bytes: int = MAX_DOCUMENT_BYTES
     ) -> Iterator[tuple[str, Any]]:
         """The documents of the array under a name, or of the whole file, which is an array or has one a line.
@@ -291,13 +295,17 @@ class Source:
         Each with its place.
         """
         if name:
-            several = self.array(name, max_bytes=max_bytes) if name in self.fields else None
+            several = self.read_array(name, max_bytes=max_bytes) if name in self.fields else None
         else:
-            several = self.array(max_bytes=max_bytes) if self.starts(b"[") else self.lines()
+            several = (
+                self.read_array(max_bytes=max_bytes)
+                if self.starts_with(b"[")
+                else self.read_lines()
+            )
         for number, document in several or ():
             yield f"{self.name}: {name} {number}" if name else f"{self.name}:{number}", document
 
-    def firsts(self, *names: str) -> Iterator[dict[str, Any]]:
+    def first_documents(self, *names: str) -> Iterator[dict[str, Any]]:
         """The first object of the file, and of the arrays under some names: they tell what it is.
 
         Only a file whose first bytes name one of these is read further than that.
@@ -306,11 +314,11 @@ class Source:
             yield self.first
         is_named = any(f'"{name}"'.encode() in self.head for name in names)
         for name in names if is_named else ():
-            found = next(self.listed(name), None)
+            found = next(self.read_documents(name), None)
             if found is not None and isinstance(found[1], dict):
                 yield found[1]
 
-    def raw(self, member: str | None = None) -> bytes:
+    def read_text(self, member: str | None = None) -> bytes:
         return self.read(member).removeprefix(b"\xef\xbb\xbf")
 
     # --- databases ---------------------------------------------------------------------------------------------------
@@ -321,23 +329,25 @@ class Source:
         if not self.is_database:
             return {}
         try:
-            with self._database() as database:
-                return _tables(database)
+            with self._open_database() as database:
+                return _read_tables(database)
         except InvalidInput:
             return {}
 
-    def rows(self, table: str, columns: tuple[str, ...], order: str) -> Iterator[dict[str, Any]]:
+    def read_rows(
+        self, table: str, columns: tuple[str, ...], order: str
+    ) -> Iterator[dict[str, Any]]:
         """The rows of a table, as dictionaries; of columns that it has not, nothing."""
         present = [each for each in columns if each in self.tables.get(table, ())]
         listed = ", ".join(map(_quoted, present))
-        with self._database() as database:
+        with self._open_database() as database:
             # Names of ours, and quoted.
             query = f"SELECT {listed} FROM main.{_quoted(table)} ORDER BY {_quoted(order)}"  # noqa: S608
             for row in database.execute(query):
                 yield dict(zip(present, row, strict=True))
 
     @contextmanager
-    def _database(self) -> Iterator[apsw.Connection]:
+    def _open_database(self) -> Iterator[apsw.Connection]:
         """A database open for reading, that nobody's triggers, views or functions run in."""
         try:
             database = open_to_read(self.path)
@@ -363,7 +373,7 @@ class Source:
             database.close()
 
 
-def _size_of(file: IO[bytes], default: int) -> int:
+def _file_size(file: IO[bytes], default: int) -> int:
     """Return the size of an open file; the default for a member of an archive, which is unpacked piece by piece."""
     try:
         return os.fstat(file.fileno()).st_size
@@ -371,7 +381,7 @@ def _size_of(file: IO[bytes], default: int) -> int:
         return default
 
 
-def _tables(database: apsw.Connection) -> dict[str, tuple[str, ...]]:
+def _read_tables(database: apsw.Connection) -> dict[str, tuple[str, ...]]:
     named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
     columns = "SELECT name FROM pragma_table_info(?)"
     return {
@@ -384,7 +394,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _is_plain(name: str) -> bool:
+def _is_plain_name(name: str) -> bool:
     """Whether a member of an archive has a name that a file in a folder could have."""
     parts = name.split("/")
     return (
@@ -395,14 +405,14 @@ def _is_plain(name: str) -> bool:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _naming_archive(name: str) -> Iterator[None]:
     try:
         yield
     except _UNPACKED as error:
         raise InvalidInput(f"{name}: the archive cannot be read ({error})") from None
 
 
-def _document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
+def _parse_document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
     """A document, or why it is none."""
     try:
         return json_text.parse(data, max_bytes=max_bytes)

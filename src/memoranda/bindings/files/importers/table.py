@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, Final
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    first_of,
-    moment,
-    text_in,
+    first_moment,
+    parse_moment,
+    read_drafts,
+    read_text,
 )
 from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput
@@ -76,15 +76,15 @@ def _recognise(source: Source) -> float:
     first = source.first
     return (
         0.6
-        if isinstance(first, dict) and text_in(first, "text") and not first.keys() & set(_OTHERS)
+        if isinstance(first, dict) and read_text(first, "text") and not first.keys() & set(_OTHERS)
         else 0.0
     )
 
 
-def _read(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[Found]:
-    is_table = source.path.suffix.lower() in _ENDINGS or not source.starts(b"{", b"[")
-    listed = _rows(source, columns) if is_table else source.listed()
-    yield from drafts(listed, partial(_draft, columns=columns, source=source))
+def _read(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[DraftResult]:
+    is_table = source.path.suffix.lower() in _ENDINGS or not source.starts_with(b"{", b"[")
+    listed = _rows(source, columns) if is_table else source.read_documents()
+    yield from read_drafts(listed, partial(_draft, columns=columns, source=source))
 
 
 def _delimiter(line: str) -> str:
@@ -105,7 +105,7 @@ def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[s
     """The rows of CSV with their lines. Raises InvalidInput if it has not the columns, or cannot be read."""
     csv.field_size_limit(MAX_DOCUMENT_BYTES)
     line = 1
-    with source.opened() as file:
+    with source.open_member() as file:
         try:
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             first = text.readline(HEAD_BYTES)
@@ -129,7 +129,7 @@ def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[s
 
 def _draft(
     document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source
-) -> Draft:
+) -> ImportDraft:
     def held(ours: str) -> Any:
         return document.get(_column(document, ours) if columns is None else columns.get(ours, ""))
 
@@ -142,7 +142,7 @@ def _draft(
     text, user, tags = said("text"), said("user").strip(), held("tags")
     if not text:
         raise InvalidInput("the row has no text")
-    return Draft(
+    return ImportDraft(
         where=where,
         # A row without a name is known by what it says.
         id=said("id") or f"{user} {text}".strip(),
@@ -155,11 +155,11 @@ def _draft(
         kind=next((known for known in KINDS if known == said("kind").strip()), "semantic"),
         confidence=_share(held("confidence")),
         tags=tags if isinstance(tags, list) else _tags(said("tags")),
-        created=first_of(moment(held("created")), source.modified),
-        updated=moment(held("updated")),
-        valid_from=moment(held("valid_from")),
-        valid_to=moment(held("valid_to")),
-        expires=moment(held("expires")),
+        created=first_moment(parse_moment(held("created")), source.modified),
+        updated=parse_moment(held("updated")),
+        valid_from=parse_moment(held("valid_from")),
+        valid_to=parse_moment(held("valid_to")),
+        expires=parse_moment(held("expires")),
         source=said("source"),
     )
 
@@ -199,13 +199,13 @@ TABLE: Final = Importer(
     read=_read,
     mapping=(
         *(
-            Mapped(", ".join(f"`{each}`" for each in theirs), _HERE[ours])
+            FieldMapping(", ".join(f"`{each}`" for each in theirs), _HERE[ours])
             for ours, theirs in _KNOWN.items()
         ),
-        Mapped(
+        FieldMapping(
             "`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"
         ),
-        Mapped("(no `id`)", "the user and the text are the `key`"),
-        Mapped("(no `created`)", "when the file was last written"),
+        FieldMapping("(no `id`)", "the user and the text are the `key`"),
+        FieldMapping("(no `created`)", "when the file was last written"),
     ),
 )

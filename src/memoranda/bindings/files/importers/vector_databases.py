@@ -28,7 +28,9 @@ def chroma_collections(source: Source) -> dict[str, object]:
     """The collections of a database of Chroma, by name; none of what is no such database."""
     if any(not columns <= set(source.tables.get(table, ())) for table, columns in _CHROMA.items()):
         return {}
-    return {str(row["name"]): row["id"] for row in source.rows("collections", ("id", "name"), "id")}
+    return {
+        str(row["name"]): row["id"] for row in source.read_rows("collections", ("id", "name"), "id")
+    }
 
 
 def chroma_documents(
@@ -37,19 +39,19 @@ def chroma_documents(
     """What some collections keep, put together from their rows; each with its place."""
     segments = {
         row["id"]
-        for row in source.rows("segments", ("id", "collection"), "id")
+        for row in source.read_rows("segments", ("id", "collection"), "id")
         if row["collection"] in collections
     }
     names = {
         row["id"]: row
-        for row in source.rows(
+        for row in source.read_rows(
             "embeddings", ("id", "segment_id", "embedding_id", "created_at"), "id"
         )
         if row["segment_id"] in segments
     }
     columns = ("id", "key", "string_value", "int_value", "float_value", "bool_value")
     for number, rows in groupby(
-        source.rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]
+        source.read_rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]
     ):
         held = {
             str(row["key"]): next(
@@ -77,7 +79,7 @@ def is_qdrant(source: Source) -> bool:
 
 def qdrant_documents(source: Source) -> Iterator[tuple[str, Any]]:
     """The payload of each point with its `id`, or why it cannot be read; each with its place."""
-    for number, row in enumerate(source.rows("points", ("id", "point"), "id"), start=1):
+    for number, row in enumerate(source.read_rows("points", ("id", "point"), "id"), start=1):
         where = f"{source.name}: point {number}"
         try:
             yield where, _point(row["point"])

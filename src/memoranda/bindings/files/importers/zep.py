@@ -14,14 +14,14 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from memoranda.bindings.files.importers.importer import (
-    Draft,
-    Found,
+    DraftResult,
+    FieldMapping,
+    ImportDraft,
     Importer,
-    Mapped,
-    drafts,
-    moment_in,
-    text_in,
-    texts_in,
+    read_drafts,
+    read_moment,
+    read_text,
+    read_texts,
 )
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
@@ -54,7 +54,7 @@ _TELLING: Final = (
 
 
 def _recognise(source: Source) -> float:
-    told = source.firsts(*_SESSIONS, *_LISTS)
+    told = source.first_documents(*_SESSIONS, *_LISTS)
     return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
 
 
@@ -67,35 +67,35 @@ class _Known(NamedTuple):
     edges: dict[str, str]
 
 
-def _read(source: Source) -> Iterator[Found]:
+def _read(source: Source) -> Iterator[DraftResult]:
     known = _Known(source, {}, {})
     around: dict[str, Any] = {name: source.value(name) for name in _AROUND if name in source.fields}
     named = chain.from_iterable(
-        source.listed(name, max_bytes=_MAX_BYTES) for name in (*_SESSIONS, *_LISTS)
+        source.read_documents(name, max_bytes=_MAX_BYTES) for name in (*_SESSIONS, *_LISTS)
     )
     alone = (
         [(f"{source.name}: summary", source.value("summary"))] if "summary" in source.fields else []
     )
     for where, document in (
-        chain(named, alone) if source.fields else source.listed(max_bytes=_MAX_BYTES)
+        chain(named, alone) if source.fields else source.read_documents(max_bytes=_MAX_BYTES)
     ):
         if isinstance(document, dict) and _is_session(document):
-            known.users[_session_of(document)] = text_in(document, "user_id")
-            yield from drafts(
+            known.users[_session_of(document)] = read_text(document, "user_id")
+            yield from read_drafts(
                 _within(document, where), partial(_draft, session=document, known=known)
             )
         else:
-            yield from drafts(
+            yield from read_drafts(
                 [(where, _object(document))], partial(_draft, session=around, known=known)
             )
 
 
 def _is_session(document: dict[str, Any]) -> bool:
-    return bool(_session_of(document)) and not text_in(document, "content", "fact")
+    return bool(_session_of(document)) and not read_text(document, "content", "fact")
 
 
 def _session_of(document: Mapping[str, Any]) -> str:
-    return text_in(document, "session_id", "thread_id")
+    return read_text(document, "session_id", "thread_id")
 
 
 def _within(session: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
@@ -114,43 +114,43 @@ def _object(document: Any, name: str = "fact") -> Any:
 
 def _draft(
     document: dict[str, Any], where: str, *, session: Mapping[str, Any], known: _Known
-) -> Draft:
+) -> ImportDraft:
     name = _session_of(document) or _session_of(session)
     text, kind = _said(document)
     if not text:
         raise InvalidInput("neither a message, a fact, an episode, a summary nor a node of Zep")
-    is_summary = kind == "summary" or bool(text_in(document, "summary"))
-    called = text_in(document, "uuid", "id") or f"{kind} {name} {text}"
+    is_summary = kind == "summary" or bool(read_text(document, "summary"))
+    called = read_text(document, "uuid", "id") or f"{kind} {name} {text}"
     if kind == "fact":
         for end in ("source_node_uuid", "target_node_uuid"):
-            known.edges.setdefault(text_in(document, end), called)
-    role = text_in(document, "role_type", "role")
-    expired = moment_in(document, "expired_at")
+            known.edges.setdefault(read_text(document, end), called)
+    role = read_text(document, "role_type", "role")
+    expired = read_moment(document, "expired_at")
     created = (
-        moment_in(document, "created_at")
-        or moment_in(session, "created_at")
+        read_moment(document, "created_at")
+        or read_moment(session, "created_at")
         or known.source.modified
     )
-    said_at = moment_in(document, "reference_time", "valid_at")
+    said_at = read_moment(document, "reference_time", "valid_at")
     is_turn = kind in ("message", "episode")
-    labels = [each for each in texts_in(document, "labels") if each != "Entity"]
-    return Draft(
+    labels = [each for each in read_texts(document, "labels") if each != "Entity"]
+    return ImportDraft(
         where=where,
         id=called,
         text=text,
         original=document,
-        user=text_in(document, "user_id")
+        user=read_text(document, "user_id")
         or known.users.get(name, "")
-        or text_in(session, "user_id"),
-        place=name or text_in(document, "group_id"),
+        or read_text(session, "user_id"),
+        place=name or read_text(document, "group_id"),
         session=name,
         kind="episodic" if is_turn else "semantic",
         tags=labels
-        or ([relation] if kind == "fact" and (relation := text_in(document, "name")) else []),
+        or ([relation] if kind == "fact" and (relation := read_text(document, "name")) else []),
         created=said_at or created if is_turn else created,
-        updated=moment_in(document, "updated_at") or expired,
-        valid_from=None if is_turn else moment_in(document, "valid_at"),
-        valid_to=None if is_turn else moment_in(document, "invalid_at") or expired,
+        updated=read_moment(document, "updated_at") or expired,
+        valid_from=None if is_turn else read_moment(document, "valid_at"),
+        valid_to=None if is_turn else read_moment(document, "invalid_at") or expired,
         parent=_parent(document, kind, called, known),
         metadata={
             **({"zep_role": role} if role and is_turn else {}),
@@ -161,15 +161,17 @@ def _draft(
 
 def _said(document: dict[str, Any]) -> tuple[str, str]:
     """What a document says, and what it is."""
-    if fact := text_in(document, "fact"):
+    if fact := read_text(document, "fact"):
         return fact, "fact"
-    if content := text_in(document, "content"):
-        role_type = text_in(document, "role_type")
-        speaker = text_in(document, "role") if role_type else text_in(document, "name", "role_name")
-        if role_type or text_in(document, "role"):
+    if content := read_text(document, "content"):
+        role_type = read_text(document, "role_type")
+        speaker = (
+            read_text(document, "role") if role_type else read_text(document, "name", "role_name")
+        )
+        if role_type or read_text(document, "role"):
             return f"{speaker}: {content}" if speaker not in ("", role_type) else content, "message"
         return content, "episode" if "source" in document else "summary"
-    name, summary = text_in(document, "name"), text_in(document, "summary")
+    name, summary = read_text(document, "name"), read_text(document, "summary")
     return (f"{name}: {summary}" if summary else name), "node"
 
 
@@ -178,7 +180,7 @@ def _parent(document: dict[str, Any], kind: str, called: str, known: _Known) -> 
     if kind == "node":
         return known.edges.get(called, "")
     made_from = {"fact": "episodes", "summary": "related_message_uuids"}.get(kind, "")
-    return next(iter(texts_in(document, made_from)), "")
+    return next(iter(read_texts(document, made_from)), "")
 
 
 ZEP: Final = Importer(
@@ -187,34 +189,34 @@ ZEP: Final = Importer(
     recognise=_recognise,
     read=_read,
     mapping=(
-        Mapped(
+        FieldMapping(
             "session (`session_id`), thread (`thread_id`)",
             "scope of `namespace` (OAMS §7), and session",
         ),
-        Mapped("`user_id`", "owner half of `namespace`"),
-        Mapped(
+        FieldMapping("`user_id`", "owner half of `namespace`"),
+        FieldMapping(
             "message: `content`",
             "an episodic memory; the sender's name before it, where there is one",
         ),
-        Mapped("message: `role_type`, or `role`", "`metadata.zep_role` (OAMS §7)"),
-        Mapped(
+        FieldMapping("message: `role_type`, or `role`", "`metadata.zep_role` (OAMS §7)"),
+        FieldMapping(
             "`summary`: `content`",
             '`value`, with `metadata.dream_strategy` = `"compress"` (OAMS §7)',
         ),
-        Mapped("summary: `related_message_uuids`", "`parent_id`: the first of them"),
-        Mapped("fact, edge: `fact`", "`value`; its `name` is a tag"),
-        Mapped("fact, edge: `valid_at`, `invalid_at`", "when it is true"),
-        Mapped(
+        FieldMapping("summary: `related_message_uuids`", "`parent_id`: the first of them"),
+        FieldMapping("fact, edge: `fact`", "`value`; its `name` is a tag"),
+        FieldMapping("fact, edge: `valid_at`, `invalid_at`", "when it is true"),
+        FieldMapping(
             "fact, edge: `created_at`, `expired_at`",
             "`created_at`, `updated_at`; expired facts are true no more",
         ),
-        Mapped("fact, edge: `episodes`", "`parent_id`: the first of them"),
-        Mapped("episode: `content`", "an episodic memory"),
-        Mapped(
+        FieldMapping("fact, edge: `episodes`", "`parent_id`: the first of them"),
+        FieldMapping("episode: `content`", "an episodic memory"),
+        FieldMapping(
             "node, community: `name`, `summary`",
             "`name: summary`, a summary too; its `labels` are tags",
         ),
-        Mapped("`group_id`", "scope, where there is no session"),
-        Mapped("`uuid`", "`key`"),
+        FieldMapping("`group_id`", "scope, where there is no session"),
+        FieldMapping("`uuid`", "`key`"),
     ),
 )
