@@ -340,7 +340,7 @@ class FolderPass(ABC, Generic[Content]):
         return name in self._digests or name in self._problems
 
     def _scan_store(self) -> None:
-        """Pair every current memory with its file, or list it as one without a file."""
+        """Find the file of every current memory, and list the memories without one."""
         entries = self._state.entries
         for record in self._service.export(
             self._access, project=self._project, history=False, carry=False

@@ -170,7 +170,7 @@ class NoteFolder(FolderPass[Note]):
             return ""
 
     def _scan_store(self) -> None:
-        """Pair memories with files, then sort the new files into new memories and duplicates."""
+        """Find the files of memories, then sort the new files into new memories and duplicates."""
         entries = self._state.entries
         self._file_by_id = {entry.id: name for name, entry in entries.items() if entry.id}
         for name, note in self._contents.items():

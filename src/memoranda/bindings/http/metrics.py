@@ -80,7 +80,7 @@ def _of_store(service: Service) -> Iterator[Number]:
     """Yield the numbers that the store is asked for; none of them while it is away."""
     yield BUILD, (__version__,), 1.0
     counts: list[tuple[Family, Callable[[], float]]] = [
-        (STORE_BYTES, service.context.engine.system.size_bytes)
+        (STORE_BYTES, service.context.engine.system.measure_size)
     ]
     if service.context.semantic_search.is_enabled:
         queue = service.embedding

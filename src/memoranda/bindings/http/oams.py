@@ -28,8 +28,8 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.service.core.access import Access
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS
@@ -207,11 +207,11 @@ def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:
     return found
 
 
-def _version(shown: Shown) -> tuple[wire.Header, ...]:
+def _version(shown: TaggedMemory) -> tuple[wire.Header, ...]:
     return ((b"etag", f'"{shown.etag}"'.encode("ascii")),)
 
 
-def _warnings(stored: Stored) -> tuple[wire.Header, ...]:
+def _warnings(stored: StoreResult) -> tuple[wire.Header, ...]:
     said = list(stored.warnings[:WARNINGS_LIMIT])
     if more := len(stored.warnings) - len(said):
         said.append(f"and {more} more")

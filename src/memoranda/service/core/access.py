@@ -274,7 +274,7 @@ class Gate:
         )
 
     def _find_key_of_grant(self, jti: str) -> ApiKey:
-        grant = self._system.grant(jti.removeprefix(GRANT_PREFIX), self._clock())
+        grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
         key = None if grant is None else self._find_key_by_id(grant.key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("revoked: this program is not let in any more")
@@ -304,7 +304,9 @@ class Gate:
         return _access_of(key, credential, "user")
 
     def _find_key_by_id(self, key_id: str) -> ApiKey | None:
-        """Return the key of an id, from the cache if it was read moments ago: one client may ask many times a second."""
+        """Return the key of an id, from the cache if it was read moments ago, as one client may ask many times a
+        second.
+        """
         # Read before the look-up, which may wait.
         now = self._seconds()
         cached = self._key_cache.get(key_id)
@@ -312,7 +314,7 @@ class Gate:
             return cached[0]
         if len(self._key_cache) >= KEY_CACHE_LIMIT:
             self._key_cache.clear()
-        key = self._system.key(key_id)
+        key = self._system.load_key(key_id)
         if key is not None:
             self._key_cache[key_id] = key, now + KEY_CACHE_SECONDS
         return key
@@ -348,17 +350,17 @@ class Gate:
 
     def keys(self) -> list[ApiKey]:
         """Return all keys, revoked ones included."""
-        return self._system.all_keys()
+        return self._system.list_keys()
 
     def keys_of(self, tenant: str) -> list[ApiKey]:
         """Return the keys of one owner, revoked ones included."""
-        return [key for key in self._system.all_keys() if key.tenant == tenant]
+        return [key for key in self._system.list_keys() if key.tenant == tenant]
 
     def find_key(self, id_or_name: str) -> ApiKey:
         """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
         keys = [
             key
-            for key in self._system.all_keys()
+            for key in self._system.list_keys()
             if key.revoked is None and id_or_name in (key.key_id, key.name)
         ]
         if not keys:
@@ -424,7 +426,9 @@ class Gate:
         return ump_token.mint(claims, self._operator)
 
     def inspect_token(self, text: str) -> dict[str, object]:
-        """Return a token's claims, and whether it would be accepted now. Raises Unauthorized if its signature is wrong."""
+        """Return a token's claims, and whether it would be accepted now. Raises Unauthorized if its signature is
+        invalid.
+        """
         claims = self._claims(text)
         try:
             self._from_token(text)

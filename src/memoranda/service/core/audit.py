@@ -75,7 +75,9 @@ def query(context: Context, access: Access, request: object) -> list[dict[str, A
     events: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(events) < criteria.limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
+        while len(events) < criteria.limit and (
+            page := snapshot.list_audit_before(before, PAGE_LIMIT)
+        ):
             page_events = (orjson.loads(entry) for _, entry in page)
             events += [event for event in page_events if _matches(event, criteria)]
             before = page[-1][0]
@@ -96,7 +98,7 @@ def verify_chain_of_caller(
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
     """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected."""
     with context.engine.read(tenant) as snapshot:
-        count, end = snapshot.audit_head()
+        count, end = snapshot.read_audit_head()
         head = _load_signed_head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
     if head and not _is_signed_by_operator(head, context, tenant):
@@ -112,7 +114,7 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
         after = start
         while after < count:
             with context.engine.read(tenant) as snapshot:
-                page = snapshot.audit_after(after, PAGE_LIMIT)
+                page = snapshot.list_audit_after(after, PAGE_LIMIT)
             if not page:
                 return
             for seq, entry in page:
@@ -155,7 +157,7 @@ def apply_retention(context: Context) -> int:
         return 0
     end = context.clock() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         access = Access(
             credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant
         )
@@ -171,7 +173,7 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         head = _load_signed_head(snapshot)
-        page = snapshot.audit_after(head.get("seq", 0), PRUNE_LIMIT)
+        page = snapshot.list_audit_after(head.get("seq", 0), PRUNE_LIMIT)
     if head and not _is_signed_by_operator(head, context, tenant):
         raise Conflict("the head of the pruned audit log is not the operator's; nothing was pruned")
     segment: list[dict[str, Any]] = []
@@ -205,7 +207,9 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
             return 0  # another process was faster
         unit.prune_audit(last["seq"])
         unit.put_item(_HEAD, "", dump(following))
-        unit.record(audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned"))
+        unit.record_audit(
+            audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned")
+        )
         return len(segment)
 
     return context.engine.write(tenant, work)
@@ -213,7 +217,7 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
 
 def _load_signed_head(snapshot: Snapshot) -> dict[str, Any]:
     """Return the head of a pruned chain; empty if nothing was pruned yet."""
-    stored = snapshot.item(_HEAD, "")
+    stored = snapshot.load_item(_HEAD, "")
     return {} if stored is None else _parse_event(stored)
 
 

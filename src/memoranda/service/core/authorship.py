@@ -91,7 +91,7 @@ def with_claim(record: DraftOrRecord, claimed: Actor | None) -> DraftOrRecord:
 
 
 def attribute_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return metadata with the verified author under `key`: always for a peer, for others if they name somebody else."""
+    """Return metadata with the verified author under `key`: always for a peer, else if another author is named."""
     claimed = metadata.get(key)
     is_stated = claimed is not None and claimed != access.actor
     if access.credential == "local" or not (access.is_peer or is_stated):

@@ -74,7 +74,7 @@ def check_basis(
         and not _is_granted(unit, basis, now)
     ):
         raise ConsentViolation(f"the consent {basis} that this rests on is not here")
-    if not unit.linked("withdraws", basis, after=0, limit=1):
+    if not unit.list_linked("withdraws", basis, after=0, limit=1):
         return
     if compliance.rests_on_consent(
         context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now
@@ -94,7 +94,7 @@ def _is_address(text: str) -> bool:
 
 def _is_granted(snapshot: Snapshot, address: str, now: Instant) -> bool:
     """Return True if a consent of this address is stored and current."""
-    grant = snapshot.named(OMS, address)
+    grant = snapshot.find_by_name(OMS, address)
     return (
         grant is not None
         and not is_over(grant.state, now)
@@ -110,7 +110,7 @@ def _strip_address_prefix(name: str) -> str:
 
 
 def with_consent_links(projection: Projection, record: Record) -> Projection:
-    """Return the reading of a record with the consent that the grain inside it rests on, and the one that it withdraws."""
+    """Return the reading of a record with the consent that its grain rests on, and the one that it withdraws."""
     inner = rules_inside(ump.unwrap(record))
     basis, prior = inner.get("processing_basis"), inner.get("prior_consent")
     return replace(
@@ -129,7 +129,7 @@ def note_withdrawal(unit: Unit, projection: Projection) -> None:
 def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
     """Erase the memories of a tenant that rest on withdrawn consents, and those derived from them."""
     with context.engine.read(tenant) as snapshot:
-        pending = list(snapshot.items(PENDING))
+        pending = list(snapshot.load_items(PENDING))
     erased = on_hold = 0
     for consent in pending:
         result = _erase_dependents(context, tenant, consent)
@@ -141,7 +141,7 @@ def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
 
 def erase_all_withdrawn(context: Context) -> None:
     """Finish the erasures that a dead process left pending, for every tenant."""
-    for tenant in context.engine.system.tenants_with_items((PENDING,)):
+    for tenant in context.engine.system.list_tenants_with_items((PENDING,)):
         erase_withdrawn(context, tenant)
 
 
@@ -159,7 +159,9 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
                 for memory_id in batch
                 for version in find_derived_versions(snapshot, memory_id)
             }
-            versions = (version for memory_id in batch for version in snapshot.history(memory_id))
+            versions = (
+                version for memory_id in batch for version in snapshot.iterate_history(memory_id)
+            )
             tombstones = Tombstones(context, _REASON, now, versions)
         gone = context.engine.write(
             tenant, partial(_erase_batch, memory_ids=batch, tombstones=tombstones)
@@ -176,7 +178,7 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
                 credential="consent", actor="memoranda", tenant=tenant, default_tenant=tenant
             )
             result, meta = f"{erased} erased", {"held": on_hold}
-            unit.record(
+            unit.record_audit(
                 audit_entry(
                     access, "oms.withdrawal", now=now, targets=(consent,), result=result, meta=meta
                 )
@@ -215,9 +217,11 @@ def _depends_on(
 
 
 def _erase_batch(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
-    """Erase memories with all their versions and return their number. A memory with a version on hold stays complete."""
+    """Erase memories with all their versions and return their number; a memory on hold stays complete."""
     erased, now = 0, tombstones.now
-    over = {version_id for memory_id in memory_ids for version_id in unit.history_ids(memory_id)}
+    over = {
+        version_id for memory_id in memory_ids for version_id in unit.list_history_ids(memory_id)
+    }
     for memory_id in memory_ids:
         last: Version | None = None
         if not any(_is_held(version, now) for version in _unerased(unit, memory_id)):
@@ -231,7 +235,7 @@ def _erase_batch(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstone
 
 
 def _unerased(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
-    return (version for version in snapshot.history(memory_id) if not version.state.erased)
+    return (version for version in snapshot.iterate_history(memory_id) if not version.state.erased)
 
 
 def _is_held(version: Version, now: Instant) -> bool:

@@ -113,9 +113,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
         """Record a read in the audit log."""
         if self.audit_reads == "durable":
-            self.engine.write(tenant, lambda unit: unit.record(entry))
+            self.engine.write(tenant, lambda unit: unit.record_audit(entry))
         else:
-            self.engine.record_later(tenant, entry)
+            self.engine.record_audit_later(tenant, entry)
 
 
 def retry_on_conflict(attempt: Callable[[], T]) -> T:

@@ -183,7 +183,7 @@ class EmbeddingQueue:
         """Give up the lease, so that another process can work."""
         try:
             self._context.engine.vectors.release(self._model, self._holder)
-            self._context.engine.let_go(self._job)
+            self._context.engine.resign(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
 
@@ -337,7 +337,7 @@ class EmbeddingQueue:
         """Return the texts of versions to embed, by version; damaged and erased versions are left out."""
         texts: dict[int, _EmbeddedText] = {}
         with self._context.engine.read(tenant) as snapshot:
-            versions = snapshot.versions(version_ids)
+            versions = snapshot.load_versions(version_ids)
         for version in versions:
             if version.state.erased:
                 continue

@@ -67,14 +67,14 @@ def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
 def read_position(context: Context, access: Access) -> int:
     """Return the newest position of the caller's own feed. It reveals no memory, so it is not audited."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return snapshot.change_seq()
+        return snapshot.find_last_change()
 
 
 def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
     """Return the newest position of the feed, where a new subscriber starts."""
     tenant = _authorize_subscription(access, scope)
     with context.engine.read(tenant) as snapshot:
-        end, has_audit_log = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+        end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
     context.audit_read(tenant if has_audit_log else access.default_tenant, entry)
     return end
@@ -87,8 +87,8 @@ def read_changes(
     tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
-        is_last = not page or page[-1].seq >= snapshot.change_seq()
+        page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {
             change_seen.seq
             for change_seen in page
@@ -132,7 +132,7 @@ class ChangeNotifier:
             self._listeners.add(callback)
             if self._thread is None:
                 # Read before the thread starts, so that what is written meanwhile is noticed.
-                seen = self._engine.change_token()
+                seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
                 )
@@ -162,7 +162,7 @@ class ChangeNotifier:
         is_away = False
         while self._wait_for_listener():
             try:
-                with closing(self._engine.change_tokens()) as tokens:
+                with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
                         if token != seen:

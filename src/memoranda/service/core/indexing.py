@@ -122,7 +122,7 @@ def prepare(
     return NewVersion(
         document=document,
         projection=projection,
-        indexed=context.engine.indexed(projection.scope.tenant, projection)
+        indexed=context.engine.index_text(projection.scope.tenant, projection)
         if indexed is None
         else indexed,
         field_index=field_index,

@@ -160,7 +160,7 @@ def with_remote_successor(snapshot: Snapshot, version: Version) -> Version:
     """Return a version with the names of a successor that is not in this store."""
     state = version.state
     stored = (
-        snapshot.item(_REMOTE_SUCCESSOR, str(version.version_id))
+        snapshot.load_item(_REMOTE_SUCCESSOR, str(version.version_id))
         if has_remote_successor(version)
         else None
     )
@@ -248,7 +248,9 @@ def _refuse_erasing_withdrawal(unit: Unit, version: Version) -> None:
     # OMS §8.10: without its withdrawal, the consent would count again.
     fields = read_policy_fields(version)
     prior = (
-        unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+        unit.find_by_name(OMS, str(fields.get("prior_consent")))
+        if fields.get("is_withdrawal")
+        else None
     )
     if prior is not None and not prior.state.erased:
         from memoranda.standards.oms.policy import DENIED

@@ -60,7 +60,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
         """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one."""
         if not self.memories and not self.bytes:
             return
-        live, used = unit.usage()
+        live, used = unit.measure_usage()
         if is_new and self.memories and live >= self.memories:
             raise QuotaExceeded(
                 f"there are {live} memories, and {self.memories} is the most",
@@ -74,7 +74,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_bytes(self, unit: Unit) -> None:
         """Raise QuotaExceeded if a unit of work stored too many bytes outside memories: files, logs, items."""
-        if self.bytes and (used := unit.usage()[1]) > self.bytes:
+        if self.bytes and (used := unit.measure_usage()[1]) > self.bytes:
             raise QuotaExceeded(
                 f"{self.bytes} bytes is the most, and {used} would be used",
                 retry_after_seconds=_FULL_RETRY_SECONDS,
@@ -83,8 +83,8 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 def _take_rate(unit: Unit, action: str, limit: int, now: Instant) -> None:
     """Count an action of the current minute. Raises QuotaExceeded if the limit is reached."""
-    if not unit.take_rate(action, now=now, window_ms=WINDOW_MS, limit=limit):
-        opens = unit.rate_opens(action, now=now, window_ms=WINDOW_MS, limit=limit)
+    if not unit.consume_rate(action, now=now, window_ms=WINDOW_MS, limit=limit):
+        opens = unit.find_rate_reset(action, now=now, window_ms=WINDOW_MS, limit=limit)
         raise QuotaExceeded(
             f"more than {limit} {action} a minute; try again later",
             retry_after_seconds=(opens - now) / 1000,
@@ -158,7 +158,7 @@ def set_rules(context: Context, access: Access, rules: OwnRules) -> None:
 
     def work(unit: Unit) -> None:
         unit.set_rules(b"" if rules == NO_RULES else msgspec.json.encode(rules))
-        unit.record(entry)
+        unit.record_audit(entry)
 
     context.engine.write(tenant, work)
     context.drop_cached_rules(tenant)

@@ -58,7 +58,7 @@ def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> No
 
 def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
     """Return the numbers of the versions that an entry replaced."""
-    stored = snapshot.item(_REPLACED_VERSIONS, entry_id)
+    stored = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
     return [] if stored is None else parse(stored)
 
 
@@ -66,14 +66,14 @@ def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
     """Return the memories that a run put behind this one, and those behind them."""
     waiting, hidden = [memory_id], list[int]()
     while waiting:
-        history = snapshot.history(waiting.pop())
+        history = snapshot.iterate_history(waiting.pop())
         names = dict.fromkeys(
             version_seen.document.name
             for version_seen in history
             if port_of(version_seen.document.standard).replaces_others
         )
         numbers = [number for name in names for number in _load_replaced(snapshot, name)]
-        for version in snapshot.versions(numbers) if numbers else ():
+        for version in snapshot.load_versions(numbers) if numbers else ():
             if version.state.superseded_by in names and version.memory_id not in (
                 memory_id,
                 *hidden,
@@ -87,7 +87,7 @@ def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Versio
     """Yield the versions that name any version of a memory as their source, in any standard."""
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
-    for version in snapshot.history(memory_id):
+    for version in snapshot.iterate_history(memory_id):
         names.update(dict.fromkeys(_iterate_names(snapshot, version)))
         standard = version.document.standard
         if version.state.superseded_by and port_of(standard).replaces_others:
@@ -99,7 +99,7 @@ def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Versio
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
     for standard, successor in successors:
-        successor_version = snapshot.named(standard, successor)
+        successor_version = snapshot.find_by_name(standard, successor)
         if successor_version is not None and successor_version.memory_id != memory_id:
             yield successor_version
 
@@ -110,7 +110,7 @@ def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     from memoranda.standards.oams.namespace import namespace_of
     from memoranda.standards.oms import mapping as oms
 
-    names = snapshot.names_of(version.version_id)
+    names = snapshot.load_names(version.version_id)
     yield version.document.name
     yield from names.values()
     if OMS in names:
@@ -131,14 +131,14 @@ def get_source_name(snapshot: Snapshot, version: Version) -> str:
     """
     name = version.document.name
     has_local_name = port_of(version.document.standard).has_local_names
-    return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
+    return snapshot.load_names(version.version_id).get(UMP, name) if has_local_name else name
 
 
 def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
     """Yield every version that refers to a name by a link, page by page."""
     after: int | None = 0
     while after is not None:
-        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        page = snapshot.list_linked(link, name, after=after, limit=PAGE_LIMIT)
         yield from page
         after = page[-1].version_id if len(page) == PAGE_LIMIT else None
 
@@ -150,7 +150,7 @@ def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list
     while waiting:
         for version in find_derived_versions(snapshot, waiting.pop()):
             if version.memory_id not in seen and is_written_by_run(
-                snapshot.newest(version.memory_id)
+                snapshot.load_newest(version.memory_id)
             ):
                 seen.add(version.memory_id)
                 derived.append(version.memory_id)
@@ -181,19 +181,19 @@ def remove_derived(
     over = {
         version_id
         for memory_id in (*gone, *memory_ids)
-        for version_id in unit.history_ids(memory_id)
+        for version_id in unit.list_history_ids(memory_id)
     }
     count = 0
     for memory_id in memory_ids:
         if any(
             version_seen.state.has_legal_hold and not version_seen.state.erased
-            for version_seen in unit.history(memory_id)
+            for version_seen in unit.iterate_history(memory_id)
         ):
             # A legal hold comes first: the memory stays complete until the hold is lifted.
             unit.put_item(_DERIVED_ON_HOLD, str(memory_id), b"" if tombstones is None else _ERASE)
             continue
         last: Version | None = None
-        for version in unit.history(memory_id):
+        for version in unit.iterate_history(memory_id):
             if not version.state.erased:
                 _remove_version(unit, version, tombstones, now)
                 last = version
@@ -206,7 +206,7 @@ def remove_derived(
 
 def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
     """Remove a derived memory that only a legal hold kept, now that the hold is lifted; return the number removed."""
-    mode = unit.item(_DERIVED_ON_HOLD, str(memory_id))
+    mode = unit.load_item(_DERIVED_ON_HOLD, str(memory_id))
     if mode is None:
         return 0
     unit.delete_item(_DERIVED_ON_HOLD, str(memory_id))
@@ -260,7 +260,7 @@ def create_tombstones(
     context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
 ) -> Tombstones:
     """Return the tombstones of derived memories."""
-    histories = (snapshot.history(memory_id) for memory_id in memory_ids)
+    histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
         context, _REASON, now, (version for history in histories for version in history)
     )
@@ -277,7 +277,7 @@ def plan_erasure(context: Context, version: Version, reason: str, now: Instant) 
     """Prepare the erasure of a memory up to a version, before the writer's turn."""
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
-        own = Tombstones(context, reason, now, snapshot.history(memory_id))
+        own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
         return ErasurePlan(
             own,
             create_tombstones(

@@ -61,11 +61,13 @@ def resolve_name(
     if beginning.fullmatch(start) is None:
         return name
     with context.engine.read(access.tenant or access.default_tenant) as snapshot:
-        candidates = dict(snapshot.names_starting(standard, prefix + start, _SHARED_PREFIX_LIMIT))
+        candidates = dict(
+            snapshot.find_names_by_prefix(standard, prefix + start, _SHARED_PREFIX_LIMIT)
+        )
         if prefix + start in candidates:
             return prefix + start
         if not sees_everything(access, snapshot.tenant):
-            versions = snapshot.versions(list(candidates.values()))
+            versions = snapshot.load_versions(list(candidates.values()))
             seen = {
                 candidate.version_id
                 for candidate in versions
@@ -92,10 +94,12 @@ def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[
 
 
 def _shorten_id(snapshot: Snapshot, name: str) -> str:
-    """Return the shortest unambiguous beginning of an id, at least eight characters; the full name of a foreign memory."""
+    """Return the shortest unambiguous beginning of an id, at least eight characters; a foreign name is not shortened."""
     id_part = name.removeprefix(ID_PREFIX)
     for size in range(SHORT_CHARS, len(id_part), 4):
-        sharing = len(snapshot.names_starting(mapping.STANDARD, ID_PREFIX + id_part[:size], 2))
+        sharing = len(
+            snapshot.find_names_by_prefix(mapping.STANDARD, ID_PREFIX + id_part[:size], 2)
+        )
         if sharing == 0:
             return name
         if sharing == 1:
@@ -182,11 +186,11 @@ def read_history_page(
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         visible = readable_visibilities(context, access, snapshot)
-        version_ids = snapshot.history_ids(version.memory_id)[after:]
-        fitting = snapshot.within(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
+        version_ids = snapshot.list_history_ids(version.memory_id)[after:]
+        fitting = snapshot.fit_into_bytes(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
         versions = [
             entry_version
-            for entry_version in snapshot.versions(fitting)
+            for entry_version in snapshot.load_versions(fitting)
             if may_read_personal(context, access, snapshot, entry_version)
         ]
     entry = audit_entry(
@@ -263,10 +267,10 @@ def list_records(
         if where.space is None and where.agent is None and selection == Selection(at=now):
             # No filter can reveal a redacted value, so partly hidden records are listed, too.
             where = replace(where, redacted=None)
-        selected = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
+        selected = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
         version_ids = [hit.version_id for hit in selected[:limit]]
-        fitting = snapshot.within(version_ids, PAGE_BYTES)
-        versions = snapshot.versions(fitting)
+        fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
+        versions = snapshot.load_versions(fitting)
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and is_intact(version)]
     records = [
@@ -291,12 +295,12 @@ def _locate_version(
             return version
         if not reachable_only:
             # Memories of others that are not public are not looked for: the time it takes would reveal them.
-            for tenant in context.engine.system.tenants_showing(standard, name):
+            for tenant in context.engine.system.find_tenants_with_public_name(standard, name):
                 version = _load_named(context, tenant, standard, name)
                 if version is not None and _is_publicly_visible(context, access, version):
                     return version
     else:
-        holders = context.engine.system.tenants_naming(standard, name)
+        holders = context.engine.system.find_tenants_with_name(standard, name)
         if len(holders) > 1:
             raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
         for tenant in holders:
@@ -307,7 +311,7 @@ def _locate_version(
 
 def _load_named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
     with context.engine.read(tenant) as snapshot:
-        return snapshot.named(standard, name)
+        return snapshot.find_by_name(standard, name)
 
 
 def _is_publicly_visible(context: Context, access: Access, version: Version) -> bool:

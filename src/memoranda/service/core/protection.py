@@ -58,7 +58,7 @@ def check_supersession(
 
     old = read_policy_fields(prior)
     lineage = []
-    for guard in snapshot.protecting(prior.memory_id):
+    for guard in snapshot.iterate_protecting(prior.memory_id):
         # A record keeps its name, and its hold, when it is written again.
         if guard.document.name == prior.document.name:
             refuse_on_hold(guard)
@@ -117,7 +117,7 @@ def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[
             if address in seen:
                 continue
             seen.add(address)
-            version = snapshot.named(OMS, address)
+            version = snapshot.find_by_name(OMS, address)
             if version is not None and (fields := read_policy_fields(version)):
                 yield hops, fields
                 following += _derived_addresses(fields)

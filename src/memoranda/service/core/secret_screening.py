@@ -87,7 +87,7 @@ def redact_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def _change_texts(
     fields: Mapping[str, Any], change: Callable[[str, str], str]
 ) -> Mapping[str, Any]:
-    """Return fields with every text changed, and without carried documents if any text was; the same object otherwise."""
+    """Return fields with every text changed; if any text was, carried documents are dropped."""
     passed = {name: _change_value(change, value, name) for name, value in fields.items()}
     # A carried document contains the secret, too, and cannot be changed: it is dropped.
     return (

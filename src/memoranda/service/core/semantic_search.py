@@ -72,7 +72,7 @@ class SemanticSearch:
             return self._embedder
 
     def settle(self) -> None:
-        """Wait for the vectors of earlier writes, if the settings allow it. Not to be called while a snapshot is open."""
+        """Wait for the vectors of earlier writes, if the settings allow it. Do not call it while a snapshot is open."""
         if self.queue is not None and self.is_enabled and self._patience_seconds:
             self.queue.settle(self._patience_seconds)
 

@@ -126,7 +126,7 @@ class Sessions:
         link, now = self._seals.unseal(text, SignInLink), self._clock()
         if link is None or link.expires <= now:
             raise Unauthorized("this link is not one of ours, or it is too old")
-        grant = self._system.take_turn(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
+        grant = self._system.use_grant(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
         if grant is None:
             raise Unauthorized("this link was used before")
         return self._seal_session(link.grant_id, now)
@@ -157,7 +157,7 @@ class Sessions:
     def authenticate(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
         """Return a session and its access. Raises Unauthorized once it has ended. `is_used` extends its idle time."""
         session, now = self._seals.unseal(text, Session), self._clock()
-        grant = None if session is None else self._system.grant(session.grant_id, now)
+        grant = None if session is None else self._system.load_grant(session.grant_id, now)
         if (
             session is None
             or grant is None
@@ -171,7 +171,7 @@ class Sessions:
 
     def key_id(self, session: Session) -> str | None:
         """Return the id of the key that a session was opened with; None if the session has ended."""
-        grant = self._system.grant(session.grant_id, self._clock())
+        grant = self._system.load_grant(session.grant_id, self._clock())
         return None if grant is None else grant.key_id
 
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
@@ -182,7 +182,7 @@ class Sessions:
             keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
         return [
             grant
-            for grant in self._system.grants(self._clock())
+            for grant in self._system.list_grants(self._clock())
             if grant.verbs == _SESSION_VERBS and grant.key_id in keys
         ]
 
@@ -190,7 +190,7 @@ class Sessions:
         """End one of the sessions that the caller may see. Raises NotFound."""
         if grant_id not in (grant.grant_id for grant in self.open_sessions(access, session)):
             raise NotFound("there is no such session")
-        self._system.drop_grant(grant_id)
+        self._system.delete_grant(grant_id)
 
 
 # Programs that may register: those of the operator's list (known), also those on the caller's machine (on), or all
@@ -321,7 +321,7 @@ class Grants:
         return Instant(self._clock() + REQUEST_MS)
 
     def approve(self, request: AuthorizationRequest, key: str) -> str:
-        """Return the code for a program that somebody approves with an API key. Raises Unauthorized or ForbiddenScope."""
+        """Return the code for a program that is approved with an API key. Raises Unauthorized or ForbiddenScope."""
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
@@ -357,7 +357,7 @@ class Grants:
         """Return new tokens for a code or refresh token, which is valid once. Raises Unauthorized."""
         now = self._clock()
         expires = Instant(now + REFRESH_MS)
-        grant = self._system.take_turn(turn.grant_id, turn.number, now=now, expires=expires)
+        grant = self._system.use_grant(turn.grant_id, turn.number, now=now, expires=expires)
         if grant is None or turn.expires <= now:
             raise Unauthorized("it was used before, or is too old")
         granted = tuple(verb for verb in grant.verbs if verb in verbs)
@@ -379,7 +379,7 @@ class Grants:
 
     def end_grant(self, grant_id: str) -> None:
         """End a grant with all tokens that were issued for it."""
-        self._system.drop_grant(grant_id)
+        self._system.delete_grant(grant_id)
 
 
 def check_redirect(uri: str) -> None:

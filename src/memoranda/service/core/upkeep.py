@@ -62,9 +62,9 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                self._context.engine.follow_keys()
+                self._context.engine.reload_keys()
                 # Work left by writes of this process.
-                self._context.engine.tidy()
+                self._context.engine.merge_large_segments()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
@@ -101,7 +101,7 @@ class Upkeep:
     def _seconds_until_next(self) -> float:
         """Return the seconds until something falls due, at most IDLE_SECONDS."""
         system, now = self._context.engine.system, self._context.clock()
-        ends = system.next_expiry(), system.next_due()
+        ends = system.find_next_expiry(), system.find_next_due()
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
@@ -116,7 +116,7 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)
@@ -132,7 +132,7 @@ def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) 
     """Erase memories up to the versions that are due, and what was derived from them."""
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        due = snapshot.versions(version_ids)
+        due = snapshot.load_versions(version_ids)
         # By memory, the newest version that is due.
         last: dict[int, int] = {}
         for version in due:
@@ -153,7 +153,7 @@ def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) 
 def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
     """Yield the versions of memories up to the newest one that is due."""
     for memory_id, version_id in last.items():
-        for version in snapshot.history(memory_id):
+        for version in snapshot.iterate_history(memory_id):
             if version.version_id <= version_id and not version.state.erased:
                 yield version
 
@@ -161,7 +161,7 @@ def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[V
 def _expire_version(
     unit: Unit, version: Version, tombstones: Tombstones, due_ids: frozenset[int]
 ) -> None:
-    """Erase a version that has expired, or tombstone it if it is on hold; record it in the feed and the audit log once."""
+    """Erase an expired version, or tombstone it if it is on hold; announce and record that once."""
     state, now = version.state, tombstones.now
     try:
         erase_version(unit, version, tombstones)
@@ -185,7 +185,7 @@ def _expire_version(
         tenant=version.tenant,
         default_tenant=version.tenant,
     )
-    unit.record(
+    unit.record_audit(
         audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
     )
 

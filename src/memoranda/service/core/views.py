@@ -121,7 +121,7 @@ def find_first_version(snapshot: Snapshot, version: Version) -> Version:
     """Return the first version of a memory, which names the memory in standards without new names for revisions."""
     if version.version_id == version.memory_id:
         return version
-    versions = snapshot.versions([version.memory_id])
+    versions = snapshot.load_versions([version.memory_id])
     return versions[0] if versions and not versions[0].state.erased else version
 
 
@@ -278,7 +278,7 @@ def redact_for_caller(context: Context, access: Access, record: Record) -> Recor
 
 
 def redact_record(record: Record, operator: SigningKey) -> Record:
-    """Return a record without the fields that its consent strips; signed again, as the old signature covers all fields."""
+    """Return a record without the fields that its consent strips, signed again if any were."""
     redacted, changed = rules.redact(record)
     return signature.sign(redacted, operator) if changed else record
 

@@ -99,10 +99,10 @@ class Memory:
         asked = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
         if kept is not None and kept[0] < closing_seq:
             found = _closed_since(
-                kept[1], connection.rows("closings_after", {**asked, "after": kept[0]})
+                kept[1], connection.query("closings_after", {**asked, "after": kept[0]})
             )
         else:
-            rows = connection.rows("closed_versions", asked)
+            rows = connection.query("closed_versions", asked)
             found = np.array(rows, np.int64).reshape(len(rows), 2)
         with self._lock:
             if len(self._closed) > _TENANTS:
