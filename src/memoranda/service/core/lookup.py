@@ -94,7 +94,7 @@ def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[
 
 
 def _shorten_id(snapshot: Snapshot, name: str) -> str:
-    """Return the shortest unambiguous beginning of an id, at least eight characters; a foreign name is not shortened."""
+    """Return the shortest unambiguous beginning of an id, at least eight characters; foreign names stay as they are."""
     id_part = name.removeprefix(ID_PREFIX)
     for size in range(SHORT_CHARS, len(id_part), 4):
         sharing = len(
