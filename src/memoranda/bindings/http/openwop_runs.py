@@ -106,7 +106,7 @@ def list_runs(service: Service, call: HttpCall, asked: ListRunsRequest) -> dict[
     found = service.openwop.runs(call.access, before=asked.start, limit=limit)
     shown = _fitting(found) if asked.is_full else [_brief(run) for run in found]
     is_more = len(found) == limit or len(shown) < len(found)
-    more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].place)} if is_more else {}
+    more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].cursor)} if is_more else {}
     return {"runs": shown, **more}
 
 
