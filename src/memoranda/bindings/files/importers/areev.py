@@ -60,7 +60,7 @@ def _read_areev(source: Source) -> Iterator[DraftResult]:
         if record.operation == _FORGET:
             forgotten.add(record.address)
         elif record.operation == _SUPERSEDE and record.blob:
-            # The same grain was also added; if it is invalid, that record reports it.
+            # A record that adds the grain comes, too, and reports the error of an invalid one.
             with suppress(MemorandaError):
                 superseded_at.update(
                     (name, record.at)
@@ -153,7 +153,7 @@ AREEV: Final = Importer(
     name="areev",
     title="areev",
     recognise=_recognise,
-    read=_read_areev,
+    read_drafts=_read_areev,
     mapping=(
         FieldMapping(
             "added grain: what it says",

@@ -132,7 +132,7 @@ CHATGPT: Final = Importer(
     name="chatgpt",
     title="ChatGPT",
     recognise=_recogniser(*_CHATGPT),
-    read=_read_chatgpt,
+    read_drafts=_read_chatgpt,
     mapping=(
         FieldMapping(
             "a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"
@@ -254,7 +254,7 @@ CLAUDE: Final = Importer(
     name="claude",
     title="Claude",
     recognise=_recogniser(*_CLAUDE),
-    read=_read_claude,
+    read_drafts=_read_claude,
     mapping=(
         FieldMapping(
             "a message of `human`",

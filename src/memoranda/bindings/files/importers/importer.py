@@ -106,7 +106,7 @@ class Importer(NamedTuple):
     title: str
     # Returns the probability that a source is of this system, from 0 to 1.
     recognise: Callable[[Source], float]
-    read: Callable[[Source], Iterator[DraftResult]]
+    read_drafts: Callable[[Source], Iterator[DraftResult]]
     mapping: tuple[FieldMapping, ...]
 
 

@@ -88,7 +88,7 @@ LANGCHAIN: Final = Importer(
     name="langchain",
     title="LangChain",
     recognise=_recognise,
-    read=_read_langchain,
+    read_drafts=_read_langchain,
     mapping=(
         FieldMapping(
             "a message of `human` or `ai`: `data.content`",

@@ -221,7 +221,7 @@ LANGGRAPH: Final = Importer(
     name="langgraph",
     title="LangGraph",
     recognise=_recognise,
-    read=_read_langgraph,
+    read_drafts=_read_langgraph,
     mapping=(
         FieldMapping("`value.text` (or `content`, `memory`, `data`, `fact`, `summary`)", "`value`"),
         FieldMapping("`value` without a text", "`value`: its fields, one a line"),

@@ -146,7 +146,7 @@ LETTA: Final = Importer(
     name="letta",
     title="Letta",
     recognise=_recognise,
-    read=_read_letta,
+    read_drafts=_read_letta,
     mapping=(
         FieldMapping("block: `value`", "`value`; of the block `persona` a memory of identity"),
         FieldMapping("block: `label`", "a tag, and `metadata.letta_block`"),

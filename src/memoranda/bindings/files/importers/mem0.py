@@ -282,7 +282,7 @@ MEM0: Final = Importer(
     name="mem0",
     title="Mem0",
     recognise=_recognise,
-    read=_read_mem0,
+    read_drafts=_read_mem0,
     mapping=(
         FieldMapping("`memory`", "`value`"),
         FieldMapping("`id` (or `hash`)", "`key`"),

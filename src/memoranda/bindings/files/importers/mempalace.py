@@ -169,7 +169,7 @@ def _read_export(source: Source) -> Iterator[tuple[str, Any]]:
     for member in source.members:
         if member == _INDEX or not member.endswith(".md"):
             continue
-        text = source.read(member).decode("utf-8", "replace").replace("\r\n", "\n")
+        text = source.read_bytes(member).decode("utf-8", "replace").replace("\r\n", "\n")
         room = _ROOM.match(text)
         for number, section in enumerate(_SECTION.split(text)[1:], start=1):
             where, match = f"{source.where(member)}: section {number}", _DRAWER.match(section)
@@ -275,7 +275,7 @@ MEMPALACE: Final = Importer(
     name="mempalace",
     title="MemPalace",
     recognise=_recognise,
-    read=_read_mempalace,
+    read_drafts=_read_mempalace,
     mapping=(
         FieldMapping("`nodes`, each", "a memory (OAMS §7)"),
         FieldMapping(

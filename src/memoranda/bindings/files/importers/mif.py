@@ -163,7 +163,7 @@ MIF: Final = Importer(
     name="mif",
     title="Memory Interchange Format (MIF)",
     recognise=_recognise,
-    read=_read_mif,
+    read_drafts=_read_mif,
     mapping=(
         FieldMapping("`content`", "`value`"),
         FieldMapping("`id`, or `@id`", "`key`"),
@@ -188,6 +188,6 @@ MIF: Final = Importer(
             "JSON-LD: `provenance.confidence`, `wasDerivedFrom`",
             "`metadata.confidence`, `source_id`",
         ),
-        FieldMapping("embeddings", "made anew"),
+        FieldMapping("embeddings", "computed again"),
     ),
 )

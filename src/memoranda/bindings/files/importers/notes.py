@@ -73,7 +73,7 @@ def _read_each_note(
     for member, name in _find_notes(source, endings):
         where = source.where(member)
         try:
-            note = Note.parse(source.read(member, max_bytes=_MAX_BYTES))
+            note = Note.parse(source.read_bytes(member, max_bytes=_MAX_BYTES))
         except MemorandaError as error:
             yield Unreadable(where, error)
             continue
@@ -150,7 +150,7 @@ NOTES: Final = Importer(
     name="notes",
     title="notes",
     recognise=_recognise_notes,
-    read=_read_notes,
+    read_drafts=_read_notes,
     mapping=(
         FieldMapping("the text below the properties", "`value`"),
         FieldMapping("the path in the folder", "`key`, and `source_id`"),
@@ -171,7 +171,7 @@ NOTES: Final = Importer(
 
 
 def _recognise_basic_memory(source: Source) -> float:
-    """Recognise basic-memory by the permalink that every note has."""
+    """Return the probability of basic-memory, judged by the permalink that every note has."""
     for member, name in _find_notes(source, _NOTES):
         if not _is_note(name, _NOTES):
             return 0.0
@@ -204,7 +204,7 @@ BASIC_MEMORY: Final = Importer(
     name="basic-memory",
     title="basic-memory",
     recognise=_recognise_basic_memory,
-    read=_read_basic_memory,
+    read_drafts=_read_basic_memory,
     mapping=(
         FieldMapping("`permalink`", "`key`"),
         FieldMapping(
@@ -221,7 +221,7 @@ BASIC_MEMORY: Final = Importer(
 
 
 def _recognise_memory_tool(source: Source) -> float:
-    """Recognise the memory tool by the name of its folder, if that has only text files."""
+    """Return the probability of the memory tool: the name of its folder, with only text files in it."""
     if not source.is_folder or source.path.resolve().name != "memories":
         return 0.0
     return (
@@ -239,7 +239,7 @@ MEMORY_TOOL: Final = Importer(
     name="memory-tool",
     title="Anthropic's memory tool",
     recognise=_recognise_memory_tool,
-    read=_read_memory_tool,
+    read_drafts=_read_memory_tool,
     mapping=(
         FieldMapping("a file of `/memories`", "a memory: `value`"),
         FieldMapping("its path", "`key`, and `source_id`"),
@@ -296,7 +296,7 @@ RULES: Final = Importer(
     name="agent-rules",
     title="rules for coding agents",
     recognise=_recognise_rules,
-    read=_read_rules,
+    read_drafts=_read_rules,
     mapping=(
         FieldMapping(
             "`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section",

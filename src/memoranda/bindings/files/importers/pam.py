@@ -148,7 +148,7 @@ PAM: Final = Importer(
     name="pam",
     title="Portable AI Memory (PAM)",
     recognise=_recognise,
-    read=_read_pam,
+    read_drafts=_read_pam,
     mapping=(
         FieldMapping("`content`", "`value`"),
         FieldMapping("`id`", "`key`"),

@@ -97,7 +97,7 @@ class ImportCodec(msgspec.Struct, frozen=True):
             return
         try:
             with Source(Path(source)) as opened:
-                for result in self.importer.read(opened):
+                for result in self.importer.read_drafts(opened):
                     yield self._name_system(result) if isinstance(result, Unreadable) else result
         except MemorandaError as error:
             yield self._name_system(Unreadable(source, error))

@@ -105,7 +105,7 @@ REM: Final = Importer(
     name="rem",
     title="REM",
     recognise=_recognise,
-    read=_read_rem,
+    read_drafts=_read_rem,
     mapping=(
         FieldMapping(
             "`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)",

@@ -123,7 +123,7 @@ SERVER_MEMORY: Final = Importer(
     name="server-memory",
     title="MCP server-memory",
     recognise=_recognise,
-    read=_read_server_memory,
+    read_drafts=_read_server_memory,
     mapping=(
         FieldMapping("entity: each of `observations`", "a memory `name: observation`"),
         FieldMapping("entity: `name`", "`metadata.entity`"),

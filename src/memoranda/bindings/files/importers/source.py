@@ -162,7 +162,7 @@ class Source:
                     raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
                 yield path.relative_to(self.path).as_posix(), status.st_size
 
-    def read(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    def read_bytes(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         """Return all of the file, or of a member. Raises TooLarge, InvalidInput."""
         with self.open_member(member) as file:
             # `read` allocates the requested size at once, so it must not exceed the size of the file.
@@ -320,7 +320,7 @@ class Source:
                 yield first[1]
 
     def read_text(self, member: str | None = None) -> bytes:
-        return self.read(member).removeprefix(b"\xef\xbb\xbf")
+        return self.read_bytes(member).removeprefix(b"\xef\xbb\xbf")
 
     # --- databases ---------------------------------------------------------------------------------------------------
 

@@ -198,14 +198,14 @@ def table_with(text: str) -> Importer:
         columns[ours] = theirs
     if "text" not in columns:
         raise InvalidInput("--map needs the column of the text: text=NAME")
-    return TABLE._replace(read=partial(_read_table, columns=columns))
+    return TABLE._replace(read_drafts=partial(_read_table, columns=columns))
 
 
 TABLE: Final = Importer(
     name="table",
     title="a table",
     recognise=_recognise,
-    read=_read_table,
+    read_drafts=_read_table,
     mapping=(
         *(
             FieldMapping(", ".join(f"`{name}`" for name in theirs), _TARGETS[ours])

@@ -41,7 +41,7 @@ _LISTS: Final = (
     "entities",
     "communities",
 )
-# What says whose a session is, and what it is uuid.
+# Fields of a file that name the session and the user of all its documents.
 _AROUND: Final = ("session_id", "thread_id", "user_id", "created_at")
 _TELLING: Final = (
     {"uuid", "fact"},
@@ -197,7 +197,7 @@ ZEP: Final = Importer(
     name="zep",
     title="Zep",
     recognise=_recognise,
-    read=_read_zep,
+    read_drafts=_read_zep,
     mapping=(
         FieldMapping(
             "session (`session_id`), thread (`thread_id`)",
