@@ -139,7 +139,7 @@ def arm(context: Context, tenant: str, made: Sequence[Commitment], now: Instant)
     def work(unit: Unit, some: Sequence[Commitment]) -> None:
         for each in some:
             # Once and for all: what is over is deleted, and must not begin anew.
-            if unit.once(f"commitment {each.commitment_id}", now=now):
+            if unit.claim_once(f"commitment {each.commitment_id}", now=now):
                 _keep(unit, each, is_fresh=True)
 
     for first in range(0, len(made), _UNIT_LIMIT):
@@ -155,7 +155,7 @@ def _armable(
     unknown = {
         each.commitment_id: each
         for each in made
-        if each is not None and snapshot.commitment(each.commitment_id) is None
+        if each is not None and snapshot.load_commitment(each.commitment_id) is None
     }
     return list(unknown.values())
 
@@ -164,7 +164,7 @@ def listing(context: Context, access: Access, ref: str | None = None) -> list[Co
     """The commitments that are known, of a ref or of all."""
     space = None if ref is None else require_space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
-        return sorted(map(_parsed, snapshot.commitments(space)), key=_order)
+        return sorted(map(_parsed, snapshot.list_commitments(space)), key=_order)
 
 
 def cancel(context: Context, access: Access, commitment_id: str) -> Commitment:
@@ -185,8 +185,8 @@ def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -
     seen: list[bytes] = []
     while True:
         with context.engine.read(tenant) as snapshot:
-            now, seq = context.clock(), snapshot.change_seq()
-            due = snapshot.commitments_due(now, _UNIT_LIMIT)
+            now, seq = context.clock(), snapshot.find_last_change()
+            due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
             if not due or due == seen:
                 # Those that moved meanwhile are judged anew the next time.
                 return fired
@@ -204,7 +204,7 @@ def fire_now(
         each = _load(snapshot, commitment_id)
         if condition is not None and condition != each.condition:
             raise InvalidInput(f"condition: this commitment waits for a {each.condition}")
-        judged = _judged(context, snapshot, each, now, snapshot.change_seq())
+        judged = _judged(context, snapshot, each, now, snapshot.find_last_change())
     fired = _fire_all(context, tenant, [judged] if each.state == OPEN else [], None)
     with context.engine.read(tenant) as snapshot:
         return (fired[0] if fired else None), _load(snapshot, commitment_id)
@@ -214,7 +214,7 @@ def prune(context: Context, tenant: str) -> None:
     """Delete what has been over for long."""
     before = Instant(context.clock() - OVER_MS)
     with context.engine.read(tenant) as snapshot:
-        is_any = snapshot.has_commitments_over(before)
+        is_any = snapshot.has_closed_commitments(before)
     if is_any:
         context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNED_AT_ONCE))
 
@@ -259,11 +259,13 @@ def _fire_all(
 def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
     """Fire those that nobody else fired, cancelled or put off, and whose memory is as it was when they were judged."""
     changed = (
-        unit.changed_memories(min(each.change_seq for each in judged)) if judged else frozenset()
+        unit.list_changed_memories(min(each.change_seq for each in judged))
+        if judged
+        else frozenset()
     )
     fired = []
     for each in judged:
-        current = unit.commitment(each.commitment.commitment_id)
+        current = unit.load_commitment(each.commitment.commitment_id)
         if current != _encoded(each.commitment) or each.memory in changed:
             continue
         stated, space = each.stated, each.commitment.space
@@ -271,7 +273,7 @@ def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[
             stated is not None
             and stated.unless
             and changed
-            and unit.changed_in_space(space, each.change_seq)
+            and unit.list_changed_in_space(space, each.change_seq)
         ):
             continue
         if stated is None:
@@ -285,7 +287,7 @@ def _fire(
     unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_id: str | None
 ) -> Event | None:
     instant = each.due if each.condition == "time" else each.fired
-    if not unit.once(f"commitment {each.commitment_id} {each.condition} {instant}", now=now):
+    if not unit.claim_once(f"commitment {each.commitment_id} {each.condition} {instant}", now=now):
         return None
     payload: dict[str, Any] = {
         "commitmentId": each.commitment_id,
@@ -318,8 +320,8 @@ def _met(context: Context, tenant: str) -> list[Judged]:
     """The predicates that something said since they were last looked at has met, and those whose memory is gone."""
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq, place = snapshot.change_seq(), int(snapshot.item(PLACE, "") or b"0")
-        waiting = snapshot.commitments_waiting(now, fresh_only=place == seq)
+        seq, place = snapshot.find_last_change(), int(snapshot.load_item(PLACE, "") or b"0")
+        waiting = snapshot.list_waiting_commitments(now, fresh_only=place == seq)
         said: dict[str, list[Version]] = {}
         met: list[Judged] = []
         unmet: list[Judged] = []
@@ -334,8 +336,8 @@ def _met(context: Context, tenant: str) -> list[Judged]:
 
     def look(unit: Unit) -> None:
         # After a crash the same is looked at again; nothing fires twice.
-        unit.looked_at(seen)
-        unit.put_item(PLACE, "", b"%d" % max(seq, int(unit.item(PLACE, "") or b"0")))
+        unit.mark_commitments_checked(seen)
+        unit.put_item(PLACE, "", b"%d" % max(seq, int(unit.load_item(PLACE, "") or b"0")))
 
     if waiting and not met:
         context.engine.write(tenant, look)
@@ -392,9 +394,9 @@ def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Ite
 
 def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
     """What the change feed names in a space after a place, and still is there."""
-    ids = snapshot.changed_in_space(space, after)
+    ids = snapshot.list_changed_in_space(space, after)
     for first in range(0, len(ids), _PAGE_LIMIT):
-        found = snapshot.versions(ids[first : first + _PAGE_LIMIT])
+        found = snapshot.load_versions(ids[first : first + _PAGE_LIMIT])
         yield from (
             each
             for each in found
@@ -459,7 +461,9 @@ def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
             or state.tombstoned is not None
             or (state.expires is not None and state.expires <= now)
         )
-        successor = None if is_over else snapshot.named(mapping.STANDARD, state.superseded_by)
+        successor = (
+            None if is_over else snapshot.find_by_name(mapping.STANDARD, state.superseded_by)
+        )
         if successor is None:
             return False
         version = successor
@@ -478,7 +482,7 @@ def _encoded(each: Commitment) -> bytes:
 
 
 def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:
-    kept = snapshot.commitment(commitment_id)
+    kept = snapshot.load_commitment(commitment_id)
     if kept is None:
         raise NotFound("no such commitment")
     return _parsed(kept)
@@ -519,6 +523,6 @@ def _order(each: Commitment) -> tuple[int, str]:
 
 def _record(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(
+    unit.record_audit(
         audit_entry(access, f"openwop.commitments.{op}", now=now, scope=scope, result=result)
     )

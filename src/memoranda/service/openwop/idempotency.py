@@ -96,7 +96,7 @@ def settle(
 
     def work(unit: Unit) -> None:
         kind = f"{_RECORDS}{record.hour}"
-        kept = unit.item(kind, record.name)
+        kept = unit.load_item(kind, record.name)
         if kept is None or Record(**json_text.parse(kept)).holder != record.holder:
             return
         if status:
@@ -110,13 +110,15 @@ def settle(
 
 
 def _hours(snapshot: Snapshot) -> list[int]:
-    kept = snapshot.item(_HOURS, "")
+    kept = snapshot.load_item(_HOURS, "")
     return [] if kept is None else list(json_text.parse(kept))
 
 
 def _known(snapshot: Snapshot, hours: list[int], name: str, now_hour: int) -> Record | None:
     for hour in reversed(hours):
-        kept = snapshot.item(f"{_RECORDS}{hour}", name) if hour > now_hour - KEPT_HOURS else None
+        kept = (
+            snapshot.load_item(f"{_RECORDS}{hour}", name) if hour > now_hour - KEPT_HOURS else None
+        )
         if kept is not None:
             return Record(**json_text.parse(kept))
     return None
@@ -127,7 +129,7 @@ def _sweep(unit: Unit, hours: list[int], now_hour: int) -> None:
     over = [hour for hour in hours if hour <= now_hour - KEPT_HOURS]
     if not over:
         return
-    names = list(unit.items(f"{_RECORDS}{over[0]}"))
+    names = list(unit.load_items(f"{_RECORDS}{over[0]}"))
     for name in names[:SWEEP_LIMIT]:
         unit.delete_item(f"{_RECORDS}{over[0]}", name)
     if len(names) <= SWEEP_LIMIT:

@@ -23,7 +23,7 @@ from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
-from memoranda.storage.engine.contract import RunPlace, RunView, Snapshot, Unit
+from memoranda.storage.engine.contract import RunPosition, RunView, Snapshot, Unit
 
 EVENTS_LIMIT: Final = 1_000
 # What one unit of work deletes: few, so that others get their turn.
@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.tenant, self.run_id
 
     @property
-    def place(self) -> RunPlace:
+    def place(self) -> RunPosition:
         """Where it stands in a list of runs."""
         return self.started, self.run_id
 
@@ -149,7 +149,7 @@ def begin(
     metadata: Mapping[str, Any] | None = None,
 ) -> Run:
     """Start a run in a unit of work: its view of the store is what is there now."""
-    if run_id is not None and unit.run(run_id) is not None:
+    if run_id is not None and unit.load_run(run_id) is not None:
         raise Conflict("there is a run of this id already")
     run = _new(
         unit,
@@ -176,7 +176,7 @@ def emit(
 ) -> Event:
     """Append an event to a run's log."""
     made = events.build_event(
-        type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id
+        type, payload, run_id, unit.count_run_events(run_id), now, node_id=node_id
     )
     unit.add_run_events(run_id, made["sequence"], [events.encode(made)])
     return made
@@ -237,16 +237,16 @@ def _new(unit: Unit, run_id: str, workflow_id: str, now: Instant, **about: Any) 
         workflow_id=workflow_id,
         tenant=unit.tenant,
         started=now,
-        change_seq=unit.change_seq(),
-        version_seq=unit.last_version(),
-        workspace_seq=int(unit.item(WORKSPACE_CHANGES, "") or b"0"),
+        change_seq=unit.find_last_change(),
+        version_seq=unit.find_last_version(),
+        workspace_seq=int(unit.load_item(WORKSPACE_CHANGES, "") or b"0"),
         **about,
     )
 
 
 def load(snapshot: Snapshot, run_id: str) -> Run:
     """A run of this tenant. Raises NotFound."""
-    kept = snapshot.run(run_id)
+    kept = snapshot.load_run(run_id)
     if kept is None:
         raise NotFound(f"no run {run_id[:128]!a}")
     return decode_run(kept)
@@ -292,7 +292,7 @@ def read_events(
         run = load(snapshot, run_id)
         found = [
             json_text.parse(event)
-            for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)
+            for event in snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT)
         ]
     return found, run.status in TERMINAL and len(found) < EVENTS_LIMIT
 
@@ -302,8 +302,8 @@ def read_all_events(
 ) -> tuple[list[tuple[int, Event]], int]:
     """The events of all runs of the tenant after a place among them, and where they end; None: from now on."""
     with context.engine.read(access.default_tenant) as snapshot:
-        end = snapshot.last_run_event()
-        page = snapshot.run_events_after(end if after is None else after, EVENTS_LIMIT)
+        end = snapshot.find_last_run_event()
+        page = snapshot.list_run_events_after(end if after is None else after, EVENTS_LIMIT)
     return [(place, json_text.parse(event)) for place, event in page], end
 
 
@@ -312,8 +312,8 @@ def keep_retention(context: Context) -> int:
     if context.run_retention_ms is None:
         return 0
     before, count = Instant(context.clock() - context.run_retention_ms), 0
-    for tenant in context.engine.system.tenants():
-        place: RunPlace = (Instant(0), "")
+    for tenant in context.engine.system.list_tenants():
+        place: RunPosition = (Instant(0), "")
         while page := _runs_over(context, tenant, place, before):
             place = page[-1]
             ids = [run_id for _, run_id in page]
@@ -322,9 +322,11 @@ def keep_retention(context: Context) -> int:
     return count
 
 
-def _runs_over(context: Context, tenant: str, place: RunPlace, before: Instant) -> list[RunPlace]:
+def _runs_over(
+    context: Context, tenant: str, place: RunPosition, before: Instant
+) -> list[RunPosition]:
     with context.engine.read(tenant) as snapshot:
-        return snapshot.runs_after(place, before=before, limit=PURGE_LIMIT)
+        return snapshot.list_runs_after(place, before=before, limit=PURGE_LIMIT)
 
 
 def _delete(run_ids: Sequence[str], unit: Unit) -> None:
@@ -381,7 +383,7 @@ _OF_ITS_OWN: Final = (
 
 def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:
     """First whether the log reaches so far, then whether memory as of there can still be served (MAE-3)."""
-    count = snapshot.run_event_count(source.run_id)
+    count = snapshot.count_run_events(source.run_id)
     ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
     if count == 0:
         raise build_snapshot_error(source.run_id, from_seq, "event_log_unavailable")
@@ -392,7 +394,7 @@ def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -
 def _taken(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list[Event]:
     found: list[Event] = []
     after = from_seq - 1 if mode == "replay" else -1
-    while page := snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT):
+    while page := snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT):
         parsed = [json_text.parse(event) for event in page]
         found += parsed
         after = parsed[-1]["sequence"]

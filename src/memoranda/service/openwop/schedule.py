@@ -48,11 +48,13 @@ def schedule(
         raise InvalidInput("tokenBudget must be at least 1")
 
     def work(unit: Unit) -> None:
-        context.quotas_of(unit).check_schedules(unit.items(KIND), ref)
+        context.quotas_of(unit).check_schedules(unit.load_items(KIND), ref)
         unit.put_item(KIND, ref, json_text.dump(made))
         context.quotas_of(unit).check_bytes(unit)
         scope = {"owner": access.default_tenant}
-        unit.record(audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron))
+        unit.record_audit(
+            audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron)
+        )
 
     context.engine.write(access.default_tenant, work)
     return shown(made)
@@ -62,7 +64,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
     """Distil it no longer by itself; whether there was a schedule."""
 
     def work(unit: Unit) -> bool:
-        is_there = unit.item(KIND, ref) is not None
+        is_there = unit.load_item(KIND, ref) is not None
         unit.delete_item(KIND, ref)
         return is_there
 
@@ -72,7 +74,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
 def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
     """What is distilled by itself, and when next."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [shown(json_text.parse(value)) for value in snapshot.items(KIND).values()]
+        return [shown(json_text.parse(value)) for value in snapshot.load_items(KIND).values()]
 
 
 def shown(kept: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 
     def work(unit: Unit) -> None:
         if is_watched:
-            context.quotas_of(unit).check_schedules(unit.items(WATCHED), ref)
+            context.quotas_of(unit).check_schedules(unit.load_items(WATCHED), ref)
             unit.put_item(WATCHED, ref, b"0")
             context.quotas_of(unit).check_bytes(unit)
         else:
@@ -106,8 +108,8 @@ def tick(context: Context) -> int:
     system = context.engine.system
     for tenant in dict.fromkeys(
         (
-            *system.tenants_with_items((KIND, WATCHED)),
-            *system.tenants_with_commitments(context.clock()),
+            *system.list_tenants_with_items((KIND, WATCHED)),
+            *system.list_tenants_with_commitments(context.clock()),
         )
     ):
         try:
@@ -124,7 +126,7 @@ def tick(context: Context) -> int:
 def _look(context: Context, tenant: str) -> None:
     """Read what changed in watched refs since they were last looked at: all of it, the first time."""
     with context.engine.read(tenant) as snapshot:
-        seq, watched = snapshot.change_seq(), snapshot.items(WATCHED)
+        seq, watched = snapshot.find_last_change(), snapshot.load_items(WATCHED)
     behind = {ref: int(seen) for ref, seen in watched.items() if int(seen) < seq}
     for ref, seen in behind.items():
         if seen:
@@ -134,7 +136,7 @@ def _look(context: Context, tenant: str) -> None:
 
     def work(unit: Unit) -> None:
         for ref in behind:
-            kept = unit.item(WATCHED, ref)
+            kept = unit.load_item(WATCHED, ref)
             if kept is not None and int(kept) < seq:
                 unit.put_item(WATCHED, ref, b"%d" % seq)
 
@@ -149,7 +151,7 @@ def _ourselves(tenant: str) -> Access:
 def _distil_due(context: Context, tenant: str) -> int:
     now, done = context.clock(), 0
     with context.engine.read(tenant) as snapshot:
-        kept = [json_text.parse(value) for value in snapshot.items(KIND).values()]
+        kept = [json_text.parse(value) for value in snapshot.load_items(KIND).values()]
     for each in kept:
         due = next_after(each["cron"], each["since"], each["timezone"])
         if due <= now:
@@ -183,11 +185,11 @@ def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: 
 
 def _claimed(unit: Unit, each: dict[str, Any], due: int, now: Instant) -> bool:
     """Whether this process is the one to do it; several instants that were missed are made up for once."""
-    kept = unit.item(KIND, each["memoryRef"])
+    kept = unit.load_item(KIND, each["memoryRef"])
     if kept is None or json_text.parse(kept) != each:
         # Done by another process, called off, or to be done at another time by now.
         return False
-    if not unit.once(f"distil {each['memoryRef']} {due}", now=now):
+    if not unit.claim_once(f"distil {each['memoryRef']} {due}", now=now):
         return False
     unit.put_item(KIND, each["memoryRef"], json_text.dump({**each, "since": now}))
     return True

@@ -136,14 +136,14 @@ def register(
     webhook_id = f"wh_{base32_encode(secrets.token_bytes(10))}"
 
     def work(unit: Unit) -> None:
-        if len(unit.items(KIND)) >= SUBSCRIPTIONS_LIMIT:
+        if len(unit.load_items(KIND)) >= SUBSCRIPTIONS_LIMIT:
             raise Conflict(f"there are {SUBSCRIPTIONS_LIMIT} webhooks already; unregister one")
         made = Subscription(
             webhook_id=webhook_id,
             url=url,
             events=tuple(events),
             tags=tuple(tags),
-            place=unit.last_run_event(),
+            place=unit.find_last_run_event(),
         )
         _put(unit, made)
         _record(unit, access, context.clock(), "register", webhook_id)
@@ -157,7 +157,7 @@ def registered(context: Context, access: Access, webhook_id: str) -> dict[str, A
     """What registering answers; once more only to who repeats that very request. Raises NotFound."""
     _require_owner(access)
     with context.engine.read(access.default_tenant) as snapshot:
-        if snapshot.item(KIND, webhook_id) is None:
+        if snapshot.load_item(KIND, webhook_id) is None:
             raise NotFound("no such webhook")
     secret = _secret(context, access.default_tenant, webhook_id)
     return {
@@ -173,7 +173,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
     _require_owner(access)
 
     def work(unit: Unit) -> bool:
-        if unit.item(KIND, webhook_id) is None:
+        if unit.load_item(KIND, webhook_id) is None:
             return False
         unit.delete_item(KIND, webhook_id)
         _record(unit, access, context.clock(), "unregister", webhook_id)
@@ -185,7 +185,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
 def subscriptions(context: Context, access: Access) -> list[Subscription]:
     """Who is told what; no secret of any."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [_loaded(value) for value in snapshot.items(KIND).values()]
+        return [_loaded(value) for value in snapshot.load_items(KIND).values()]
 
 
 def _require_owner(access: Access) -> None:
@@ -204,11 +204,11 @@ def next_delivery(
     Tenants that have enough on its way are passed over.
     """
     wakes: list[int] = []
-    for tenant in context.engine.system.tenants_with_items((KIND,)):
+    for tenant in context.engine.system.list_tenants_with_items((KIND,)):
         if tenant in passing_over:
             continue
         with context.engine.read(tenant) as snapshot:
-            found = [_loaded(value) for value in snapshot.items(KIND).values()]
+            found = [_loaded(value) for value in snapshot.load_items(KIND).values()]
         for each in found:
             now = context.clock()
             waits = max(each.retry_ms, each.lease_ms)
@@ -225,14 +225,14 @@ def next_delivery(
 
 def _claim(context: Context, tenant: str, seen: Subscription, holder: str) -> Delivery | None:
     with context.engine.read(tenant) as snapshot:
-        end = snapshot.last_run_event()
+        end = snapshot.find_last_run_event()
         place, event = _next(snapshot, seen, end)
     if place == seen.place:
         return None
     now = context.clock()
 
     def work(unit: Unit) -> Delivery | None:
-        kept = unit.item(KIND, seen.webhook_id)
+        kept = unit.load_item(KIND, seen.webhook_id)
         if kept is None or _loaded(kept) != seen:
             return None  # another process was faster
         if event is None:
@@ -249,7 +249,7 @@ def _claim(context: Context, tenant: str, seen: Subscription, holder: str) -> De
 def _next(snapshot: Snapshot, seen: Subscription, end: int) -> tuple[int, Event | None]:
     """The next event that is asked for, with its place; without one, how far there is none."""
     after = max(seen.place, end - BEHIND_LIMIT)
-    page = snapshot.run_events_after(after, EVENTS_LIMIT)
+    page = snapshot.list_run_events_after(after, EVENTS_LIMIT)
     for place, data in page:
         event: Event = json_text.parse(data)
         if event["type"] in seen.events and _is_asked(snapshot, seen, event["runId"]):
@@ -258,7 +258,7 @@ def _next(snapshot: Snapshot, seen: Subscription, end: int) -> tuple[int, Event 
 
 
 def _is_asked(snapshot: Snapshot, seen: Subscription, run_id: str) -> bool:
-    kept = snapshot.run(run_id)
+    kept = snapshot.load_run(run_id)
     if kept is None:
         return False
     run = decode_run(kept)
@@ -271,7 +271,7 @@ def settle(context: Context, delivery: Delivery, *, is_delivered: bool) -> None:
     now = context.clock()
 
     def work(unit: Unit) -> None:
-        kept = unit.item(KIND, delivery.subscription.webhook_id)
+        kept = unit.load_item(KIND, delivery.subscription.webhook_id)
         if kept is None or _loaded(kept).holder != delivery.subscription.holder:
             return
         free = replace(_loaded(kept), holder="", lease_ms=0)
@@ -310,4 +310,4 @@ def _loaded(data: bytes) -> Subscription:
 
 
 def _record(unit: Unit, access: Access, now: Instant, op: str, webhook_id: str) -> None:
-    unit.record(audit_entry(access, f"openwop.webhook.{op}", now=now, targets=(webhook_id,)))
+    unit.record_audit(audit_entry(access, f"openwop.webhook.{op}", now=now, targets=(webhook_id,)))
