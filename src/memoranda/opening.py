@@ -220,9 +220,9 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
     Raises StoreUnavailable if the key of an existing store is missing, or if it is another operator's.
     """
     path = home / OPERATOR_KEY_FILE
-    with database.reading() as connection:
-        row = connection.row("meta_get", {"name": _OPERATOR})
-        is_used = bool(connection.rows("tenant_list", {}))
+    with database.open_snapshot() as connection:
+        row = connection.query_one("meta_get", {"name": _OPERATOR})
+        is_used = bool(connection.query("tenant_list", {}))
     signer = None if row is None else bytes(row[0]).decode()
     if not path.exists() and (signer is not None or is_used):
         raise StoreUnavailable(
@@ -233,7 +233,7 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
     key = operator_key(home)
     if signer is None:
         signed = {"name": _OPERATOR, "value": key.did.encode()}
-        database.write(lambda connection: connection.run("meta_claim", signed))
+        database.write(lambda connection: connection.execute("meta_claim", signed))
     elif signer != key.did:
         raise StoreUnavailable(
             f"this is another operator's key ({key.did}): the memories here were signed by {signer}. Put that key "

@@ -226,7 +226,7 @@ def test_what_a_process_left_undone_is_finished_by_the_next(
     monkeypatch.setattr(cascade, "BATCH_LIMIT", 2)
     cascade.erase_all_withdrawn(practice.context)
     assert not any(practice.is_there(each) for each in resting)
-    assert practice.engine.system.tenants_with_items((cascade.PENDING,)) == []
+    assert practice.engine.system.list_tenants_with_items((cascade.PENDING,)) == []
 
 
 def test_the_audit_log_says_what_went(practice: Practice) -> None:

@@ -83,7 +83,7 @@ def lettered() -> Iterator[World]:
 
 
 def rows(world: World, sql: str) -> list[tuple[Any, ...]]:
-    with world.engine._database.reading() as connection:
+    with world.engine._database.open_snapshot() as connection:
         return list(connection.select(sql, {}))
 
 

@@ -409,7 +409,7 @@ def test_files_have_limits(wop: Wop) -> None:
 
 def _state(wop: Wop) -> tuple[int, int]:
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        return snapshot.usage()[0], snapshot.change_seq()
+        return snapshot.measure_usage()[0], snapshot.find_last_change()
 
 
 def test_runs_and_their_logs_are_kept_as_long_as_the_setting_says(wop: Wop) -> None:

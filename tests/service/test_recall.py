@@ -302,7 +302,7 @@ def test_what_binds_a_memory_is_under_the_seal_of_its_document(touched: str, cov
         name = sealed.remember("apple", scope={"visibility": "shared"}, consent=consent)
         version = sealed.named("ump", name)
         with sealed.engine.read(OPERATOR.did) as snapshot:
-            address = snapshot.names_of(version.version_id)["oms"]
+            address = snapshot.load_names(version.version_id)["oms"]
         new = sealed.supersede(address, object="apple pie")
         assert len(sealed.recall("apple")) == 1
         assert list(sealed.service.grains.export(sealed.owner)) == []

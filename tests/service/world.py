@@ -99,7 +99,7 @@ class World:
         """The UMP view of a grain, through the verbs of UMP."""
         version = self.named("oms", address)
         with self.engine.read(version.tenant) as snapshot:
-            name = snapshot.names_of(version.version_id)["ump"]
+            name = snapshot.load_names(version.version_id)["ump"]
         return self.get(name)
 
     def as_grain(self, record_id: str) -> StoredGrain:
@@ -108,7 +108,7 @@ class World:
 
     def named(self, standard: str, name: str) -> Version:
         with self.engine.read(self.owner.default_tenant) as snapshot:
-            version = snapshot.named(standard, name)
+            version = snapshot.find_by_name(standard, name)
         assert version is not None
         return version
 

@@ -182,7 +182,7 @@ def test_of_many_the_nearest_are_those_that_are_nearest_of_what_may_be_seen(
 def _vectors(world: World) -> Iterator[Any]:
     """All vectors of the owner, wherever they are compared."""
     tenant = world.owner.default_tenant
-    with world.engine._database.reading(tenant) as connection:
+    with world.engine._database.open_snapshot(tenant) as connection:
         whose = (connection, tenant, connection.memo[tenant][0])
         yield world.engine._memory.matrices.of(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
 
@@ -294,7 +294,7 @@ def test_a_query_that_names_no_tenant_gets_none_of_them(address: str, opened: Ex
     assert _is_asked(clear)
     own = clear.owner.default_tenant
     for tenant, expected in ((own, 1), ("another", 0)):
-        with clear.engine._database.reading(tenant) as connection:
+        with clear.engine._database.open_snapshot(tenant) as connection:
             assert connection.select("SELECT count(*) FROM clear_vector", ()) == [(expected,)]
     with psycopg.connect(who) as raw:
         if is_superuser:

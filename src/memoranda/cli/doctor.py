@@ -232,7 +232,7 @@ def _check_store(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""
     )
-    losses = "; ".join(loss.words for loss in report.losses[:_PROBLEMS_SHOWN])
+    losses = "; ".join(loss.message for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
     yield CheckResult(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
     outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])

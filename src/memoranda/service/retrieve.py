@@ -155,13 +155,13 @@ def best(
     while True:
         covered = 0.0
         if text.strip():
-            matches = snapshot.match(selection, legs, limit=asked, now=now, counted=False)
+            matches = snapshot.match(selection, legs, limit=asked, now=now, count_if_cheap=False)
             found, covered = matches.hits, matches.covered
         else:
-            found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
+            found = tuple(snapshot.load_page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
-        fitting = snapshot.within(list(lexical), left)
-        for version in snapshot.versions(fitting):
+        fitting = snapshot.fit_into_bytes(list(lexical), left)
+        for version in snapshot.load_versions(fitting):
             made = shows(version)
             hit = None if made is None else Hit(version, made, lexical[version.version_id])
             known[version.version_id] = hit
@@ -191,29 +191,33 @@ def candidates(
     now: Instant,
 ) -> tuple[list[Version], Matches]:
     """Return the best matches with the weights of the words; of a question without words what was updated last."""
-    matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
+    matches = snapshot.match(selection, legs, limit=limit, now=now, count_if_cheap=False)
     ids = [each.version_id for each in matches.hits]
     if not (ids or words(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)
         latest = [
-            each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)
+            each
+            for part in within
+            for each in snapshot.load_page(part, UPDATED, limit=limit, now=now)
         ]
         latest.sort(key=lambda each: each.cursor, reverse=True)
         ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
-    return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
+    return snapshot.load_versions(snapshot.fit_into_bytes(ids, PAGE_BYTES)), matches
 
 
 def read_page(
     snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant
 ) -> list[Version]:
     """A page of versions in the order written, none only at the end; `after` is the last version_id seen, or 0."""
-    found = snapshot.page(
+    found = snapshot.load_page(
         selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
     )
     return (
-        snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES))
+        snapshot.load_versions(
+            snapshot.fit_into_bytes([each.version_id for each in found], PAGE_BYTES)
+        )
         if found
         else []
     )
@@ -230,9 +234,9 @@ def walk(
 ) -> Iterator[tuple[Version, PageCursor]]:
     """Everything that is selected, page by page, each with its place."""
     while True:
-        page = snapshot.page(selection, order, limit=size, now=now, after=after)
+        page = snapshot.load_page(selection, order, limit=size, now=now, after=after)
         places = {each.version_id: each.cursor for each in page}
-        for version in snapshot.in_slices(list(places)):
+        for version in snapshot.iterate_versions(list(places)):
             after = places[version.version_id]
             yield version, after
         if len(page) < size:

@@ -82,7 +82,7 @@ def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
     """The same for every owner of the store: for whoever has its files before him."""
-    return _report(context, context.engine.system.tenants(), progress)
+    return _report(context, context.engine.system.list_tenants(), progress)
 
 
 def _report(
@@ -112,9 +112,9 @@ def _report(
             count=sum(each.count for each in chains),
             pruned=sum(each.pruned for each in chains),
         ),
-        database=tuple(context.engine.check(tenants)),
+        database=tuple(context.engine.find_damage(tenants)),
         losses=tuple(
-            each for each in context.engine.losses() if not each.owner or each.owner in tenants
+            each for each in context.engine.list_losses() if not each.owner or each.owner in tenants
         ),
         index=tuple(
             dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))
@@ -127,7 +127,7 @@ def reindex(
 ) -> int:
     """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
     count = 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         before = count
 
         def done(made: int, before: int = before) -> None:
@@ -141,7 +141,9 @@ def reindex(
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
-    return context.engine.index_problems(tenant, partial(_read, context), partial(_tell, context))
+    return context.engine.find_index_problems(
+        tenant, partial(_read, context), partial(_tell, context)
+    )
 
 
 def _read(context: Context, version: Version) -> Projection | None:

@@ -398,8 +398,8 @@ def _define(
         )
     kind = template_kind(session.namespace)
 
-    def work(unit: Any) -> None:
-        known = unit.items(kind)
+    def work(unit: Unit) -> None:
+        known = unit.load_items(kind)
         if statement.name in known or statement.name in words.FORMAT_NAMES:
             raise QueryError(
                 f"There is a template {statement.name} already.",
@@ -414,7 +414,7 @@ def _define(
             )
         unit.put_item(kind, statement.name, kept_template(statement))
         context.quotas_of(unit).check_bytes(unit)
-        unit.record(record.made(1))
+        unit.record_audit(record.made(1))
 
     _require_own(session)
     context.engine.write(session.tenant, work)
@@ -428,11 +428,11 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
 
     def work(unit: Unit) -> bool:
         kind = template_kind(session.namespace)
-        if unit.item(kind, name) is None:
+        if unit.load_item(kind, name) is None:
             return False
         unit.delete_item(kind, name)
         scope = {"owner": session.tenant, "project": space_of(session.namespace)}
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access, "cal.remove_template", now=session.now, scope=scope, result="removed"
             )

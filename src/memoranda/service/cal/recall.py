@@ -166,13 +166,15 @@ class GrainReader(msgspec.Struct):
         start = 0
         while start < len(version_ids):
             self.check_time()
-            chunk: Sequence[int] = self.snapshot.within(
+            chunk: Sequence[int] = self.snapshot.fit_into_bytes(
                 version_ids[start : start + _CHUNK], PAGE_BYTES
             )
             start += max(1, len(chunk))
             if not self._sees_all():
-                chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
-            kept = self.snapshot.documents(chunk)
+                chunk = [
+                    v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)
+                ]
+            kept = self.snapshot.load_documents(chunk)
             self.count_bytes(*(len(each.document.native) for each in kept))
             kept = place_below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
@@ -192,7 +194,7 @@ class GrainReader(msgspec.Struct):
     def resolve(self, given: Hash) -> list[tuple[str, int]]:
         """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
         prefix = given.text.removeprefix("sha256:")
-        named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
+        named = self.snapshot.find_names_by_prefix(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
         by_id = {version_id: name for name, version_id in named}
         selection = self.selection(
             None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten"
@@ -202,10 +204,12 @@ class GrainReader(msgspec.Struct):
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
         """All that the selection finds and the caller may see, or at least so many of it."""
         limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.page(selection, order_of(None), limit=limit, now=self.session.now)
+        found = self.snapshot.load_page(
+            selection, order_of(None), limit=limit, now=self.session.now
+        )
         if self._sees_all():
             return list(found)
-        versions = self.snapshot.versions([each.version_id for each in found])
+        versions = self.snapshot.load_versions([each.version_id for each in found])
         allowed = {version.version_id for version in versions if self._may_see(version)}
         return [each for each in found if each.version_id in allowed]
 
@@ -352,7 +356,7 @@ class GrainReader(msgspec.Struct):
         return frozenset(ids)
 
     def _named(self, address: str) -> tuple[int, ...]:
-        found = self.snapshot.names_starting(oms.STANDARD, address, 1)
+        found = self.snapshot.find_names_by_prefix(oms.STANDARD, address, 1)
         return tuple(version_id for name, version_id in found if name == address)
 
     def _thread(self, thread: Thread) -> Test:
@@ -445,7 +449,7 @@ class GrainReader(msgspec.Struct):
             return replace(paged(window.rest, page, offset), total=total)
         ids, total, is_more = self._page_ids(question, window, offset)
         is_paged = is_list(window.rest)
-        fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
+        fitting = self.snapshot.fit_into_bytes(ids, PAGE_BYTES) if is_answer and is_paged else ids
         page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
         outcome = pipeline.run_stages(window.rest, GrainList(page))
         if len(fitting) < len(ids):
@@ -512,10 +516,12 @@ class GrainReader(msgspec.Struct):
             asked_for(self.context, KeywordQuery(text=text))
         )
         began = time.monotonic()
-        self.snapshot.warm()
+        self.snapshot.warm_index()
         # What the first question after a start waits for is not the question's fault.
         self.deadline += time.monotonic() - began
-        return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
+        return self.snapshot.match(
+            selection, legs, limit=limit, count_all=whole, now=self.session.now
+        )
 
     def _page(
         self, question: _Question, window: Window, offset: int
@@ -551,7 +557,7 @@ class GrainReader(msgspec.Struct):
                 selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.hits)),)
             )
         order = order_of(window.order)
-        page = self.snapshot.counted_page(
+        page = self.snapshot.load_counted_page(
             selection, order, limit=window.limit, offset=start, now=now
         )
         return [each.version_id for each in page.hits], page.total, not page.is_last
@@ -565,7 +571,9 @@ class GrainReader(msgspec.Struct):
             items = self._scored(matches.hits, 0)
         else:
             order = order_of(window.order)
-            found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
+            found = self.snapshot.load_page(
+                question.selection, order, limit=SCAN_LIMIT + 1, now=now
+            )
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
         items = [
@@ -626,7 +634,7 @@ class GrainReader(msgspec.Struct):
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
         if not port_of(document.standard).has_own_fields:
-            grain = as_grain(self.context, self.snapshot.versions([kept.version_id])[0])[0]
+            grain = as_grain(self.context, self.snapshot.load_versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
             document.decoded = _decoded(document)

@@ -291,7 +291,7 @@ class Runner(msgspec.Struct):
 
     def templates(self) -> dict[str, DefineTemplate]:
         """The templates defined in this namespace."""
-        kept = self.reader.snapshot.items(_TEMPLATES + self.reader.session.namespace)
+        kept = self.reader.snapshot.load_items(_TEMPLATES + self.reader.session.namespace)
         found = (parse(text).statement for text in kept.values())
         return {each.name: each for each in found if isinstance(each, DefineTemplate)}
 
@@ -313,7 +313,7 @@ class Runner(msgspec.Struct):
         }
 
     def _single(self, given: Hash) -> Version:
-        found = self.reader.snapshot.versions(self.reader.only(given))
+        found = self.reader.snapshot.load_versions(self.reader.only(given))
         if not found:
             raise QueryError(
                 f"There is no grain {given.text} here.",
@@ -323,8 +323,8 @@ class Runner(msgspec.Struct):
         return found[0]
 
     def _chain(self, given: Hash) -> Iterable[Version]:
-        found = self.reader.snapshot.versions(self.reader.only(given))
-        return self.reader.snapshot.history(found[0].memory_id) if found else ()
+        found = self.reader.snapshot.load_versions(self.reader.only(given))
+        return self.reader.snapshot.iterate_history(found[0].memory_id) if found else ()
 
     def _of_triple(self, statement: History) -> Iterable[Version]:
         tests = (
@@ -332,8 +332,10 @@ class Runner(msgspec.Struct):
             IsOneOf(name="relation", texts=(str(statement.relation),)),
         )
         selection = self.reader.selection(None, tests, standing="unforgotten")
-        found = self.reader.snapshot.page(selection, limit=SCAN_LIMIT, now=self.reader.session.now)
-        return self.reader.snapshot.in_slices(sorted(each.version_id for each in found))
+        found = self.reader.snapshot.load_page(
+            selection, limit=SCAN_LIMIT, now=self.reader.session.now
+        )
+        return self.reader.snapshot.iterate_versions(sorted(each.version_id for each in found))
 
     def _versions(self, versions: Iterable[Version], statement: History) -> Body:
         """Versions, newest first."""

@@ -27,7 +27,7 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import strategy_of
@@ -87,12 +87,13 @@ def _drop_run(unit: Unit, number: int) -> None:
 def _load_runs(snapshot: Snapshot) -> _Runs:
     """Return the descriptions of all recorded runs, without their changes."""
     return {
-        int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())
+        int(name): json_text.parse(value)
+        for name, value in sorted(snapshot.load_items(_RUNS).items())
     }
 
 
 def _load_changes(snapshot: Snapshot, number: int) -> _Changes:
-    changes: _Changes = json_text.parse(snapshot.item(_CHANGES, _item_name(number)) or b"[]")
+    changes: _Changes = json_text.parse(snapshot.load_item(_CHANGES, _item_name(number)) or b"[]")
     return changes
 
 
@@ -125,7 +126,7 @@ def runs(context: Context, access: Access) -> list[dict[str, Any]]:
 def _may_enter(access: Access, namespace: str) -> bool:
     """Return True if a namespace is within the limits of the caller."""
     try:
-        memories.place_of(access, parse_namespace(namespace))
+        memories.locate_namespace(access, parse_namespace(namespace))
     except ForbiddenScope:
         return False
     return True
@@ -191,10 +192,10 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
     """Plan the undo in a snapshot and carry it out. Raises Conflict if a result changes in between."""
     with context.engine.read(tenant) as snapshot:
-        recorded, seq = _load_runs(snapshot), snapshot.change_seq()
+        recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
         number = _find_last(access, recorded, run_id)
         run = recorded.pop(number)
-        location = memories.place_of(access, parse_namespace(run["namespace"]))
+        location = memories.locate_namespace(access, parse_namespace(run["namespace"]))
         require_whole(access, location)
         plan = _plan_undo(context, snapshot, location, _load_changes(snapshot, number), now)
         earlier_changes = {
@@ -210,10 +211,10 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
     )
 
     def work(unit: Unit) -> Undone:
-        changed_ids = unit.changed_memories(seq)
+        changed_ids = unit.list_changed_memories(seq)
         heads = [step.withdrawn for step in plan if step.withdrawn is not None]
-        is_locked = unit.count_free([head.version_id for head in heads]) < len(heads)
-        is_undone = unit.item(_RUNS, _item_name(number)) is None
+        is_locked = unit.count_deletable([head.version_id for head in heads]) < len(heads)
+        is_undone = unit.load_item(_RUNS, _item_name(number)) is None
         is_changed = any(not changed_ids.isdisjoint(step.rests_on) for step in plan)
         if is_locked or is_undone or is_changed:
             raise Conflict("the results of the run were changed meanwhile; try again")
@@ -228,7 +229,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
             result=f"{len(undone.taken_back)} withdrawn, {len(undone.brought_again)} restored",
             meta={"run_id": run_id, "strategy": run["strategy"]},
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return undone
 
     return context.engine.write(tenant, work)
@@ -265,14 +266,14 @@ class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _plan_undo(
-    context: Context, snapshot: Snapshot, location: Place, changes: _Changes, now: Instant
+    context: Context, snapshot: Snapshot, location: Location, changes: _Changes, now: Instant
 ) -> list[_UndoStep]:
     """Return a step for each change of a run."""
     plan = []
     for key, new_id, old_id in changes:
         head = None
         if new_id is not None:
-            head = memories.find(context, snapshot, location, key)
+            head = memories.find_head(context, snapshot, location, key)
             if head is None or head.version_id != new_id or not may_change(snapshot, head, now):
                 plan.append(_UndoStep(key=key, before=old_id, is_left=True))
                 continue
@@ -299,7 +300,7 @@ def _apply_step(context: Context, unit: Unit, step: _UndoStep, now: Instant) -> 
         withdraw(unit, step.withdrawn, now)
     if step.restored is None:
         return None
-    return memories.append(context, unit, step.restored, None, now).version_id
+    return memories.append_memory(context, unit, step.restored, None, now).version_id
 
 
 def _rewrite_earlier(
@@ -325,7 +326,7 @@ def _rewrite_earlier(
 def _restore(
     context: Context,
     snapshot: Snapshot,
-    location: Place,
+    location: Location,
     version_id: int,
     now: Instant,
     *,
@@ -336,13 +337,15 @@ def _restore(
     Return None and no ids if the version was erased or has expired, if one of its inputs is gone, or if its key is in
     use by another memory. `withdrawn` is the version that the same step withdraws.
     """
-    versions = snapshot.versions([version_id])
+    versions = snapshot.load_versions([version_id])
     if not versions or versions[0].state.erased:
         return None, set()
     content, expires = load_memory(versions[0].document.native), versions[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None, set()
-    last = snapshot.named(mapping.STANDARD, memories.name_of(context, location, content["key"]))
+    last = snapshot.find_by_name(
+        mapping.STANDARD, memories.stored_name(context, location, content["key"])
+    )
     if last is None or last.state.erased:
         return None, set()
     is_withdrawn = withdrawn is not None and last.version_id == withdrawn.version_id
@@ -352,7 +355,7 @@ def _restore(
         return None, set()
     rests_on = {last.memory_id}
     for key in cited_keys(content):
-        source = memories.find(context, snapshot, location, key)
+        source = memories.find_head(context, snapshot, location, key)
         if source is None:
             return None, set()
         rests_on.add(source.memory_id)
@@ -368,7 +371,7 @@ def _is_result(version: Version) -> bool:
 # --- shared with the runs themselves -------------------------------------------------------------------------
 
 
-def require_whole(access: Access, location: Place) -> None:
+def require_whole(access: Access, location: Location) -> None:
     """Raise ForbiddenScope unless the caller sees the whole namespace.
 
     Results are about a whole namespace: those of a caller who sees a part must not replace the owner's.
@@ -379,12 +382,12 @@ def require_whole(access: Access, location: Place) -> None:
         )
 
 
-def build_owned_version(context: Context, location: Place, result: Memory) -> NewVersion:
+def build_owned_version(context: Context, location: Location, result: Memory) -> NewVersion:
     """Return the version of a result, bound to the user of the location and related to its inputs.
 
     A result of a user's memories is encrypted under the key of that user, and erased together with the memories.
     """
-    new, user = memories.new_version(context, location, result), location.user
+    new, user = memories.build_version(context, location, result), location.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
     projection = structs.replace(new.projection, relations=_source_relations(result))
@@ -417,20 +420,20 @@ def withdraw(unit: Unit, version: Version, now: Instant) -> None:
     unit.announce("tombstoned", version, now=now)
 
 
-def is_erased(context: Context, snapshot: Snapshot, location: Place, key: str) -> bool:
+def is_erased(context: Context, snapshot: Snapshot, location: Location, key: str) -> bool:
     """Return True if the memory under a key was erased; the key may be the name of a memory of UMP or OMS."""
     names = (
-        (mapping.STANDARD, memories.name_of(context, location, key)),
+        (mapping.STANDARD, memories.stored_name(context, location, key)),
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
     for standard, name in names:
-        version = snapshot.named(standard, name)
+        version = snapshot.find_by_name(standard, name)
         if version is not None:
             return version.state.erased
     return False
 
 
-def location_scope(location: Place) -> dict[str, str]:
+def location_scope(location: Location) -> dict[str, str]:
     """Return the scope of a location for audit entries."""
     return {"owner": location.tenant, **({"project": location.space} if location.space else {})}

@@ -82,7 +82,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     write: Callable[[Unit, Version | None, Instant, News], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
-    given: memories.Given | None = None
+    given: memories.AcceptedMemory | None = None
     # A record as it was accepted.
     accepted: remember.Accepted | None = None
     # What comes of it as long as this memory does not change: there is nothing to write.
@@ -295,7 +295,7 @@ def _may_hold_another(given: object) -> bool:
 
 def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
     address = ready.known_as
-    known = unit.known_names([(ready.standard, ready.name)])
+    known = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, News(name=not known))
     version = version_of(unit, ready)
     if version is not None:
@@ -303,17 +303,21 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
+    unit.record_audit(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
     return grains.Stored(address=address, result=result)
 
 
 def version_of(unit: Unit, ready: Ready) -> Version | None:
     """The version that a memory was written as, or was there as."""
-    version = unit.named(ready.standard, ready.name)
+    version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
-        (each for each in unit.history(version.memory_id) if each.document.native == ready.native),
+        (
+            each
+            for each in unit.iterate_history(version.memory_id)
+            if each.document.native == ready.native
+        ),
         None,
     )
 
@@ -330,7 +334,7 @@ def _grain(
     new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
+        known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = grains.append(context, unit, new, now, prior=prior)
@@ -424,15 +428,17 @@ def ready_memory(
     return _memory(context, given)
 
 
-def _memory(context: Context, given: memories.Given) -> Ready:
+def _memory(context: Context, given: memories.AcceptedMemory) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
-        result = memories.follow(context, unit, given, prior, now, is_allowed=new.may_follow).result
+        result = memories.write_next(
+            context, unit, given, prior, now, is_allowed=new.may_follow
+        ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
     return Ready(
-        tenant=given.place.tenant,
+        tenant=given.location.tenant,
         standard=oams.STANDARD,
         name=given.new.document.name,
         known=ancestry.known_of(context, given.new),
@@ -444,29 +450,29 @@ def _memory(context: Context, given: memories.Given) -> Ready:
 
 
 def foreseen(
-    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant
+    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.HeadLookup, now: Instant
 ) -> Ready:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     if ready.given is None and ready.native is None:
-        known = snapshot.named(ready.standard, ready.name)
+        known = snapshot.find_by_name(ready.standard, ready.name)
         return (
             ready
             if known is None or known.state.is_forgotten
             else replace(ready, settled=(known.memory_id, "known"))
         )
     given = ready.given
-    prior = None if given is None else heads.of(given)
+    prior = None if given is None else heads.head_of(given)
     if given is None or prior is None or is_stale(prior, given):
         return ready
     try:
-        given = memories.foresee(context, snapshot, given, prior, now)
+        given = memories.prepare_next(context, snapshot, given, prior, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
     foreseen = _memory(context, given)
-    is_settled = given.after is not None and given.after[1] is None and given.bearer is None
+    is_settled = given.prepared is not None and given.prepared[1] is None and given.bearer is None
     return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
 
 
@@ -486,7 +492,7 @@ def _foreseen_record(
     )
 
 
-def is_stale(prior: Version, given: memories.Given) -> bool:
+def is_stale(prior: Version, given: memories.AcceptedMemory) -> bool:
     """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
     return parse_instant(given.memory["updated_at"]) < prior.state.updated
 
@@ -494,12 +500,12 @@ def is_stale(prior: Version, given: memories.Given) -> bool:
 def _original_of_memory(
     context: Context,
     access: Access,
-    given: memories.Given,
+    given: memories.AcceptedMemory,
     inner: Document,
     now: Instant,
     adoption: Adoption | None,
 ) -> Ready | None:
-    place, memory = given.place, given.memory
+    place, memory = given.location, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
     for kept in (
@@ -609,19 +615,22 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     ):
         raise InvalidInput("not the memory that it is named after")
     given = replace(given, new=_tightened(context, given.new, inside.bounds))
-    place, key = given.place, given.memory["key"]
-    name = memories.name_of(context, place, key)
+    place, key = given.location, given.memory["key"]
+    name = memories.stored_name(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.named(oams.STANDARD, name) or memories.find(
+        known = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
             context, unit, place, key, or_retracted=True
         )
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
-            if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+            if any(
+                each.document.native == inner.native
+                for each in unit.iterate_history(known.memory_id)
+            ):
                 return "known"
-            if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
+            if same_content(oams_views.render(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
                 return "known"
             if prior is None and is_stale(known, given):
@@ -629,8 +638,8 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
         head = known or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
-        memories.refuse_sooner_end(given, head)
-        memories.append(context, unit, given.new, head, now, closes=prior is None)
+        memories.refuse_earlier_expiry(given, head)
+        memories.append_memory(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
     return Ready(
@@ -656,7 +665,7 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
     new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(inner.standard, inner.name)
+        known = None if new_here.name else unit.find_by_name(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = (

@@ -75,8 +75,8 @@ def _check_ownership(fields: Fields, authors: set[str]) -> None:
 def _check_rivals(snapshot: Snapshot, fields: Fields, prior: Version | None, now: Instant) -> None:
     # OMS §12.5: of several records the protected one counts, and a claim against it is at most an observation.
     asked = Selection(subject=str(fields.get("subject")), relation=OWNED_BY)
-    found = snapshot.page(asked, limit=_LIMIT, now=now)
-    for version in snapshot.versions([each.version_id for each in found]) if found else ():
+    found = snapshot.load_page(asked, limit=_LIMIT, now=now)
+    for version in snapshot.load_versions([each.version_id for each in found]) if found else ():
         known = read_policy_fields(version)
         if (prior is not None and version.memory_id == prior.memory_id) or known.get(
             "type"
@@ -104,8 +104,8 @@ def _owner(fields: Fields) -> tuple[object, ...]:
 def _delegation_ends(snapshot: Snapshot, agent: str, now: Instant) -> list[object]:
     """When each delegation to an agent ends."""
     asked = Selection(relation=DELEGATES_TO, object=agent)
-    found = snapshot.page(asked, limit=_LIMIT, now=now)
-    versions = snapshot.versions([each.version_id for each in found]) if found else []
+    found = snapshot.load_page(asked, limit=_LIMIT, now=now)
+    versions = snapshot.load_versions([each.version_id for each in found]) if found else []
     return [read_policy_fields(version).get("delegation_expiry") for version in versions]
 
 
@@ -119,8 +119,8 @@ def unmet(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterator[str]:
     if fields.get("goal_state") != "active":
         return
     for goal in fields.get("depends_on") or ():
-        named = snapshot.named(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
-        head = None if named is None else snapshot.newest(named.memory_id)
+        named = snapshot.find_by_name(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
+        head = None if named is None else snapshot.load_newest(named.memory_id)
         if (
             head is None
             or is_over(head.state, now)

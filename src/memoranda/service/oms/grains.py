@@ -111,7 +111,7 @@ def write(
     context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
 ) -> Stored:
     """Write an admitted grain in a unit of work."""
-    known = unit.named(oms.STANDARD, grain.address)
+    known = unit.find_by_name(oms.STANDARD, grain.address)
     if known is not None and not known.state.is_forgotten:
         stored = Stored(address=grain.address, result="exists")
     else:
@@ -124,7 +124,7 @@ def write(
         stored = Stored(
             address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits)
         )
-    unit.record(
+    unit.record_audit(
         audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result)
     )
     return stored
@@ -195,7 +195,7 @@ def supersede(
     successor = Successor(context, access, opened, tenant)
 
     def work(unit: Unit) -> Stored:
-        prior = unit.named(oms.STANDARD, old_address)
+        prior = unit.find_by_name(oms.STANDARD, old_address)
         if prior is None or prior.state.erased:
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
@@ -204,7 +204,7 @@ def supersede(
             raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
         grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
-        unit.record(
+        unit.record_audit(
             audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason)
         )
         warnings = warnings_for(grain.fields)
@@ -235,14 +235,14 @@ class Successor:
         authority.check(unit, opened.grain.fields, opened.signer, now=now, prior=prior)
         authority.check_activation(unit, read_policy_fields(prior), opened.grain.fields, now)
         fresh = _with_inherited_policy(opened, prior, decision)
-        if unit.named(oms.STANDARD, fresh.grain.address) is not None:
+        if unit.find_by_name(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(
                 f"{fresh.grain.address} is already in the store; it cannot be made a successor"
             )
         if fresh is not opened:
             new = admitted(context, self._access, fresh, unit.tenant)
         version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
         )
         if decision.needs_review:
@@ -268,12 +268,14 @@ def set_verification(
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> str:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
             contradicting = (
-                read_policy_fields(named) if by and (named := unit.named(oms.STANDARD, by)) else {}
+                read_policy_fields(named)
+                if by and (named := unit.find_by_name(oms.STANDARD, by))
+                else {}
             )
             said = (
                 {"supersession_justification": reason, **contradicting} if reason else contradicting
@@ -281,7 +283,7 @@ def set_verification(
             if check_supersession(unit, version, said, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
         unit.set_verification(version, status, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason})
         )
         return status
@@ -299,14 +301,14 @@ def set_hold(
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> bool:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        unit.hold(version, held=held)
+        unit.set_hold(version, on_hold=held)
         if not held:
             lineage.finish_held_removal(context, unit, version.memory_id, now)
         result = "held" if held else "released"
-        unit.record(
+        unit.record_audit(
             audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason})
         )
         return held
@@ -329,13 +331,13 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
     gone = lineage.plan_erasure(context, found, reason, now)
 
     def work(unit: Unit) -> None:
-        version = unit.named(oms.STANDARD, address)
+        version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         lineage.remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
         erase_version(unit, version, gone.own)
         unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason})
         )
 
@@ -374,7 +376,9 @@ def erase_user(
     result = f"{erased} erased"
     context.engine.write(
         tenant,
-        lambda unit: unit.record(audited(access, "erase_user", now, (), tenant, "", result, meta)),
+        lambda unit: unit.record_audit(
+            audited(access, "erase_user", now, (), tenant, "", result, meta)
+        ),
     )
     context.engine.scrub()
     return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
@@ -426,7 +430,7 @@ def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
     first: dict[int, int] = {}
     for each in page:
         first.setdefault(each.memory_id, each.version_id)
-    histories = (unit.history(memory_id) for memory_id in first)
+    histories = (unit.iterate_history(memory_id) for memory_id in first)
     found = [
         each
         for history in histories

@@ -184,8 +184,12 @@ def _successor_address(context: Context, version: Version) -> str | None:
         return names.get(oms.STANDARD)
     with context.engine.read(version.tenant) as snapshot:
         # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
-        named = snapshot.named(ump.STANDARD, names[ump.STANDARD]) if ump.STANDARD in names else None
-        later = snapshot.history(version.memory_id, newest_first=True)
+        named = (
+            snapshot.find_by_name(ump.STANDARD, names[ump.STANDARD])
+            if ump.STANDARD in names
+            else None
+        )
+        later = snapshot.iterate_history(version.memory_id, newest_first=True)
         following = named or next(
             (each for each in later if each.document.name == version.state.superseded_by), None
         )

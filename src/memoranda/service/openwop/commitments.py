@@ -3,7 +3,7 @@
 Theory of operation. A commitment is stored without text: the memory that states it, a digest that identifies it there,
 when it is due, and its state. The memory is read again whenever the words are needed, so that a forgotten memory takes
 its commitments with it. A commitment that is over is deleted after OVER_MS; the claim that it was armed stays
-(`unit.once`), so that nothing is armed twice.
+(`unit.claim_once`), so that nothing is armed twice.
 
 Firing has two steps. Commitments that are due, or whose predicate a later memory meets, are judged on a snapshot. Then
 units of work fire at most _UNIT_LIMIT of them each, if they are unchanged since. The claim on the instant, the event in
@@ -154,7 +154,7 @@ def arm(context: Context, tenant: str, commitments: Sequence[Commitment], now: I
     def work(unit: Unit, part: Sequence[Commitment]) -> None:
         for commitment in part:
             # The claim outlives the commitment, which is deleted when it is over and must not start again.
-            if unit.once(f"commitment {commitment.commitment_id}", now=now):
+            if unit.claim_once(f"commitment {commitment.commitment_id}", now=now):
                 _store(unit, commitment, is_fresh=True)
 
     for first in range(0, len(commitments), _UNIT_LIMIT):
@@ -172,7 +172,7 @@ def _find_new(
             commitment = _build_commitment(ref, space, snapshot, version, statement)
             if commitment is None:
                 continue
-            if snapshot.commitment(commitment.commitment_id) is None:
+            if snapshot.load_commitment(commitment.commitment_id) is None:
                 new[commitment.commitment_id] = commitment
     return list(new.values())
 
@@ -206,7 +206,7 @@ def listing(context: Context, access: Access, ref: str | None = None) -> list[Co
     """Return the stored commitments of a ref, or of all refs, those that are due first in front."""
     space = None if ref is None else require_space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
-        return sorted(map(_decode, snapshot.commitments(space)), key=_due_order)
+        return sorted(map(_decode, snapshot.list_commitments(space)), key=_due_order)
 
 
 def cancel(context: Context, access: Access, commitment_id: str) -> Commitment:
@@ -233,7 +233,7 @@ def fire_now(
         commitment = _load(snapshot, commitment_id)
         if condition is not None and condition != commitment.condition:
             raise InvalidInput(f"condition: this commitment waits for a {commitment.condition}")
-        judged = _judge(context, snapshot, commitment, now, snapshot.change_seq())
+        judged = _judge(context, snapshot, commitment, now, snapshot.find_last_change())
     fired = _fire_all(context, tenant, [judged] if commitment.state == OPEN else [], None)
     with context.engine.read(tenant) as snapshot:
         return (fired[0] if fired else None), _load(snapshot, commitment_id)
@@ -260,8 +260,8 @@ def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -
     previous: list[bytes] = []
     while True:
         with context.engine.read(tenant) as snapshot:
-            now, seq = context.clock(), snapshot.change_seq()
-            due = snapshot.commitments_due(now, _UNIT_LIMIT)
+            now, seq = context.clock(), snapshot.find_last_change()
+            due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
             if not due or due == previous:
                 # Nothing left, or only commitments that changed while they were judged; these wait for the next call.
                 return fired
@@ -274,7 +274,7 @@ def prune(context: Context, tenant: str) -> None:
     """Delete commitments that have been over for longer than OVER_MS, at most _PRUNE_LIMIT of them."""
     before = Instant(context.clock() - OVER_MS)
     with context.engine.read(tenant) as snapshot:
-        is_any = snapshot.has_commitments_over(before)
+        is_any = snapshot.has_closed_commitments(before)
     if is_any:
         context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNE_LIMIT))
 
@@ -319,15 +319,15 @@ def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[
     """
     changed: Collection[int] = frozenset()
     if judged:
-        changed = unit.changed_memories(min(item.change_seq for item in judged))
+        changed = unit.list_changed_memories(min(item.change_seq for item in judged))
     fired = []
     for item in judged:
         commitment, statement = item.commitment, item.statement
-        current = unit.commitment(commitment.commitment_id)
+        current = unit.load_commitment(commitment.commitment_id)
         if current != _encode(commitment) or item.memory_id in changed:
             continue
         can_lapse = statement is not None and statement.unless is not None
-        if can_lapse and changed and unit.changed_in_space(commitment.space, item.change_seq):
+        if can_lapse and changed and unit.list_changed_in_space(commitment.space, item.change_seq):
             continue
         if statement is None:
             _store(unit, replace(commitment, state=LAPSED, over_ms=item.now))
@@ -348,7 +348,7 @@ def _fire_one(
     """Fire a commitment and store its next state. Return None if it has fired for this instant before."""
     instant = commitment.due if commitment.condition == "time" else commitment.fired
     claim = f"commitment {commitment.commitment_id} {commitment.condition} {instant}"
-    if not unit.once(claim, now=now):
+    if not unit.claim_once(claim, now=now):
         return None
     payload: dict[str, Any] = {
         "commitmentId": commitment.commitment_id,
@@ -390,8 +390,11 @@ def _judge_predicates(context: Context, tenant: str) -> list[Judged]:
     """
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq, position = snapshot.change_seq(), int(snapshot.item(FEED_POSITION, "") or b"0")
-        waiting = snapshot.commitments_waiting(now, fresh_only=position == seq)
+        seq, position = (
+            snapshot.find_last_change(),
+            int(snapshot.load_item(FEED_POSITION, "") or b"0"),
+        )
+        waiting = snapshot.list_waiting_commitments(now, fresh_only=position == seq)
         changes_by_space: dict[str, list[Version]] = {}
         met: list[Judged] = []
         unmet: list[Judged] = []
@@ -412,8 +415,8 @@ def _judge_predicates(context: Context, tenant: str) -> list[Judged]:
     ]
 
     def note_judged(unit: Unit) -> None:
-        unit.looked_at(judged_documents)
-        latest = max(seq, int(unit.item(FEED_POSITION, "") or b"0"))
+        unit.mark_commitments_checked(judged_documents)
+        latest = max(seq, int(unit.load_item(FEED_POSITION, "") or b"0"))
         unit.put_item(FEED_POSITION, "", b"%d" % latest)
 
     if waiting and not met:
@@ -473,9 +476,9 @@ def _versions_since(
 
 def _changed_versions(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
     """Yield the versions of a space that the change feed names after a position, and that are not forgotten."""
-    ids = snapshot.changed_in_space(space, after)
+    ids = snapshot.list_changed_in_space(space, after)
     for first in range(0, len(ids), _PAGE_LIMIT):
-        for version in snapshot.versions(ids[first : first + _PAGE_LIMIT]):
+        for version in snapshot.load_versions(ids[first : first + _PAGE_LIMIT]):
             if version.state.tombstoned is None and _is_original(version):
                 yield version
 
@@ -517,7 +520,7 @@ def _is_in_force(snapshot: Snapshot, version: Version, now: Instant) -> bool:
         has_expired = state.expires is not None and state.expires <= now
         if state.erased or state.tombstoned is not None or has_expired:
             return False
-        successor = snapshot.named(mapping.STANDARD, state.superseded_by)
+        successor = snapshot.find_by_name(mapping.STANDARD, state.superseded_by)
         if successor is None:
             return False
         version = successor
@@ -537,7 +540,7 @@ def _encode(commitment: Commitment) -> bytes:
 
 def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:
     """Return a stored commitment. Raises NotFound."""
-    data = snapshot.commitment(commitment_id)
+    data = snapshot.load_commitment(commitment_id)
     if data is None:
         raise NotFound("no such commitment")
     return _decode(data)
@@ -582,6 +585,6 @@ def _due_order(commitment: Commitment) -> tuple[int, str]:
 
 def _audit(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(
+    unit.record_audit(
         audit_entry(access, f"openwop.commitments.{op}", now=now, scope=scope, result=result)
     )

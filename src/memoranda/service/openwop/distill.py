@@ -285,7 +285,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     """Read the sources and distil them. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq = snapshot.change_seq()
+        seq = snapshot.find_last_change()
         entries_by_id = _load_candidates(context, snapshot, request, now)
         run = None if request.run_id is None else runs.load(snapshot, request.run_id)
     if run is not None:
@@ -400,9 +400,9 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     def _require_unchanged(self, unit: Unit) -> None:
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
-        changed_ids = unit.changed_in_space(self.request.space, self.change_seq)
+        changed_ids = unit.list_changed_in_space(self.request.space, self.change_seq)
         if len(changed_ids) > _CHANGES_LIMIT or any(
-            _is_archive_version(version) for version in unit.versions(changed_ids)
+            _is_archive_version(version) for version in unit.load_versions(changed_ids)
         ):
             # The index must list an archive that another distillation wrote in the meantime.
             raise Conflict("the archives changed meanwhile; try again")
@@ -558,7 +558,7 @@ def _consolidate(
             note_replaced(unit, step["by"], (versions[step["id"]].version_id,))
         for name, count in strengthened.items():
             for _ in range(count):
-                unit.feedback(versions[name], "followed", "consolidation", now=now)
+                unit.add_feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(

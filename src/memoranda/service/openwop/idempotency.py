@@ -111,7 +111,7 @@ def settle(
 
     def work(unit: Unit) -> None:
         kind = f"{_RECORDS}{record.hour}"
-        data = unit.item(kind, record.name)
+        data = unit.load_item(kind, record.name)
         if data is None or _decode(data).holder != record.holder:
             return
         if status:
@@ -129,7 +129,7 @@ def _decode(data: bytes) -> IdempotencyRecord:
 
 def _load_hours(snapshot: Snapshot) -> list[int]:
     """Return the hours that have records, oldest first."""
-    data = snapshot.item(_HOURS, "")
+    data = snapshot.load_item(_HOURS, "")
     return [] if data is None else list(json_text.parse(data))
 
 
@@ -139,7 +139,7 @@ def _find_record(
     """Return the latest record of a name that is within the retention period."""
     for hour in reversed(hours):
         if hour > now_hour - RETENTION_HOURS:
-            data = snapshot.item(f"{_RECORDS}{hour}", name)
+            data = snapshot.load_item(f"{_RECORDS}{hour}", name)
             if data is not None:
                 return _decode(data)
     return None
@@ -150,7 +150,7 @@ def _delete_expired(unit: Unit, hours: list[int], now_hour: int) -> None:
     expired = [hour for hour in hours if hour <= now_hour - RETENTION_HOURS]
     if not expired:
         return
-    names = list(unit.items(f"{_RECORDS}{expired[0]}"))
+    names = list(unit.load_items(f"{_RECORDS}{expired[0]}"))
     for name in names[:SWEEP_LIMIT]:
         unit.delete_item(f"{_RECORDS}{expired[0]}", name)
     if len(names) <= SWEEP_LIMIT:

@@ -45,8 +45,8 @@ from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place, as_memory
+from memoranda.service.oams.memories import stored_name
+from memoranda.service.oams.views import Location, to_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
@@ -170,7 +170,7 @@ def put_entry(
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
             _log_write(unit, run_id, ref, entry, now, node_id=clean_node, agent_id=clean_agent)
-        unit.record(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
         return entry
 
     return context.engine.write(tenant, work)
@@ -205,7 +205,7 @@ def _prepare_replacement(
     A memory that is there gets a new version. It keeps its creation time and its other fields, and it expires no later
     than before (RFC 0004 §E). The function raises Conflict if the memory changes before it is called.
     """
-    place = Place(
+    place = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
@@ -213,22 +213,22 @@ def _prepare_replacement(
     key = check_key(entry_id)
 
     def find_prior(snapshot: Snapshot) -> Version | None:
-        return memories.find(context, snapshot, place, key, or_retracted=True)
+        return memories.find_head(context, snapshot, place, key, or_retracted=True)
 
     with context.engine.read(place.tenant) as snapshot:
         prior = find_prior(snapshot)
-        prior_memory = None if prior is None else as_memory(context, snapshot, prior, place)
+        prior_memory = None if prior is None else to_memory(context, snapshot, prior, place)
     # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
     successor = _build_memory(place, key, draft, prior_memory)
     accepted = memories.accept(context, access, successor, now=now)
     with context.engine.read(place.tenant) as snapshot:
-        foreseen = memories.foresee(context, snapshot, accepted, prior, now)
+        foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
         head = find_prior(unit)
         if head != prior:
             raise Conflict("the entry was changed meanwhile; try again")
-        memories.follow(context, unit, foreseen, head, now)
+        memories.write_next(context, unit, foreseen, head, now)
         version = find_prior(unit)
         assert version is not None
         return show(context, unit, version), version
@@ -236,7 +236,7 @@ def _prepare_replacement(
     return write
 
 
-def _build_memory(place: Place, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
+def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
     """Return the OAMS memory of a draft: the prior one with another value, tags and expiry."""
     fields: Unchecked = {**prior} if prior is not None else {}
     # The vector belongs to the earlier text.
@@ -272,7 +272,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
             append(unit, new, now)
-        unit.record(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
         return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
@@ -365,7 +365,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
 def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
     """Forget a version that was read before this unit of work. Return False if it has ended since."""
-    (version,) = unit.versions([version_id])
+    (version,) = unit.load_versions([version_id])
     if is_over(version.state, now):
         return False
     forget_entry(access, unit, version=version, now=now)
@@ -379,7 +379,9 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     unit.announce("tombstoned", version, now=now)
     remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
-    unit.record(_audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
+    unit.record_audit(
+        _audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned")
+    )
 
 
 # --- listing, for everyone and for a run ---------------------------------------------------------------------
@@ -529,17 +531,17 @@ def _merge_ended(
 
 def _ended_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
     """Yield the versions that were replaced or forgotten after the run began, with their last update, latest first."""
-    ended = snapshot.ended_since(run.view, space)
+    ended = snapshot.list_ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updates = dict(ended[first : first + _SCAN_LIMIT])
-        for version in snapshot.in_slices(list(updates)):
+        for version in snapshot.iterate_versions(list(updates)):
             yield version, updates[version.version_id]
 
 
 def _version_for_run(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """Return the version of a memory that a run sees: its own write, else the one that was current when it began."""
-    own_ids = snapshot.run_writes(run.run_id)
-    for version in snapshot.history(memory_id, newest_first=True):
+    own_ids = snapshot.list_run_writes(run.run_id)
+    for version in snapshot.iterate_history(memory_id, newest_first=True):
         if version.version_id in own_ids:
             return version
         is_earlier = version.version_id <= run.version_seq
@@ -557,7 +559,7 @@ def _ended_before(snapshot: Snapshot, version: Version, run: Run) -> bool:
     if min(ends) != run.started:
         return min(ends) < run.started
     # Both happened in one millisecond; the change feed tells their order.
-    return version.memory_id not in snapshot.changed_memories(run.change_seq)
+    return version.memory_id not in snapshot.list_changed_memories(run.change_seq)
 
 
 def is_current(version: Version, run: Run | None, now: Instant) -> bool:
@@ -578,19 +580,19 @@ def is_shown(version: Version, run: Run | None, now: Instant) -> bool:
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
     """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none."""
     if entry_id.startswith("urn:ump:"):
-        version = snapshot.named(ump.STANDARD, entry_id)
+        version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):
-        version = snapshot.named(mapping.STANDARD, entry_id)
+        version = snapshot.find_by_name(mapping.STANDARD, entry_id)
     elif len(entry_id) == ADDRESS_CHARS:
-        version = snapshot.named(oms.STANDARD, entry_id)
+        version = snapshot.find_by_name(oms.STANDARD, entry_id)
     else:
         version = None
     if version is None:
-        place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+        place = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.newest(version.memory_id)
+    head = snapshot.load_newest(version.memory_id)
     # The name of a later version names that version only: the id of an entry is the name of its first.
     return head if _id_of_root(find_first_version(snapshot, head)) == entry_id else None
 

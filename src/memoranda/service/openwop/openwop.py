@@ -34,7 +34,7 @@ from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
 from memoranda.standards.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
-from memoranda.storage.engine.contract import RunPlace, Unit
+from memoranda.storage.engine.contract import RunPosition, Unit
 
 # The only key of a variable that shows a memory.
 MEMORY_KEY: Final = "$memory"
@@ -180,14 +180,14 @@ def runs(
     context: Context,
     access: Access,
     *,
-    before: Instant | RunPlace | None = None,
+    before: Instant | RunPosition | None = None,
     limit: int = MAX_RUNS,
 ) -> list[Run]:
     """Return the runs of the caller's tenant, latest start first, that began before an instant or a listed run."""
-    # Many runs may begin in one millisecond, so the next page starts after a run (RunPlace), not after an instant.
+    # Many runs may begin in one millisecond, so the next page starts after a run (RunPosition), not after an instant.
     position = (before, "") if isinstance(before, int) else before
     with context.engine.read(access.default_tenant) as reading:
-        stored_runs = reading.runs(before=position, limit=min(limit, MAX_RUNS))
+        stored_runs = reading.list_runs(before=position, limit=min(limit, MAX_RUNS))
         return [run_log.decode_run(stored) for stored in stored_runs]
 
 

@@ -47,7 +47,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
 
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept, traces = snapshot.items(KIND), _traces(snapshot)
+        kept, traces = snapshot.load_items(KIND), _traces(snapshot)
     there = [json_text.parse(value) for value in kept.values()]
     known = {_fingerprint(each) for each in there}
     artifacts = [(each["id"], each["kind"], each["artifact"]) for each in there]
@@ -64,7 +64,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
         fresh = [
             draft
             for draft in drafts
-            if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)
+            if unit.claim_once(f"habit {draft.kind} {draft.fingerprint}", now=now)
         ]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
@@ -75,7 +75,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
 
 
 def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
-    if unit.items(KIND) != kept:
+    if unit.load_items(KIND) != kept:
         raise Conflict("other proposals were made or changed meanwhile; try again")
 
 
@@ -131,7 +131,7 @@ class _ByHand(NamedTuple):
 def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Proposal:
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept = snapshot.items(KIND)
+        kept = snapshot.load_items(KIND)
     said = _fingerprint_of(draft.kind, draft.artifact)
     there = (json_text.parse(value) for value in kept.values())
     made = proposals.build_proposal(
@@ -274,14 +274,16 @@ def apply(
 def installed(context: Context, access: Access) -> dict[str, Any]:
     """The artifacts in force, by their refs: what a host loads. Proposals that are not applied are not among them."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return {ref: json_text.parse(value) for ref, value in snapshot.items(INSTALLED).items()}
+        return {
+            ref: json_text.parse(value) for ref, value in snapshot.load_items(INSTALLED).items()
+        }
 
 
 # --- inside --------------------------------------------------------------------------------------------------
 
 
 def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
-    kept = unit.item(APPROVALS, approval_id)
+    kept = unit.load_item(APPROVALS, approval_id)
     given = None if kept is None else json_text.parse(kept)
     if given is None or given["proposal"] != current["id"] or given["artifact"] != _digest(current):
         # What was revised since was not approved.
@@ -305,14 +307,14 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
     from memoranda.consolidation.habits.habits import RunTrace
 
     found = []
-    for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
+    for kept in snapshot.list_runs(before=None, limit=RUNS_LIMIT):
         run = run_log.decode_run(kept)
         # A replay is the same run told again.
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
         logged = [
             json_text.parse(event)
-            for event in snapshot.run_events(run.run_id, after=-1, limit=1_000)
+            for event in snapshot.list_run_events(run.run_id, after=-1, limit=1_000)
         ]
         steps = tuple(_steps(logged))
         corrections = tuple(
@@ -348,11 +350,11 @@ def _steps(logged: list[dict[str, Any]]) -> list[ToolCall]:
 
 
 def _all(snapshot: Snapshot) -> list[Proposal]:
-    return [json_text.parse(value) for value in snapshot.items(KIND).values()]
+    return [json_text.parse(value) for value in snapshot.load_items(KIND).values()]
 
 
 def _load(snapshot: Snapshot, proposal_id: str) -> Proposal:
-    kept = snapshot.item(KIND, proposal_id)
+    kept = snapshot.load_item(KIND, proposal_id)
     if kept is None:
         raise NotFound("no such proposal")
     found: Proposal = json_text.parse(kept)
@@ -387,7 +389,7 @@ def _record(
     meta: Mapping[str, object] | None = None,
 ) -> None:
     scope = {"owner": access.default_tenant}
-    unit.record(
+    unit.record_audit(
         audit_entry(
             access, f"openwop.proposals.{op}", now=now, scope=scope, result=result, meta=meta
         )

@@ -150,7 +150,7 @@ def build_provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
 
 def require_unchanged(unit: Unit, version_ids: Sequence[int]) -> None:
     """Raise Conflict unless all versions that a run rests on are still current and free of legal holds."""
-    if unit.count_free(version_ids) < len(version_ids):
+    if unit.count_deletable(version_ids) < len(version_ids):
         raise Conflict("the entries changed while they were read; try again")
 
 
@@ -161,11 +161,13 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     """
     now, tenant = context.clock(), access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        stored = snapshot.item(UNDO_RECORDS, run_id)
+        stored = snapshot.load_item(UNDO_RECORDS, run_id)
         record = {"taken": []} if stored is None else json_text.parse(stored)
         names = {step[key] for step in record["taken"] for key in ("id", "by")}
-        version_ids = snapshot.version_ids(mapping.STANDARD, sorted(names))
-        compacted = snapshot.named(mapping.STANDARD, record["made"]) if "made" in record else None
+        version_ids = snapshot.find_version_ids(mapping.STANDARD, sorted(names))
+        compacted = (
+            snapshot.find_by_name(mapping.STANDARD, record["made"]) if "made" in record else None
+        )
     # Pairs of a replaced version and the one in its place; those of erased entries are left out.
     replaced = [
         (version_ids[step["id"]], version_ids[step["by"]])
@@ -174,7 +176,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     ]
 
     def work(unit: Unit) -> int:
-        if stored is None or unit.item(UNDO_RECORDS, run_id) != stored:
+        if stored is None or unit.load_item(UNDO_RECORDS, run_id) != stored:
             raise NotFound("no consolidation of this run that could be undone")
         if compacted is None:
             count = unit.reopen_superseded(replaced, now=now)
@@ -195,4 +197,4 @@ def undo(context: Context, access: Access, run_id: str) -> int:
 def audit_run(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     """Write the audit entry of a run over a space."""
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))
+    unit.record_audit(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))

@@ -27,7 +27,7 @@ from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
-from memoranda.storage.engine.contract import RunPlace, RunView, Snapshot, Unit
+from memoranda.storage.engine.contract import RunPosition, RunView, Snapshot, Unit
 
 # Events per page.
 EVENTS_LIMIT: Final = 1_000
@@ -73,7 +73,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.tenant, self.run_id
 
     @property
-    def cursor(self) -> RunPlace:
+    def cursor(self) -> RunPosition:
         """The position of the run in a list of runs."""
         return self.started, self.run_id
 
@@ -158,7 +158,7 @@ def begin(
     metadata: Mapping[str, Any] | None = None,
 ) -> Run:
     """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
-    if run_id is not None and unit.run(run_id) is not None:
+    if run_id is not None and unit.load_run(run_id) is not None:
         raise Conflict("there is a run of this id already")
     run = _build_run(
         unit,
@@ -185,7 +185,7 @@ def emit(
 ) -> Event:
     """Append an event to a run's log and return it."""
     event = events.build_event(
-        type, payload, run_id, unit.run_event_count(run_id), now, node_id=node_id
+        type, payload, run_id, unit.count_run_events(run_id), now, node_id=node_id
     )
     unit.add_run_events(run_id, event["sequence"], [events.encode(event)])
     return event
@@ -249,16 +249,16 @@ def _build_run(unit: Unit, run_id: str, workflow_id: str, now: Instant, **fields
         workflow_id=workflow_id,
         tenant=unit.tenant,
         started=now,
-        change_seq=unit.change_seq(),
-        version_seq=unit.last_version(),
-        workspace_seq=int(unit.item(WORKSPACE_CHANGES, "") or b"0"),
+        change_seq=unit.find_last_change(),
+        version_seq=unit.find_last_version(),
+        workspace_seq=int(unit.load_item(WORKSPACE_CHANGES, "") or b"0"),
         **fields,
     )
 
 
 def load(snapshot: Snapshot, run_id: str) -> Run:
     """Return a run of the snapshot's tenant. Raises NotFound."""
-    data = snapshot.run(run_id)
+    data = snapshot.load_run(run_id)
     if data is None:
         raise NotFound(f"no run {run_id[:128]!a}")
     return decode_run(data)
@@ -305,7 +305,7 @@ def read_events(
         run = load(snapshot, run_id)
         page = [
             json_text.parse(event)
-            for event in snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT)
+            for event in snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT)
         ]
     return page, run.status in TERMINAL and len(page) < EVENTS_LIMIT
 
@@ -318,8 +318,8 @@ def read_all_events(
     Without `after` the page is empty: the caller follows the log from now on.
     """
     with context.engine.read(access.default_tenant) as snapshot:
-        end = snapshot.last_run_event()
-        page = snapshot.run_events_after(end if after is None else after, EVENTS_LIMIT)
+        end = snapshot.find_last_run_event()
+        page = snapshot.list_run_events_after(end if after is None else after, EVENTS_LIMIT)
     return [(position, json_text.parse(event)) for position, event in page], end
 
 
@@ -328,8 +328,8 @@ def keep_retention(context: Context) -> int:
     if context.run_retention_ms is None:
         return 0
     before, count = Instant(context.clock() - context.run_retention_ms), 0
-    for tenant in context.engine.system.tenants():
-        cursor: RunPlace = (Instant(0), "")
+    for tenant in context.engine.system.list_tenants():
+        cursor: RunPosition = (Instant(0), "")
         while page := _expired_runs(context, tenant, cursor, before):
             cursor = page[-1]
             ids = [run_id for _, run_id in page]
@@ -339,11 +339,11 @@ def keep_retention(context: Context) -> int:
 
 
 def _expired_runs(
-    context: Context, tenant: str, cursor: RunPlace, before: Instant
-) -> list[RunPlace]:
+    context: Context, tenant: str, cursor: RunPosition, before: Instant
+) -> list[RunPosition]:
     """Return the next page of runs that began before an instant."""
     with context.engine.read(tenant) as snapshot:
-        return snapshot.runs_after(cursor, before=before, limit=PURGE_LIMIT)
+        return snapshot.list_runs_after(cursor, before=before, limit=PURGE_LIMIT)
 
 
 def _delete_runs(run_ids: Sequence[str], unit: Unit) -> None:
@@ -399,7 +399,7 @@ _OWN_FIELDS: Final = (
 
 def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:
     """Raise an error if the log does not reach the sequence number, or if writes of the run were erased (MAE-3)."""
-    count = snapshot.run_event_count(source.run_id)
+    count = snapshot.count_run_events(source.run_id)
     ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
     if count == 0:
         raise build_snapshot_error(source.run_id, from_seq, "event_log_unavailable")
@@ -411,7 +411,7 @@ def _read_log(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list
     """Return the events that a fork copies."""
     log: list[Event] = []
     after = from_seq - 1 if mode == "replay" else -1
-    while page := snapshot.run_events(run_id, after=after, limit=EVENTS_LIMIT):
+    while page := snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT):
         parsed = [json_text.parse(event) for event in page]
         log += parsed
         after = parsed[-1]["sequence"]

@@ -1,6 +1,6 @@
 """Background work of openwop: distillations on a schedule, and commitments of watched refs.
 
-Every process with an upkeep thread calls `tick`. The process that claims a due instant in the store (`unit.once`) does
+Every process with an upkeep thread calls `tick`. The process that claims a due instant in the store (`unit.claim_once`) does
 its work, and the others find it claimed.
 
 A schedule is a stored item with the cron expression, its time zone, and `since`, the instant after which it is due
@@ -56,11 +56,13 @@ def schedule(
         raise InvalidInput("tokenBudget must be at least 1")
 
     def work(unit: Unit) -> None:
-        context.quotas_of(unit).check_schedules(unit.items(KIND), ref)
+        context.quotas_of(unit).check_schedules(unit.load_items(KIND), ref)
         unit.put_item(KIND, ref, json_text.dump(item))
         context.quotas_of(unit).check_bytes(unit)
         scope = {"owner": access.default_tenant}
-        unit.record(audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron))
+        unit.record_audit(
+            audit_entry(access, "openwop.schedule", now=now, scope=scope, result=cron)
+        )
 
     context.engine.write(access.default_tenant, work)
     return _describe(item)
@@ -70,7 +72,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
     """Remove the schedule of a ref. Return False if there is none."""
 
     def work(unit: Unit) -> bool:
-        has_schedule = unit.item(KIND, ref) is not None
+        has_schedule = unit.load_item(KIND, ref) is not None
         unit.delete_item(KIND, ref)
         return has_schedule
 
@@ -80,7 +82,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
 def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the schedules of the caller's tenant, each with the instant at which it is due next."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [_describe(json_text.parse(data)) for data in snapshot.items(KIND).values()]
+        return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
 def _describe(item: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 
     def work(unit: Unit) -> None:
         if is_watched:
-            context.quotas_of(unit).check_schedules(unit.items(WATCHED), ref)
+            context.quotas_of(unit).check_schedules(unit.load_items(WATCHED), ref)
             unit.put_item(WATCHED, ref, b"0")
             context.quotas_of(unit).check_bytes(unit)
         else:
@@ -113,8 +115,8 @@ def tick(context: Context) -> int:
     count = 0
     system = context.engine.system
     tenants = (
-        *system.tenants_with_items((KIND, WATCHED)),
-        *system.tenants_with_commitments(context.clock()),
+        *system.list_tenants_with_items((KIND, WATCHED)),
+        *system.list_tenants_with_commitments(context.clock()),
     )
     for tenant in dict.fromkeys(tenants):
         try:
@@ -131,7 +133,7 @@ def tick(context: Context) -> int:
 def _read_watched(context: Context, tenant: str) -> None:
     """Infer commitments from the changes of watched refs; from all memories of a ref when it is read first."""
     with context.engine.read(tenant) as snapshot:
-        seq, watched = snapshot.change_seq(), snapshot.items(WATCHED)
+        seq, watched = snapshot.find_last_change(), snapshot.load_items(WATCHED)
     behind = {ref: int(position) for ref, position in watched.items() if int(position) < seq}
     for ref, position in behind.items():
         if position:
@@ -141,7 +143,7 @@ def _read_watched(context: Context, tenant: str) -> None:
 
     def work(unit: Unit) -> None:
         for ref in behind:
-            position = unit.item(WATCHED, ref)
+            position = unit.load_item(WATCHED, ref)
             if position is not None and int(position) < seq:
                 unit.put_item(WATCHED, ref, b"%d" % seq)
 
@@ -158,7 +160,7 @@ def _distil_due(context: Context, tenant: str) -> int:
     """Carry out the schedules of a tenant that are due. Return the number of distillations."""
     now, count = context.clock(), 0
     with context.engine.read(tenant) as snapshot:
-        items = [json_text.parse(data) for data in snapshot.items(KIND).values()]
+        items = [json_text.parse(data) for data in snapshot.load_items(KIND).values()]
     for item in items:
         due = next_after(item["cron"], item["since"], item["timezone"])
         if due <= now:
@@ -196,11 +198,11 @@ def _distil(context: Context, tenant: str, item: dict[str, Any], due: int, now: 
 def _claim(unit: Unit, item: dict[str, Any], due: int, now: Instant) -> bool:
     """Claim a due instant for this process, with all instants missed before it. Return False if it may not act."""
     ref = item["memoryRef"]
-    data = unit.item(KIND, ref)
+    data = unit.load_item(KIND, ref)
     if data is None or json_text.parse(data) != item:
         # Another process was faster, or the schedule was removed or changed.
         return False
-    if not unit.once(f"distil {ref} {due}", now=now):
+    if not unit.claim_once(f"distil {ref} {due}", now=now):
         return False
     unit.put_item(KIND, ref, json_text.dump({**item, "since": now}))
     return True

@@ -149,14 +149,14 @@ def register(
     webhook_id = f"wh_{base32_encode(secrets.token_bytes(10))}"
 
     def work(unit: Unit) -> None:
-        if len(unit.items(KIND)) >= SUBSCRIPTIONS_LIMIT:
+        if len(unit.load_items(KIND)) >= SUBSCRIPTIONS_LIMIT:
             raise Conflict(f"there are {SUBSCRIPTIONS_LIMIT} webhooks already; unregister one")
         subscription = Subscription(
             webhook_id=webhook_id,
             url=url,
             events=tuple(events),
             tags=tuple(tags),
-            place=unit.last_run_event(),
+            place=unit.find_last_run_event(),
         )
         _store(unit, subscription)
         _audit(unit, access, context.clock(), "register", webhook_id)
@@ -170,7 +170,7 @@ def registered(context: Context, access: Access, webhook_id: str) -> dict[str, A
     """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
     with context.engine.read(access.default_tenant) as snapshot:
-        if snapshot.item(KIND, webhook_id) is None:
+        if snapshot.load_item(KIND, webhook_id) is None:
             raise NotFound("no such webhook")
     secret = _derive_secret(context, access.default_tenant, webhook_id)
     return {
@@ -186,7 +186,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
     _require_owner(access)
 
     def work(unit: Unit) -> bool:
-        if unit.item(KIND, webhook_id) is None:
+        if unit.load_item(KIND, webhook_id) is None:
             return False
         unit.delete_item(KIND, webhook_id)
         _audit(unit, access, context.clock(), "unregister", webhook_id)
@@ -198,7 +198,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
 def subscriptions(context: Context, access: Access) -> list[Subscription]:
     """Return all subscriptions of the caller's tenant, without their secrets."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [_decode(data) for data in snapshot.items(KIND).values()]
+        return [_decode(data) for data in snapshot.load_items(KIND).values()]
 
 
 def _require_owner(access: Access) -> None:
@@ -218,11 +218,11 @@ def next_delivery(
     skipped: enough of their deliveries are in flight.
     """
     wake_times: list[int] = []
-    for tenant in context.engine.system.tenants_with_items((KIND,)):
+    for tenant in context.engine.system.list_tenants_with_items((KIND,)):
         if tenant in passing_over:
             continue
         with context.engine.read(tenant) as snapshot:
-            tenant_subscriptions = [_decode(data) for data in snapshot.items(KIND).values()]
+            tenant_subscriptions = [_decode(data) for data in snapshot.load_items(KIND).values()]
         for subscription in tenant_subscriptions:
             now = context.clock()
             waits_until = max(subscription.retry_ms, subscription.lease_ms)
@@ -242,14 +242,14 @@ def _claim_next(
 ) -> Delivery | None:
     """Put a subscription on lease and return its next event; None if there is none, or another process was faster."""
     with context.engine.read(tenant) as snapshot:
-        end = snapshot.last_run_event()
+        end = snapshot.find_last_run_event()
         position, event = _find_next(snapshot, subscription, end)
     if position == subscription.place:
         return None
     now = context.clock()
 
     def work(unit: Unit) -> Delivery | None:
-        data = unit.item(KIND, subscription.webhook_id)
+        data = unit.load_item(KIND, subscription.webhook_id)
         if data is None or _decode(data) != subscription:
             return None
         if event is None:
@@ -273,7 +273,7 @@ def _find_next(
 ) -> tuple[int, Event | None]:
     """Return the position of the next event to send, and the event; else the last position searched, and None."""
     after = max(subscription.place, end - BEHIND_LIMIT)
-    page = snapshot.run_events_after(after, EVENTS_LIMIT)
+    page = snapshot.list_run_events_after(after, EVENTS_LIMIT)
     for position, data in page:
         event: Event = json_text.parse(data)
         is_subscribed = event["type"] in subscription.events
@@ -284,7 +284,7 @@ def _find_next(
 
 def _concerns_run(snapshot: Snapshot, subscription: Subscription, run_id: str) -> bool:
     """Return True if a run exists, is no replay, and has one of the subscription's tags if there are any."""
-    data = snapshot.run(run_id)
+    data = snapshot.load_run(run_id)
     if data is None:
         return False
     run = decode_run(data)
@@ -299,7 +299,7 @@ def settle(context: Context, delivery: Delivery, *, is_delivered: bool) -> None:
     now = context.clock()
 
     def work(unit: Unit) -> None:
-        data = unit.item(KIND, delivery.subscription.webhook_id)
+        data = unit.load_item(KIND, delivery.subscription.webhook_id)
         if data is None:
             return
         current = _decode(data)
@@ -346,4 +346,4 @@ def _decode(data: bytes) -> Subscription:
 
 
 def _audit(unit: Unit, access: Access, now: Instant, op: str, webhook_id: str) -> None:
-    unit.record(audit_entry(access, f"openwop.webhook.{op}", now=now, targets=(webhook_id,)))
+    unit.record_audit(audit_entry(access, f"openwop.webhook.{op}", now=now, targets=(webhook_id,)))

@@ -57,7 +57,7 @@ def read_version(
     head = _current_version(snapshot, path) or 0
     numbers = stored_numbers(head) if version is None else (version,)
     for number in numbers:
-        item = snapshot.item(_VERSIONS + path, _version_key(number))
+        item = snapshot.load_item(_VERSIONS + path, _version_key(number))
         changed_at, file = (0, None) if item is None else _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             return file
@@ -74,7 +74,7 @@ def list_heads(
 ) -> list[WorkspaceFile]:
     """Return all files whose path starts with a prefix, without content, as they are or as a run sees them."""
     heads = []
-    for path, item in snapshot.items(HEADS).items():
+    for path, item in snapshot.load_items(HEADS).items():
         if not path.startswith(prefix):
             continue
         changed_at, head = _decode(item)
@@ -100,9 +100,9 @@ def write(
     check_path(path)
     check_content(content)
     current = _current_version(unit, path)
-    last = current or int(unit.item(_REMOVED, path) or b"0")
+    last = current or int(unit.load_item(_REMOVED, path) or b"0")
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
-    if current is None and len(unit.items(HEADS)) >= MAX_FILES:
+    if current is None and len(unit.load_items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
             f"the workspace holds {MAX_FILES} files already; remove one first",
             openwop_code=WORKSPACE_TOO_LARGE,
@@ -150,13 +150,13 @@ def _without_content(file: WorkspaceFile) -> WorkspaceFile:
 
 def _next_change(unit: Unit) -> int:
     """Count a change of the workspace and return its number."""
-    number = int(unit.item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
+    number = int(unit.load_item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
     unit.put_item(runs.WORKSPACE_CHANGES, "", b"%d" % number)
     return number
 
 
 def _current_version(snapshot: Snapshot, path: str) -> int | None:
-    item = snapshot.item(HEADS, path)
+    item = snapshot.load_item(HEADS, path)
     return None if item is None else int(json_text.parse(item)["version"])
 
 
@@ -243,7 +243,7 @@ def remove_file(
     now = context.clock()
 
     def work(unit: Unit) -> bool:
-        if unit.item(HEADS, path) is None:
+        if unit.load_item(HEADS, path) is None:
             return False
         with _logging_run(context, unit, run_id, now) as log_id:
             remove(unit, path, now=now, run_id=log_id, if_match=if_match)

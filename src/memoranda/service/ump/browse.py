@@ -71,14 +71,14 @@ def stats(context: Context, access: Access) -> Stats:
     with context.engine.read(tenant) as snapshot:
         kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
         if sees_everything(access, tenant):
-            used = snapshot.usage()[1]
-            for (space, kind), count in snapshot.tally(now=now).items():
+            used = snapshot.measure_usage()[1]
+            for (space, kind), count in snapshot.count_by_space_and_kind(now=now).items():
                 kinds[kind] += count
                 projects[space] = projects.get(space, 0) + count
         else:
             used = None
             where = reach(context, access, snapshot, Selection(at=now))
-            spaces = snapshot.spaces() if where.space is None else [where.space]
+            spaces = snapshot.list_spaces() if where.space is None else [where.space]
             kinds = {
                 kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS
             }
@@ -104,7 +104,7 @@ def projects(context: Context, access: Access) -> list[str]:
     if not sees_everything(access, access.default_tenant):
         return []
     with context.engine.read(access.default_tenant) as snapshot:
-        return [space for space in snapshot.spaces() if space]
+        return [space for space in snapshot.list_spaces() if space]
 
 
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
@@ -158,10 +158,10 @@ def _views_elsewhere(
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    place = oams_views.Place(
+    place = oams_views.Location(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
-    memory = oams_views.seen(context, access, snapshot, version, place)
+    memory = oams_views.render_visible(context, access, snapshot, version, place)
     is_grain = oms_views.is_listed(context, access, snapshot, version)
     return {
         "OMS": oms_views.shown(context, version).document() if is_grain else None,
@@ -186,7 +186,7 @@ def origins(context: Context, access: Access, name: str) -> Origins:
             derived.memory_id
             for derived in lineage.find_derived_versions(snapshot, version.memory_id)
         )
-        heads = (snapshot.newest(memory_id) for memory_id in made)
+        heads = (snapshot.load_newest(memory_id) for memory_id in made)
         result = Origins(
             sources=_show_visible(context, access, snapshot, sources, now),
             made=_show_visible(context, access, snapshot, heads, now),
@@ -228,15 +228,15 @@ def _find_source(
     from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     if reference.startswith(ID_PREFIX):
-        return snapshot.named(UMP, reference)
+        return snapshot.find_by_name(UMP, reference)
     if reference.startswith(ADDRESS_PREFIX):
-        return snapshot.named(OMS, reference.removeprefix(ADDRESS_PREFIX))
+        return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
+    place = views.Location(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find(context, snapshot, place, key) if is_same_namespace else None
-    return memory or snapshot.named(OPENWOP, reference)
+    memory = memories.find_head(context, snapshot, place, key) if is_same_namespace else None
+    return memory or snapshot.find_by_name(OPENWOP, reference)
 
 
 def _show_visible(

@@ -71,7 +71,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
-        known = snapshot.audit_head()[0] > 0
+        known = snapshot.read_audit_head()[0] > 0
         question = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
         )

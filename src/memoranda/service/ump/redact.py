@@ -93,7 +93,7 @@ def _order_in(context: Context, access: Access) -> Judge:
     from memoranda.encoding import injection
 
     with context.engine.read(access.default_tenant) as snapshot:
-        cleared = snapshot.items(_CLEARED)
+        cleared = snapshot.load_items(_CLEARED)
 
     def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
@@ -149,7 +149,7 @@ def allow_orders(context: Context, access: Access, name: str) -> None:
 
     def work(unit: Unit) -> None:
         unit.put_item(_CLEARED, name, b"")
-        unit.record(entry)
+        unit.record_audit(entry)
 
     context.engine.write(found.tenant, work)
 
@@ -183,7 +183,7 @@ def suspects_beside_page(context: Context, access: Access, *, after: int = 0) ->
     place, tenant = after, access.default_tenant
     for _ in range(_PAGE_EVENTS // _EVENTS_LIMIT):
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.run_events_after(place, _EVENTS_LIMIT)
+            page = snapshot.list_run_events_after(place, _EVENTS_LIMIT)
         if not page:
             return BesidePage(suspects=found, next=None)
         for event in (parse(data) for _, data in page):

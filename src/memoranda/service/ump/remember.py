@@ -173,7 +173,7 @@ def _write_if_new(
     if accepted.is_own:
         return write(context, access, unit, accepted, now)
     name = mapping.STANDARD, accepted.record["id"]
-    known, named = unit.same_or_named(accepted.projection.sameness, name, now)
+    known, named = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
     if known is not None:
         return known
     return write(context, access, unit, accepted, now, is_new=True, is_free=named is None)
@@ -198,7 +198,7 @@ def write(
         context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free
     )
     scope, targets = scope_of(accepted.record), (remembered.id,)
-    unit.record(
+    unit.record_audit(
         audit_entry(
             access, "remember", now=now, targets=targets, scope=scope, result=remembered.result
         )
@@ -242,7 +242,7 @@ def put(
 def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
     """A name stands for one record only; the same record again is no news, unless it was forgotten."""
     record = accepted.record
-    known = unit.named(mapping.STANDARD, record["id"])
+    known = unit.find_by_name(mapping.STANDARD, record["id"])
     if known is None or known.state.is_forgotten:
         return None
     if not _is_same(context, known, record, now):
@@ -277,7 +277,7 @@ def is_repeated(
     """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
-    known = snapshot.named(mapping.STANDARD, accepted.record["id"])
+    known = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
     if (
         known is None
         or known.state.is_forgotten
@@ -291,7 +291,7 @@ def foresee(
     context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
 ) -> Merged | None:
     """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
-    known = None if accepted.is_own else snapshot.same(accepted.projection.sameness, now)
+    known = None if accepted.is_own else snapshot.find_duplicate(accepted.projection.sameness, now)
     return None if known is None else Merged(known, _joined(context, known, accepted, now))
 
 
@@ -318,9 +318,9 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
     """Said again in the same millisecond after it was closed: the same content would get the same name."""
     record = accepted.record
-    if unit.named(mapping.STANDARD, record["id"]) is None:
+    if unit.find_by_name(mapping.STANDARD, record["id"]) is None:
         return accepted
-    while unit.named(mapping.STANDARD, record["id"]) is not None:
+    while unit.find_by_name(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
         completed = records.fill_defaults(accepted.draft, now=now, version=context.ump_version)
         if completed["time"] == record["time"]:  # the draft fixes every time itself
@@ -335,10 +335,10 @@ def _append(
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
-        prior = unit.named(mapping.STANDARD, predecessor_id)
+        prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
-            unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
+            unit.close_version(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
     return (
         new.append(unit, now=now)
@@ -385,7 +385,7 @@ def _merge(
     context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: Merged | None
 ) -> Remembered | None:
     """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
-    known = unit.same(accepted.projection.sameness, now)
+    known = unit.find_duplicate(accepted.projection.sameness, now)
     if known is None:
         return None
     # Made before the writer's turn, unless it changed since or was written in this very unit.
@@ -406,7 +406,8 @@ def _merge(
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
     # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
     if any(
-        other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)
+        other != tenant
+        for other in context.engine.system.find_tenants_with_name(mapping.STANDARD, name)
     ):
         raise Conflict(f"id: {name} already names a record of another owner")
 

@@ -142,7 +142,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
         _check_revisable(unit, prior, record, now)
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
         version = append_next(context, unit, prior, new, now=now)
-        unit.close(
+        unit.close_version(
             prior,
             successor=version,
             valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])),
@@ -159,7 +159,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
             meta={"supersedes": [request.id]},
             claimed=request.actor,
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
     return context.engine.write(found.tenant, work)
@@ -198,7 +198,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             remove_derived_of(unit, version.memory_id, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access,
                 "forget",
@@ -225,8 +225,8 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 
     def work(unit: Unit) -> None:
         version, record = _current(context, access, unit, request.id, now)
-        unit.feedback(version, request.outcome, request.session or "", now=now)
-        unit.record(
+        unit.add_feedback(version, request.outcome, request.session or "", now=now)
+        unit.record_audit(
             audit_entry(
                 access,
                 "feedback",
@@ -252,7 +252,7 @@ def _current(
     context: Context, access: Access, unit: Unit, name: str, now: Instant
 ) -> tuple[Version, Record]:
     """Look again inside the transaction: what was found before may have changed."""
-    version = unit.named(mapping.STANDARD, name)
+    version = unit.find_by_name(mapping.STANDARD, name)
     if version is None:
         raise NotFound(f"no memory {name}")
     record = view_record(context, version, now)
@@ -265,7 +265,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 
     `whole`: everything that its memory ever said.
     """
-    for each in unit.history(version.memory_id):
+    for each in unit.iterate_history(version.memory_id):
         is_meant = (
             each.document.name == version.document.name and each.version_id <= version.version_id
         )
@@ -277,7 +277,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 def _erase(unit: Unit, version: Version, gone: ErasurePlan, now: Instant) -> None:
     """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
     remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
-    for earlier in unit.history(version.memory_id):
+    for earlier in unit.iterate_history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
         erase_version(unit, earlier, gone.own)
@@ -341,7 +341,7 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
     now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
-        chain = snapshot.history(version.memory_id, newest_first=True)
+        chain = snapshot.iterate_history(version.memory_id, newest_first=True)
         earlier = next(
             (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
             None,
@@ -355,11 +355,11 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
 
 
 def _name_of(snapshot: Snapshot, version: Version) -> str:
-    return snapshot.names_of(version.version_id).get(mapping.STANDARD, version.document.name)
+    return snapshot.load_names(version.version_id).get(mapping.STANDARD, version.document.name)
 
 
 def _last(snapshot: Snapshot) -> Change:
-    changes = snapshot.changes(snapshot.change_seq() - 1, 1)
+    changes = snapshot.list_changes(snapshot.find_last_change() - 1, 1)
     if not changes:
         raise NotFound("nothing was changed yet")
     return changes[0]

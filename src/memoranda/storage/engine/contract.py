@@ -37,7 +37,7 @@ from memoranda.model.selection import (
     VersionGroup,
 )
 from memoranda.retrieval.entry import Indexed
-from memoranda.storage.engine.database import Begun, Soundness
+from memoranda.storage.engine.database import PendingWrite, StoreHealth
 from memoranda.storage.index.embedding_work import Vectors
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
 
 
 # When a run began, and its id: its place in the list of runs, of which many may begin in one millisecond.
-RunPlace = tuple[Instant, str]
+RunPosition = tuple[Instant, str]
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     version_seq: int
 
 
-class Waiting(NamedTuple):
+class WaitingCommitment(NamedTuple):
     """A commitment that waits for something to be said in a space; fresh while nothing was looked at for it yet."""
 
     document: bytes
@@ -83,53 +83,53 @@ class Snapshot(Protocol):
         """What the owner asks for, as it was set; empty: nothing."""
         ...
 
-    def named(self, standard: str, name: str) -> Version | None:
+    def find_by_name(self, standard: str, name: str) -> Version | None:
         """The version a standard's name stands for."""
         ...
 
-    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+    def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
         """The given versions, in the given order; unknown ids are left out."""
         ...
 
-    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+    def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         """The first of these versions whose documents have so many bytes together; at least one. None is read."""
         ...
 
-    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+    def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
         """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
         ...
 
-    def history_ids(self, memory_id: int) -> list[int]:
+    def list_history_ids(self, memory_id: int) -> list[int]:
         """All versions of a memory, oldest first. None is read."""
         ...
 
-    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+    def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
         """All versions of a memory, oldest first, read a few at a time: whoever keeps none holds few."""
         ...
 
-    def protecting(self, memory_id: int) -> Iterator[Version]:
+    def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
         """The versions of a memory that are held, or whose documents may protect those after them, oldest first."""
         ...
 
-    def newest(self, memory_id: int) -> Version:
+    def load_newest(self, memory_id: int) -> Version:
         """The last version of a memory."""
         ...
 
-    def same(self, sameness: str, now: Instant) -> Version | None:
+    def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
         """The open version that already says this."""
         ...
 
-    def same_or_named(
+    def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
         """The open version that already says this, and the version that a standard's name stands for."""
         ...
 
-    def known_facts(self, samenesses: Sequence[str]) -> set[str]:
+    def filter_known_facts(self, samenesses: Sequence[str]) -> set[str]:
         """Which of these an open version may say already."""
         ...
 
-    def page(
+    def load_page(
         self,
         selection: Selection,
         order: Order = WRITTEN,
@@ -146,17 +146,17 @@ class Snapshot(Protocol):
         """How many versions are selected."""
         ...
 
-    def counted_page(
+    def load_counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
     ) -> SelectionPage:
         """A page with what it shows of all that there is."""
         ...
 
-    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
+    def count_groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
         """How many are selected of each subject, relation, session, form or verification, in any order."""
         ...
 
-    def warm(self) -> None:
+    def warm_index(self) -> None:
         """Read what every search needs of the word index: the first in a process has to wait for it."""
         ...
 
@@ -167,13 +167,13 @@ class Snapshot(Protocol):
         *,
         limit: int,
         now: Instant,
-        whole: bool = False,
-        counted: bool = True,
+        count_all: bool = False,
+        count_if_cheap: bool = True,
     ) -> Matches:
         """What is selected and answers, best first; `whole`: count them all; not `counted`: not even if it is cheap."""
         ...
 
-    def documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
+    def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         """The documents of these versions, in the given order; unknown and erased ones are left out."""
         ...
 
@@ -181,55 +181,57 @@ class Snapshot(Protocol):
         """Whether anything was ever written there."""
         ...
 
-    def spaces(self) -> list[str]:
+    def list_spaces(self) -> list[str]:
         """Where anything was ever written."""
         ...
 
-    def tally(self, *, now: Instant) -> dict[tuple[str, str], int]:
+    def count_by_space_and_kind(self, *, now: Instant) -> dict[tuple[str, str], int]:
         """How many versions are true now, by space and kind: those that `Selection(at=now)` selects."""
         ...
 
-    def usage(self) -> tuple[int, int]:
+    def measure_usage(self) -> tuple[int, int]:
         """How many versions are live, and how many bytes all documents, items, runs and logs have."""
         ...
 
-    def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    def filter_known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these (standard, name) stand for anything."""
         ...
 
-    def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
+    def find_names_by_prefix(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Names of a standard that begin so, with the versions they stand for."""
         ...
 
-    def run(self, run_id: str) -> bytes | None:
+    def load_run(self, run_id: str) -> bytes | None:
         """What is known of a run."""
         ...
 
-    def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
+    def list_runs(self, *, before: RunPosition | None, limit: int) -> list[bytes]:
         """Runs, the last started first; those that come after a place in this order."""
         ...
 
-    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
+    def list_run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
         """The events of a run with a sequence above `after`, in order; -1 for all."""
         ...
 
-    def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
+    def list_runs_after(
+        self, place: RunPosition, *, before: Instant, limit: int
+    ) -> list[RunPosition]:
         """Where runs stand that began before an instant, the first started first; those after a place."""
         ...
 
-    def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
         """The events of all runs after a place among them, each with its own."""
         ...
 
-    def last_run_event(self) -> int:
+    def find_last_run_event(self) -> int:
         """The place of the last event of all runs; 0 if there is none."""
         ...
 
-    def run_event_count(self, run_id: str) -> int:
+    def count_run_events(self, run_id: str) -> int:
         """How many events a run has: the sequence of the next."""
         ...
 
-    def run_writes(self, run_id: str) -> frozenset[int]:
+    def list_run_writes(self, run_id: str) -> frozenset[int]:
         """The version_ids of what a run wrote itself."""
         ...
 
@@ -237,51 +239,53 @@ class Snapshot(Protocol):
         """Whether something that a run wrote was erased since."""
         ...
 
-    def ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
+    def list_ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
         """What a run sees and has ended since it began: version_id and last update, the last updated first."""
         ...
 
-    def items(self, kind: str) -> dict[str, bytes]:
+    def load_items(self, kind: str) -> dict[str, bytes]:
         """What was kept under a kind, by name."""
         ...
 
-    def item(self, kind: str, name: str) -> bytes | None:
+    def load_item(self, kind: str, name: str) -> bytes | None:
         """What was kept under a kind and a name."""
         ...
 
-    def changed_memories(self, after: int) -> frozenset[int]:
+    def list_changed_memories(self, after: int) -> frozenset[int]:
         """The memory_ids of what the change feed names after a place: without reading any of it."""
         ...
 
-    def changed_in_space(self, space: str, after: int) -> list[int]:
+    def list_changed_in_space(self, space: str, after: int) -> list[int]:
         """The version_ids in a space that the change feed names after a place."""
         ...
 
-    def commitment(self, commitment_id: str) -> bytes | None:
+    def load_commitment(self, commitment_id: str) -> bytes | None:
         """What is known of a commitment."""
         ...
 
-    def commitments(self, space: str | None = None) -> list[bytes]:
+    def list_commitments(self, space: str | None = None) -> list[bytes]:
         """The commitments of a space, or all."""
         ...
 
-    def commitments_due(self, now: Instant, limit: int) -> list[bytes]:
+    def list_due_commitments(self, now: Instant, limit: int) -> list[bytes]:
         """Commitments whose instant has come, the first due first."""
         ...
 
-    def commitments_waiting(self, now: Instant, *, fresh_only: bool) -> list[Waiting]:
+    def list_waiting_commitments(
+        self, now: Instant, *, fresh_only: bool
+    ) -> list[WaitingCommitment]:
         """Commitments that wait for something to be said, and are not put off."""
         ...
 
-    def has_commitments_over(self, before: Instant) -> bool:
+    def has_closed_commitments(self, before: Instant) -> bool:
         """Whether any commitment was over before an instant."""
         ...
 
-    def linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
+    def list_linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
         """What names something as its source, as the consent it rests on, or as the one it withdraws; none erased."""
         ...
 
-    def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
+    def find_version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
         """The versions that these names stand for, those that are known."""
         ...
 
@@ -289,39 +293,39 @@ class Snapshot(Protocol):
         """How many of these versions are live."""
         ...
 
-    def count_free(self, version_ids: Sequence[int]) -> int:
+    def count_deletable(self, version_ids: Sequence[int]) -> int:
         """How many of these versions are live and not on hold."""
         ...
 
-    def names_of(self, version_id: int) -> dict[str, str]:
+    def load_names(self, version_id: int) -> dict[str, str]:
         """The names of one version, by standard."""
         ...
 
-    def names_before(self, version: Version, limit: int) -> list[tuple[str, str]]:
+    def list_earlier_names(self, version: Version, limit: int) -> list[tuple[str, str]]:
         """(standard, name) of the earlier versions of its memory as records and grains, the latest first."""
         ...
 
-    def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
+    def list_changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
         """Feed entries with seq > after, oldest first; `max_bytes` of documents, or one."""
         ...
 
-    def change_seq(self) -> int:
+    def find_last_change(self) -> int:
         """The seq of the newest feed entry, or 0."""
         ...
 
-    def last_version(self) -> int:
+    def find_last_version(self) -> int:
         """The version_id of what was written last, or 0."""
         ...
 
-    def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Audit entries with seq > after, oldest first."""
         ...
 
-    def audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
+    def list_audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
         """Audit entries with seq < before, newest first."""
         ...
 
-    def audit_head(self) -> tuple[int, str | None]:
+    def read_audit_head(self) -> tuple[int, str | None]:
         """How many audit entries there are, and the hash of the last."""
         ...
 
@@ -354,13 +358,13 @@ class Unit(Snapshot, Protocol):
         """Let a name stand for the view of a version, unless it stands for something that is still there."""
         ...
 
-    def take_rate(
+    def consume_rate(
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
     ) -> bool:
         """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
         ...
 
-    def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
+    def find_rate_reset(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
         """When the window of a name has room for one more use again."""
         ...
 
@@ -398,7 +402,7 @@ class Unit(Snapshot, Protocol):
         """Write what is known of a commitment; `over` is when it was done with."""
         ...
 
-    def looked_at(self, commitments: Sequence[tuple[str, bytes]]) -> None:
+    def mark_commitments_checked(self, commitments: Sequence[tuple[str, bytes]]) -> None:
         """Let commitments that are still as given (id, document) be fresh no longer."""
         ...
 
@@ -414,11 +418,11 @@ class Unit(Snapshot, Protocol):
         """Keep something small beside the memories."""
         ...
 
-    def once(self, name: str, *, now: Instant) -> bool:
+    def claim_once(self, name: str, *, now: Instant) -> bool:
         """Whether this is the first time that the name is claimed."""
         ...
 
-    def close(
+    def close_version(
         self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
     ) -> None:
         """Mark a version as superseded, by None if its successor is not here; it stays true for the time before."""
@@ -444,7 +448,7 @@ class Unit(Snapshot, Protocol):
         """Forget hard: content, words and subject go; the tombstone stays. Call `Engine.scrub` afterwards."""
         ...
 
-    def hold(self, version: Version, *, held: bool) -> None:
+    def set_hold(self, version: Version, *, on_hold: bool) -> None:
         """Put a legal hold on a version, or lift it."""
         ...
 
@@ -456,7 +460,7 @@ class Unit(Snapshot, Protocol):
         """Say what is known of a version's truth: unverified, verified, contested or retracted."""
         ...
 
-    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+    def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         """Record what became of a memory that was used."""
         ...
 
@@ -468,7 +472,7 @@ class Unit(Snapshot, Protocol):
         """Put an entry into the change feed."""
         ...
 
-    def record(self, entry: AuditEntry) -> None:
+    def record_audit(self, entry: AuditEntry) -> None:
         """Put an entry into the audit chain."""
         ...
 
@@ -477,7 +481,7 @@ class Unit(Snapshot, Protocol):
         ...
 
 
-class Engine(Soundness, Protocol):
+class Engine(StoreHealth, Protocol):
     """A durable store."""
 
     @property
@@ -492,15 +496,15 @@ class Engine(Soundness, Protocol):
         """Run `work` as one durable unit. An exception undoes it and is raised here."""
         ...
 
-    def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
+    def start_write(self, tenant: str, work: Callable[[Unit], T]) -> PendingWrite[T]:
         """The same, and whoever hands it in waits later."""
         ...
 
-    def record_later(self, tenant: str, entry: AuditEntry) -> None:
+    def record_audit_later(self, tenant: str, entry: AuditEntry) -> None:
         """Audit a read without making it wait for the disk."""
         ...
 
-    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+    def index_text(self, tenant: str, projection: Projection) -> Indexed:
         """What the text of a version is found by; made before the writer's turn."""
         ...
 
@@ -516,13 +520,13 @@ class Engine(Soundness, Protocol):
         """Wrap all data keys under a new master key; how many there were."""
         ...
 
-    def follow_keys(self) -> None:
+    def reload_keys(self) -> None:
         """Take up what other processes have done to the keys."""
         ...
 
     def flush(self) -> None: ...
 
-    def tidy(self) -> None:
+    def merge_large_segments(self) -> None:
         """Merge what is large in the word index of those who wrote much here, outside the writer's turn."""
         ...
 
@@ -545,7 +549,7 @@ class Engine(Soundness, Protocol):
         """
         ...
 
-    def index_problems(
+    def find_index_problems(
         self,
         tenant: str,
         reads: Callable[[Version], Projection | None],
@@ -554,11 +558,11 @@ class Engine(Soundness, Protocol):
         """Where an index of a tenant is not what its documents say."""
         ...
 
-    def change_token(self) -> int:
+    def read_change_token(self) -> int:
         """Changes whenever any process has written."""
         ...
 
-    def change_tokens(self) -> Generator[int]:
+    def watch_changes(self) -> Generator[int]:
         """The change token again and again: soon after it has become another, and in between now and then.
 
         Raises StoreUnavailable, after which it is to be asked for anew. Close it when nobody waits for it any more.
@@ -572,11 +576,11 @@ class Engine(Soundness, Protocol):
         """
         ...
 
-    def let_go(self, job: str) -> None:
+    def resign(self, job: str) -> None:
         """Let another process do some work that this one was to do, and cannot."""
         ...
 
-    def check(self, tenants: Sequence[str] = ()) -> list[str]:
+    def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         """What is wrong with the database, and which rows of these tenants have lost their other half."""
         ...
 
@@ -607,47 +611,47 @@ class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
 class System(Protocol):
     """What belongs to the installation, not to a tenant."""
 
-    def size_bytes(self) -> int:
+    def measure_size(self) -> int:
         """How large the database is."""
         ...
 
-    def tenants(self) -> list[str]: ...
+    def list_tenants(self) -> list[str]: ...
 
     def has_key(self, tenant: str) -> bool:
         """Whether an owner has an API key that is not revoked."""
         ...
 
-    def tenants_naming(self, standard: str, name: str) -> list[str]:
+    def find_tenants_with_name(self, standard: str, name: str) -> list[str]:
         """Which tenants hold this name. Only for the operator."""
         ...
 
-    def tenants_showing(self, standard: str, name: str) -> list[str]:
+    def find_tenants_with_public_name(self, standard: str, name: str) -> list[str]:
         """Which tenants have, or once had, something public of this name."""
         ...
 
-    def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
+    def list_tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         """Which tenants keep notes of these kinds. For background work only."""
         ...
 
-    def tenants_with_commitments(self, now: Instant) -> list[str]:
+    def list_tenants_with_commitments(self, now: Instant) -> list[str]:
         """Which tenants have commitments that are due, or wait for something. For background work only."""
         ...
 
-    def next_due(self) -> Instant | None:
+    def find_next_due(self) -> Instant | None:
         """When the next commitment of anybody is due."""
         ...
 
-    def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
+    def list_expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         """(tenant, version_id) of what is past its retention and not yet forgotten."""
         ...
 
-    def next_expiry(self) -> Instant | None: ...
+    def find_next_expiry(self) -> Instant | None: ...
 
     def add_key(self, key: ApiKey) -> None: ...
 
-    def key(self, key_id: str) -> ApiKey | None: ...
+    def load_key(self, key_id: str) -> ApiKey | None: ...
 
-    def all_keys(self) -> list[ApiKey]: ...
+    def list_keys(self) -> list[ApiKey]: ...
 
     def revoke_key(self, key_id: str, now: Instant) -> bool: ...
 
@@ -659,10 +663,10 @@ class System(Protocol):
         """Keep a new grant; of the same key at most `limit`, those used last."""
         ...
 
-    def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None: ...
+    def load_grant(self, grant_id: str, now: Instant) -> ProgramGrant | None: ...
 
-    def take_turn(
-        self, grant_id: str, turn: int, *, now: Instant, expires: Instant
+    def use_grant(
+        self, grant_id: str, generation: int, *, now: Instant, expires: Instant
     ) -> ProgramGrant | None:
         """The grant, if this is its turn; then the next is. Whoever comes with another turn ends it."""
         ...
@@ -671,8 +675,8 @@ class System(Protocol):
         """Let it last longer."""
         ...
 
-    def grants(self, now: Instant) -> list[ProgramGrant]:
+    def list_grants(self, now: Instant) -> list[ProgramGrant]:
         """All that have not ended."""
         ...
 
-    def drop_grant(self, grant_id: str) -> None: ...
+    def delete_grant(self, grant_id: str) -> None: ...

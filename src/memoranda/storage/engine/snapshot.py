@@ -152,11 +152,11 @@ class SqlSnapshot(BackgroundReads):
             # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
             return b"", None, None, None, True
 
-    def named(self, standard: str, name: str) -> Version | None:
+    def find_by_name(self, standard: str, name: str) -> Version | None:
         found = self._versions("version_named", standard=standard, name=name)
         return found[0] if found else None
 
-    def versions(self, version_ids: Sequence[int]) -> list[Version]:
+    def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
         rows = [
             VersionRow._make(row)
             for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
@@ -217,7 +217,7 @@ class SqlSnapshot(BackgroundReads):
             opened=before,
         )
 
-    def within(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+    def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         if self._byte_count <= max_bytes or len(version_ids) < 2:
             return list(version_ids)
         found: list[int] = []
@@ -238,53 +238,53 @@ class SqlSnapshot(BackgroundReads):
                 return [(each, len(known[each].native)) for each in version_ids]
         return self._rows("version_sizes", version_ids=as_json(list(version_ids)))
 
-    def in_slices(self, version_ids: Sequence[int]) -> Iterator[Version]:
+    def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
         at = 0
         while at < len(version_ids):
-            fitting = self.within(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
-            yield from self.versions(fitting)
+            fitting = self.fit_into_bytes(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
+            yield from self.load_versions(fitting)
             at += max(1, len(fitting))
 
-    def history_ids(self, memory_id: int) -> list[int]:
+    def list_history_ids(self, memory_id: int) -> list[int]:
         return [
             version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)
         ]
 
-    def history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
-        version_ids = self.history_ids(memory_id)
-        return self.in_slices(version_ids[::-1] if newest_first else version_ids)
+    def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
+        version_ids = self.list_history_ids(memory_id)
+        return self.iterate_versions(version_ids[::-1] if newest_first else version_ids)
 
-    def protecting(self, memory_id: int) -> Iterator[Version]:
+    def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
         name, value = PROTECTS
         asked = {
-            "version_ids": as_json(self.history_ids(memory_id)),
+            "version_ids": as_json(self.list_history_ids(memory_id)),
             "name": name,
             "value_key": self.value_key(value),
         }
-        return self.in_slices(
+        return self.iterate_versions(
             [version_id for (version_id,) in self._rows("versions_protecting", **asked)]
         )
 
-    def newest(self, memory_id: int) -> Version:
-        (found,) = self.versions(self.history_ids(memory_id)[-1:])
+    def load_newest(self, memory_id: int) -> Version:
+        (found,) = self.load_versions(self.list_history_ids(memory_id)[-1:])
         return found
 
-    def same(self, sameness: str, now: Instant) -> Version | None:
+    def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
         key = self._prints.value(self._tenant_id, sameness)
         found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
         return found[0] if found else None
 
-    def same_or_named(
+    def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
         key = self._prints.value(self._tenant_id, sameness)
         asked = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **asked)
-        return self.same(sameness, now) if is_same else None, self.named(
+        return self.find_duplicate(sameness, now) if is_same else None, self.find_by_name(
             *name
         ) if is_named else None
 
-    def known_facts(self, samenesses: Sequence[str]) -> set[str]:
+    def filter_known_facts(self, samenesses: Sequence[str]) -> set[str]:
         keys = [
             key.hex()
             for each in samenesses
@@ -293,7 +293,7 @@ class SqlSnapshot(BackgroundReads):
         asked = [each for each in samenesses if each]
         return {asked[place] for (place,) in self._rows("facts_known", keys=as_json(keys))}
 
-    def page(
+    def load_page(
         self,
         selection: Selection,
         order: Order = WRITTEN,
@@ -308,18 +308,18 @@ class SqlSnapshot(BackgroundReads):
     def count(self, selection: Selection, *, now: Instant) -> int:
         return self._paging(selection, now).count()
 
-    def counted_page(
+    def load_counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
     ) -> SelectionPage:
         return self._paging(selection, now).counted_page(order, limit=limit, offset=offset)
 
-    def groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
+    def count_groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
         return self._paging(selection, now).groups(by)
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
         return Paging(self._connection, lambda each: self._selection(each, now), selection)
 
-    def warm(self) -> None:
+    def warm_index(self) -> None:
         for segment in WordIndex(
             self._connection, self._tenant_id, self._kept().segments
         ).segments():
@@ -332,8 +332,8 @@ class SqlSnapshot(BackgroundReads):
         *,
         limit: int,
         now: Instant,
-        whole: bool = False,
-        counted: bool = True,
+        count_all: bool = False,
+        count_if_cheap: bool = True,
     ) -> Matches:
         self._settle()
         search = Search(
@@ -348,10 +348,10 @@ class SqlSnapshot(BackgroundReads):
             now=now,
             selection=selection,
             selected=lambda: self._selection(selection, now),
-            versions=self.versions,
+            versions=self.load_versions,
             few=self._paging(selection, now).few,
         )
-        return search.run(legs, limit=limit, whole=whole, counted=counted)
+        return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
 
     def _kept(self) -> Memory:
         """What this process keeps of the word index."""
@@ -371,7 +371,7 @@ class SqlSnapshot(BackgroundReads):
         """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
         return self._prints.word(self._tenant_id, name) if ":" in name else name
 
-    def documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
+    def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         if not version_ids:
             return []
         if self._opener is None:
@@ -419,16 +419,16 @@ class SqlSnapshot(BackgroundReads):
     def has_space(self, space: str) -> bool:
         return bool(self._rows("has_space", space=space))
 
-    def spaces(self) -> list[str]:
+    def list_spaces(self) -> list[str]:
         return [space for (space,) in self._rows("spaces")]
 
-    def tally(self, *, now: Instant) -> dict[tuple[str, str], int]:
+    def count_by_space_and_kind(self, *, now: Instant) -> dict[tuple[str, str], int]:
         return {(space, kind): count for space, kind, count in self._rows("tally", now=now)}
 
-    def usage(self) -> tuple[int, int]:
+    def measure_usage(self) -> tuple[int, int]:
         return self._live_count, self._byte_count
 
-    def known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    def filter_known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         asked: dict[str, list[str]] = {}
         for standard, name in names:
             asked.setdefault(standard, []).append(name)
@@ -439,7 +439,7 @@ class SqlSnapshot(BackgroundReads):
         )
         return set(found)
 
-    def names_starting(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
+    def find_names_by_prefix(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
         return [
             (name, version_id)
             for name, version_id in self._rows(
@@ -447,7 +447,7 @@ class SqlSnapshot(BackgroundReads):
             )
         ]
 
-    def linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
+    def list_linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
         params = {
             "link": facet_of(link),
             "name_key": self.value_key(name),
@@ -456,52 +456,54 @@ class SqlSnapshot(BackgroundReads):
         }
         return self._versions("versions_linked", **params)
 
-    def version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
+    def find_version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
         return dict(self._rows("version_ids_named", standard=standard, names=as_json(list(names))))
 
     def count_live(self, version_ids: Sequence[int]) -> int:
         ((count,),) = self._rows("count_live", version_ids=as_json(list(version_ids)))
         return int(count)
 
-    def count_free(self, version_ids: Sequence[int]) -> int:
+    def count_deletable(self, version_ids: Sequence[int]) -> int:
         ((count,),) = self._rows("count_free", version_ids=as_json(list(version_ids)))
         return int(count)
 
-    def names_of(self, version_id: int) -> dict[str, str]:
+    def load_names(self, version_id: int) -> dict[str, str]:
         return dict(self._rows("names_of", version_id=version_id))
 
-    def names_before(self, version: Version, limit: int) -> list[tuple[str, str]]:
+    def list_earlier_names(self, version: Version, limit: int) -> list[tuple[str, str]]:
         asked = {"memory_id": version.memory_id, "version_id": version.version_id, "limit": limit}
         return [(standard, name) for standard, name in self._rows("names_before", **asked)]
 
-    def changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
+    def list_changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
         found = self._rows("changes_after", after=after, limit=limit)
         ids = [version_id for *_, version_id in found]
         versions = (
-            self.versions(ids if max_bytes is None else self.within(ids, max_bytes)) if ids else []
+            self.load_versions(ids if max_bytes is None else self.fit_into_bytes(ids, max_bytes))
+            if ids
+            else []
         )
         return [
             Change(seq=seq, type=type_, at=Instant(at), version=version)
             for (seq, type_, at, _), version in zip(found, versions, strict=False)
         ]
 
-    def change_seq(self) -> int:
+    def find_last_change(self) -> int:
         return self._change_seq
 
-    def last_version(self) -> int:
+    def find_last_version(self) -> int:
         ((version_id,),) = self._rows("last_version")
         return int(version_id)
 
-    def audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
 
-    def audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
+    def list_audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
         found = self._rows(
             "audit_before", before=FOREVER_MS if before is None else before, limit=limit
         )
         return [(seq, entry) for seq, entry in found]
 
-    def audit_head(self) -> tuple[int, str | None]:
+    def read_audit_head(self) -> tuple[int, str | None]:
         return self._audit_seq, self._audit_hash
 
 

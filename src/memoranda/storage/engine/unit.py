@@ -72,7 +72,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         row: Row,
         seal: Seal,
     ) -> None:
-        self._buffer = Buffered(connection, self._count_closed)
+        self._buffer = InsertBuffer(connection, self._count_closed)
         super().__init__(self._buffer, tenant, prints, cipher, memory, row)
         # When the memories that got a version in this unit were last written.
         self._updates: dict[int, Instant] = {}
@@ -164,7 +164,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             cause = None if cause is None else sealer.seal(key_id, cause, bound + b"cause")
             kept = None if kept is None else sealer.seal(key_id, kept, bound + b"bounds")
         named = self._tenant_id, document.standard, document.media_type, document.name
-        return NewVersionRow(self._buffer.number(), *named, now, key_id, seal, native, cause, kept)
+        return NewVersionRow(
+            self._buffer.next_version_id(), *named, now, key_id, seal, native, cause, kept
+        )
 
     def _index(
         self,
@@ -232,7 +234,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
                     "facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id)
                 )
 
-    def take_rate(
+    def consume_rate(
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
     ) -> bool:
         name_key, since = self.value_key(name), now - window_ms
@@ -252,14 +254,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._rates[name] = now, window_ms, used + count, last + count
         return True
 
-    def rate_opens(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
+    def find_rate_reset(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
         name_key, since = self.value_key(name), now - window_ms
         # The last use that must have left the window: of the newest `limit`, the oldest.
         found = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
         return Instant(found[0][0] + window_ms) if found else now
 
-    def once(self, name: str, *, now: Instant) -> bool:
-        return self.take_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
+    def claim_once(self, name: str, *, now: Instant) -> bool:
+        return self.consume_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
 
     def add_view_name(self, version: Version, standard: str, name: str) -> None:
         is_public = self._is_public(version)
@@ -299,7 +301,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._live_count -= live
         return (0, 0, 0) if erased else (1, size - (SEAL_BYTES if is_encrypted else 0), terms)
 
-    def close(
+    def close_version(
         self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
     ) -> None:
         closed = {
@@ -315,14 +317,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def _count_closed(self, connection: Connection, closed: Sequence[Mapping[str, Any]]) -> None:
         """Versions that are about to be closed are live no more."""
         version_ids = as_json(list({each["version_id"] for each in closed}))
-        ((live,),) = connection.rows(
+        ((live,),) = connection.query(
             "count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids}
         )
         self._live_count -= live
 
-    def usage(self) -> tuple[int, int]:
+    def measure_usage(self) -> tuple[int, int]:
         self._buffer.send()
-        return super().usage()
+        return super().measure_usage()
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
@@ -347,7 +349,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         rows = [
             NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places
         ]
-        self._connection.run_many("change_add", rows)
+        self._connection.execute_many("change_add", rows)
         self._change_seq += len(version_ids)
 
     def retire(self, version: Version, *, now: Instant) -> None:
@@ -378,10 +380,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("vector_erase", version_id=version_id)
         self._run("vector_forget_context", version_id=version_id)
         # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
-        self._connection.run("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
+        self._connection.execute("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 
-    def hold(self, version: Version, *, held: bool) -> None:
-        self._run("state_hold", version_id=version.version_id, held=int(held))
+    def set_hold(self, version: Version, *, on_hold: bool) -> None:
+        self._run("state_hold", version_id=version.version_id, held=int(on_hold))
 
     def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
         self._run("state_review", version_id=version.version_id, review=int(needs_review))
@@ -399,7 +401,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             # What is retracted is out of every answer: whoever keeps what is live must hear of it.
             self.announce("revised", version, now=now)
 
-    def feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
+    def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
         session_key = self._prints.value(self._tenant_id, session)
         self._run(
@@ -420,7 +422,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         change = NewChangeRow(self._tenant_id, self._change_seq, type, version.version_id, now)
         self._buffer.add_later("change_add", change)
 
-    def record(self, entry: AuditEntry) -> None:
+    def record_audit(self, entry: AuditEntry) -> None:
         seq = self._audit_seq + 1
         sealed, digest = self._seal(entry, seq, self._audit_hash)
         self._run("audit_add", seq=seq, entry=sealed)
@@ -483,7 +485,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             rules=self._rules,
             ring_changes=self._ring_changes,
         )
-        self._connection.run("tenant_put", row._asdict())
+        self._connection.execute("tenant_put", row._asdict())
         return row
 
 
@@ -507,7 +509,7 @@ def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
             yield facet_of("source"), relation.target
 
 
-class Buffered:
+class InsertBuffer:
     """A connection with rows that wait."""
 
     def __init__(
@@ -533,7 +535,7 @@ class Buffered:
 
     def ask_now(self, name: str, params: Params) -> Row:
         """The one row of a question to which what waits does not matter."""
-        (row,) = self._connection.rows(name, params)
+        (row,) = self._connection.query(name, params)
         return row
 
     def send(self) -> Connection:
@@ -541,28 +543,28 @@ class Buffered:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             for name, rows in waiting.items():
-                self._connection.run_many(name, rows)
+                self._connection.execute_many(name, rows)
         if self._changes:
             changes, self._changes = self._changes, {}
             for name, changed in changes.items():
                 self._counting(self._connection, changed)
-                self._connection.run_many(name, changed)
+                self._connection.execute_many(name, changed)
         return self._connection
 
-    def rows(self, name: str, params: Params) -> list[Row]:
-        return self.send().rows(name, params)
+    def query(self, name: str, params: Params) -> list[Row]:
+        return self.send().query(name, params)
 
-    def row(self, name: str, params: Params) -> Row | None:
-        return self.send().row(name, params)
+    def query_one(self, name: str, params: Params) -> Row | None:
+        return self.send().query_one(name, params)
 
-    def number(self) -> int:
-        return self._connection.number()
+    def next_version_id(self) -> int:
+        return self._connection.next_version_id()
 
-    def run(self, name: str, params: Params) -> None:
-        self.send().run(name, params)
+    def execute(self, name: str, params: Params) -> None:
+        self.send().execute(name, params)
 
-    def run_many(self, name: str, params: Sequence[Params]) -> None:
-        self.send().run_many(name, params)
+    def execute_many(self, name: str, params: Sequence[Params]) -> None:
+        self.send().execute_many(name, params)
 
     def select(self, sql: str, params: Params) -> list[Row]:
         return self.send().select(sql, params)

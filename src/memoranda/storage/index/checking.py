@@ -32,11 +32,12 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
         wrong: dict[str, int] = defaultdict(int)
         after = 0
         while True:
-            with self.database.reading(self.tenant) as connection:
+            with self.database.open_snapshot(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 asked = {"tenant_id": snapshot.tenant_id, "first": after + 1, "end": _END}
                 ids = [
-                    row[0] for row in connection.rows("index_rows_some", {**asked, "limit": _CHUNK})
+                    row[0]
+                    for row in connection.query("index_rows_some", {**asked, "limit": _CHUNK})
                 ]
                 if not ids:
                     wrong["rows of erased versions"] += self._orphans(
@@ -52,7 +53,7 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
             after = ids[-1]
 
     def _orphans(self, connection: Connection, tenant_id: int) -> int:
-        ((count,),) = connection.rows("index_orphans", {"tenant_id": tenant_id})
+        ((count,),) = connection.query("index_orphans", {"tenant_id": tenant_id})
         return int(count)
 
     def _differing(
@@ -60,15 +61,15 @@ class Checking(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[str]:
         said = {
             each.version_id: found
-            for each in snapshot.versions(ids)
+            for each in snapshot.load_versions(ids)
             if (found := self.tells(each)) is not None
         }
         asked = {"tenant_id": snapshot.tenant_id, "version_ids": as_json(list(said))}
-        states = {row[0]: row[1:] for row in connection.rows("index_state", asked)}
-        facets = _grouped(connection.rows("index_facets", asked))
-        measures = _grouped(connection.rows("index_measures", asked))
+        states = {row[0]: row[1:] for row in connection.query("index_state", asked)}
+        facets = _grouped(connection.query("index_facets", asked))
+        measures = _grouped(connection.query("index_measures", asked))
         names = {(standard, name) for each in said.values() for standard, name in each.names}
-        known = set(connection.rows("index_names", {**asked, "names": as_json(sorted(names))}))
+        known = set(connection.query("index_names", {**asked, "names": as_json(sorted(names))}))
         for version_id, each in said.items():
             if self._columns(snapshot, each) != states[version_id]:
                 yield "state rows"

@@ -64,7 +64,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         pieces = self._pieces_after(after, outdated)
         while pieces:
             piece = pieces.pop(0)
-            with self.database.reading(self.tenant) as connection:
+            with self.database.open_snapshot(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 entries = self._entries(connection, snapshot, piece)
             if self.database.write(partial(self._put, snapshot.tenant_id, piece, entries)):
@@ -77,14 +77,14 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         return count
 
     def _pieces_after(self, after: int, outdated: bool) -> list[Piece]:
-        with self.database.reading(self.tenant) as connection:
+        with self.database.open_snapshot(self.tenant) as connection:
             pieces = list(self._pieces(connection, self.snapshot(connection)))
         return [each for each in pieces if each.end > after and (each.is_outdated or not outdated)]
 
     def problems(self) -> list[str]:
         """What is not in the index as the documents say; nothing if all is well."""
         found: list[str] = []
-        with self.database.reading(self.tenant) as connection:
+        with self.database.open_snapshot(self.tenant) as connection:
             snapshot = self.snapshot(connection)
             for piece in self._pieces(connection, snapshot):
                 entries = self._entries(connection, snapshot, piece)
@@ -113,7 +113,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
                 yield Piece(first, end, tuple(held))
                 first, held = end, []
         if not names:
-            rows = connection.rows(
+            rows = connection.query(
                 "index_rows", {"tenant_id": snapshot.tenant_id, "first": 0, "end": _END}
             )
             edges = [row[0] for row in rows[::SMALL_DOCS]]
@@ -124,15 +124,15 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
     def _entries(self, connection: Connection, snapshot: SqlSnapshot, piece: Piece) -> list[Entry]:
         """The versions of a piece as they go into the index."""
         asked = {"tenant_id": snapshot.tenant_id, "first": piece.first, "end": piece.end}
-        rows = connection.rows("index_rows", asked)
+        rows = connection.query("index_rows", asked)
         found = []
         for start in range(0, len(rows), _CHUNK):
             some = rows[start : start + _CHUNK]
             versions = {
-                each.version_id: each for each in snapshot.versions([row[0] for row in some])
+                each.version_id: each for each in snapshot.load_versions([row[0] for row in some])
             }
             for version_id, space, user, agent, session, at, visibility, redacted, lasting in some:
-                # Of one without a document nothing is in the index; that it has none, `Engine.check` tells.
+                # Of one without a document nothing is in the index; that it has none, `Engine.find_damage` tells.
                 projection = self.reads(versions[version_id]) if version_id in versions else None
                 found.append(
                     Entry(
@@ -179,7 +179,7 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
         """How many versions the index has otherwise than they are, lacks, or has though they are gone."""
         if not piece.names:
             return len(entries)
-        gone = [row[0] for row in connection.rows("unindexed_of", {"tenant_id": tenant_id})]
+        gone = [row[0] for row in connection.query("unindexed_of", {"tenant_id": tenant_id})]
         index = WordIndex(connection, tenant_id, self.cache)
         kept = index.merged(piece.names, gone=gone or None)
         there = {entry.version_id: _told(entry) for entry in entries}

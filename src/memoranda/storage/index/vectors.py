@@ -61,28 +61,28 @@ class VectorQueue:
         self._database, self._cipher, self._segments = database, cipher, segments
 
     def progress(self, model: str) -> Progress:
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             row = _model(connection, model)
             return Progress(0 if row is None else row.upto, _last(connection))
 
     def waiting(self, model: str, most: int = ANY_NUMBER) -> int:
         """How many versions it has not come to yet, up to so many; numbers of versions have gaps, so it is counted."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             row = _model(connection, model)
             after = 0 if row is None else row.upto
-            ((count,),) = connection.rows("versions_waiting", {"after": after, "most": most})
+            ((count,),) = connection.query("versions_waiting", {"after": after, "most": most})
             return int(count)
 
     def models(self) -> dict[str, int]:
         """Up to which version each model that was ever used has come."""
-        with self._database.reading() as connection:
-            return {name: upto for _, name, upto in connection.rows("embedding_models", {})}
+        with self._database.open_snapshot() as connection:
+            return {name: upto for _, name, upto in connection.query("embedding_models", {})}
 
     def claim(self, model: str, holder: str, now: Instant) -> bool:
         """Make vectors from here on, unless another process does."""
 
         def work(connection: Connection) -> bool:
-            connection.run("embedding_model_add", {"name": model})
+            connection.execute("embedding_model_add", {"name": model})
             row = _locked(connection, model)
             assert row is not None
             if row.holder not in ("", holder) and now < row.until_ms <= now + LEASE_MS:
@@ -104,15 +104,15 @@ class VectorQueue:
 
     def next(self, model: str, limit: int) -> Batch:
         """Return what comes next."""
-        settled = self._database.settled()
-        with self._database.reading() as connection:
+        settled = self._database.find_settled_version()
+        with self._database.open_snapshot() as connection:
             row = _model(connection, model)
             return self._batch(connection, 0 if row is None else row.upto, settled, limit)
 
     def next_alone(self, model: str) -> Batch:
         """Return a batch of the one version that comes next, without what was said before it."""
-        settled = self._database.settled()
-        with self._database.reading() as connection:
+        settled = self._database.find_settled_version()
+        with self._database.open_snapshot() as connection:
             row = _model(connection, model)
             return self._batch(
                 connection, 0 if row is None else row.upto, settled, 1, has_contexts=False
@@ -120,7 +120,7 @@ class VectorQueue:
 
     def again(self, version_id: int) -> Batch:
         """Return a batch of one version that was set aside."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return self._batch(connection, version_id - 1, version_id, 1)
 
     def _batch(
@@ -132,7 +132,7 @@ class VectorQueue:
         *,
         has_contexts: bool = True,
     ) -> Batch:
-        rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
+        rows = connection.query("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
         versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
         for version_id, tenant, tenant_id, _, live in rows:
@@ -156,7 +156,7 @@ class VectorQueue:
             self._add(connection, row.model_id, vectors)
             _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
-            connection.run("meta_remove", {"name": _FAILURE + model})
+            connection.execute("meta_remove", {"name": _FAILURE + model})
             return True
 
         return self._database.write(work)
@@ -165,7 +165,7 @@ class VectorQueue:
 
     def failure(self, model: str) -> Failure | None:
         """Return what keeps a model from making vectors; None if it makes them, or was not tried yet."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return _failure(connection, model)
 
     def note_failure(self, model: str, error: str, now: Instant) -> None:
@@ -174,7 +174,9 @@ class VectorQueue:
         def work(connection: Connection) -> None:
             known = _failure(connection, model)
             noted = {"since": now if known is None else known.since, "tried": now, "error": error}
-            connection.run("meta_put", {"name": _FAILURE + model, "value": json_text.dump(noted)})
+            connection.execute(
+                "meta_put", {"name": _FAILURE + model, "value": json_text.dump(noted)}
+            )
 
         self._database.write(work)
 
@@ -186,8 +188,10 @@ class VectorQueue:
             if row is None:
                 return False
             for each in batch.found:
-                connection.run("meta_put", {"name": _aside(model, each.version_id), "value": b""})
-            connection.run("meta_remove", {"name": _FAILURE + model})
+                connection.execute(
+                    "meta_put", {"name": _aside(model, each.version_id), "value": b""}
+                )
+            connection.execute("meta_remove", {"name": _FAILURE + model})
             _put(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
             return True
 
@@ -195,7 +199,7 @@ class VectorQueue:
 
     def aside(self, model: str, limit: int = ANY_NUMBER) -> list[int]:
         """Return the versions that were set aside, the first ones."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return _versions_aside(connection, model, limit)
 
     def put_aside(
@@ -210,7 +214,7 @@ class VectorQueue:
             self._add(connection, row.model_id, vectors)
             _put(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
-            connection.run("meta_remove", {"name": _aside(model, version_id)})
+            connection.execute("meta_remove", {"name": _aside(model, version_id)})
             return True
 
         return self._database.write(work)
@@ -225,28 +229,28 @@ class VectorQueue:
             if row is None:
                 return False
             named = {"model_id": row.model_id}
-            connection.run("vectors_blank", {**named, "limit": limit})
-            connection.run("vectors_drop", {**named, "limit": limit})
-            connection.run("embedding_model_drop", named)
+            connection.execute("vectors_blank", {**named, "limit": limit})
+            connection.execute("vectors_drop", {**named, "limit": limit})
+            connection.execute("embedding_model_drop", named)
             is_there = _model(connection, model) is not None
             if not is_there:
                 noted = [
                     _aside(model, each) for each in _versions_aside(connection, model, ANY_NUMBER)
                 ]
                 for name in (_FAILURE + model, *noted):
-                    connection.run("meta_remove", {"name": name})
-            if self._database.clear is not None and not is_there:
-                self._database.clear.drop(connection, row.model_id)
+                    connection.execute("meta_remove", {"name": name})
+            if self._database.clear_vectors is not None and not is_there:
+                self._database.clear_vectors.drop(connection, row.model_id)
             return is_there
 
         return self._database.write(work)
 
     def copy(self, model: str) -> bool:
         """Copy some vectors for a database that compares them itself; False: there are none to copy."""
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None or not clear.is_wanted:
             return False
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             if not clear.is_behind(connection, model):
                 return False
 
@@ -257,23 +261,23 @@ class VectorQueue:
         return self._database.write(work)
 
     def _copy(self, connection: Connection, model_id: int) -> bool:
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None or not clear.is_wanted:
             return False
         return clear.copy(connection, model_id, lambda rows: _opened(rows, self._cipher))
 
     def in_clear(self) -> InClear | None:
         """What the database has to compare itself, in clear; None: nothing."""
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None:
             return None
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return clear.counts(connection)
 
     def _add(self, connection: Connection, model_id: int, vectors: Sequence[NewVector]) -> None:
         sealer = self._cipher.sealer()
         for each in vectors:
-            found = connection.row(
+            found = connection.query_one(
                 "version_key", {"tenant": each.tenant, "version_id": each.version_id}
             )
             if found is None:
@@ -285,7 +289,7 @@ class VectorQueue:
                 datas = [
                     None if data is None else sealer.seal(key_id, data, bound) for data in datas
                 ]
-            connection.run(
+            connection.execute(
                 "vector_add",
                 {
                     "tenant_id": tenant_id,
@@ -300,18 +304,18 @@ class VectorQueue:
 
 
 def _last(connection: Connection) -> int:
-    row = connection.row("version_last", {})
+    row = connection.query_one("version_last", {})
     return 0 if row is None else int(row[0])
 
 
 def _model(connection: Connection, name: str) -> _ModelRow | None:
-    row = connection.row("embedding_model_get", {"name": name})
+    row = connection.query_one("embedding_model_get", {"name": name})
     return None if row is None else _ModelRow(*row)
 
 
 def _locked(connection: Connection, name: str) -> _ModelRow | None:
     """The same for whoever changes it."""
-    row = connection.row("embedding_model_lock", {"name": name})
+    row = connection.query_one("embedding_model_lock", {"name": name})
     return None if row is None else _ModelRow(*row)
 
 
@@ -322,7 +326,7 @@ def _next_row(connection: Connection, model: str, holder: str, batch: Batch) -> 
 
 
 def _failure(connection: Connection, model: str) -> Failure | None:
-    row = connection.row("meta_get", {"name": _FAILURE + model})
+    row = connection.query_one("meta_get", {"name": _FAILURE + model})
     if row is None:
         return None
     noted = json_text.parse(bytes(row[0]))
@@ -336,11 +340,11 @@ def _aside(model: str, version_id: int) -> str:
 def _versions_aside(connection: Connection, model: str, limit: int) -> list[int]:
     # A colon follows the digits: no name of another model, or of anything else, lies between.
     between = {"after": f"{_ASIDE}{model} ", "before": f"{_ASIDE}{model} :", "limit": limit}
-    return [int(name[-_ID_DIGITS:]) for name, _ in connection.rows("meta_between", between)]
+    return [int(name[-_ID_DIGITS:]) for name, _ in connection.query("meta_between", between)]
 
 
 def _put(connection: Connection, row: _ModelRow, **changed: Any) -> None:
-    connection.run("embedding_model_put", {"model_id": row.model_id, **changed})
+    connection.execute("embedding_model_put", {"model_id": row.model_id, **changed})
 
 
 def bound_to(tenant: str, version_id: int) -> bytes:
@@ -452,7 +456,7 @@ class Matrices:
         cipher: Cipher,
     ) -> None:
         params = {"tenant_id": tenant_id, "model_id": model_id, "limit": _READ_AT_ONCE}
-        while rows := connection.rows("vectors_after", {**params, "after": matrix.last_place}):
+        while rows := connection.query("vectors_after", {**params, "after": matrix.last_place}):
             matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
             matrix.append(_opened([(tenant, *row) for row in rows], cipher))
             if len(rows) < _READ_AT_ONCE:
@@ -485,7 +489,7 @@ def _forget(connection: Connection, tenant_id: int, model_id: int, matrix: Vecto
     import numpy as np
 
     params = {"tenant_id": tenant_id, "model_id": model_id}
-    erased = connection.rows("vectors_erased", {"tenant_id": tenant_id})
+    erased = connection.query("vectors_erased", {"tenant_id": tenant_id})
     matrix.forget(np.array([place for (place,) in erased], np.int64))
-    lost = connection.rows("vectors_lost_context", params)
+    lost = connection.query("vectors_lost_context", params)
     matrix.forget_context(np.array([place for (place,) in lost], np.int64))

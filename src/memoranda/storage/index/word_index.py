@@ -142,7 +142,7 @@ class WordIndex:
 
     def held(self) -> WordIndex:
         """The same for whoever changes it without a unit of work: nobody else does until the transaction ends."""
-        self._connection.rows("tenant_hold", {"tenant_id": self._tenant_id})
+        self._connection.query("tenant_hold", {"tenant_id": self._tenant_id})
         return self
 
     # --- reading -----------------------------------------------------------------------------------------
@@ -428,10 +428,10 @@ class WordIndex:
             "first_version": name.first_version,
             "edition": name.edition,
         }
-        self._connection.run(query, {**named, **params})
+        self._connection.execute(query, {**named, **params})
 
     def _rows(self, query: str, **params: Any) -> list[Any]:
-        return self._connection.rows(query, {"tenant_id": self._tenant_id, **params})
+        return self._connection.query(query, {"tenant_id": self._tenant_id, **params})
 
 
 # No words, and where the postings of the first would begin.
