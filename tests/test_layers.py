@@ -19,6 +19,7 @@ LAYERS = (
     "model",
     "standards",
     "retrieval",
+    "time_words",
     "embedding",
     "storage",
     "consolidation",

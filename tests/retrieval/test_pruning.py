@@ -15,7 +15,7 @@ from memoranda.retrieval.entry import Entry, Indexed
 from memoranda.retrieval.ranking import Question, Ranking, Scope, rank
 from memoranda.retrieval.retrievers import Near, Searched
 from memoranda.retrieval.segment import build
-from memoranda.retrieval.time_words import Span
+from memoranda.retrieval.weights import TimeSpan
 from tests.retrieval.plain_ranking import plain_order
 
 DAY_MS = 86_400_000
@@ -81,7 +81,7 @@ def stores(seed: int, *, has_meaning: bool, asks_more: bool) -> tuple[Question, 
         postings = [segment.find(word) for word in words]
         searched = Searched(facts=segment.facts, mask=mask, allowed=allowed, postings=postings, names=words)
         segments.append(near(rng, searched) if has_meaning else searched)
-    span = Span(start=2 * DAY_MS, end=3 * DAY_MS, inside=1.0, after=0.7, later=0.3, tail=4 * DAY_MS)
+    span = TimeSpan(start=2 * DAY_MS, end=3 * DAY_MS, inside=1.0, after=0.7, later=0.3, tail=4 * DAY_MS)
     if not asks_more:
         return Question(words=words), segments
     names, spans = (51,) if rng.random() < 0.6 else (51, 52), (span,) if rng.random() < 0.6 else ()

@@ -23,7 +23,7 @@ from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExc
 from memoranda.model.instant import format_instant, parse_instant
 from memoranda.service.consolidation.results import CITED_LIMIT, DETAILS_KEY, Input, ResultBuilder
 from memoranda.service.core.limits import Quotas
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy
 from tests.service.dreaming import KEYS, Dreams, outcome
@@ -559,7 +559,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
 def test_a_result_of_a_hundred_thousand_memories_still_fits_into_one(name_chars: int, scope_chars: int) -> None:
     names = [f"{number:0{name_chars}d}" for number in range(100_000)]
     inputs = {name: Input(note=MemoryNote(name, "", 0), memory_id=0) for name in names}
-    place = Place(namespace="user-x123ab:" + "s" * scope_chars, tenant="t", space="s")
+    place = Location(namespace="user-x123ab:" + "s" * scope_chars, tenant="t", space="s")
     builder = ResultBuilder(place, "reflect", str(uuid.uuid4()), inputs)
     detail = {"why": "w", "fillers": ["“" + "f" * 40 + "”"] * 100_000, "days": ["2026-01-01"] * 100_000}
     made = builder.build_memory(Dream(text="x" * 500_000, inputs=tuple(names), detail=detail), "k", "")

@@ -28,7 +28,6 @@ from memoranda.retrieval.retrievers import (
     meaning_legs,
 )
 from memoranda.retrieval.segment import Facts, Flags, Floats, union
-from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
     COVERED,
     FOLD_LIMIT,
@@ -38,6 +37,7 @@ from memoranda.retrieval.weights import (
     TOPIC_PERSON,
     WITH_MEANING,
     WORDS_ONLY,
+    TimeSpan,
     Weights,
 )
 
@@ -92,7 +92,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimeSpan, ...] = ()
 
 
 class Rows:

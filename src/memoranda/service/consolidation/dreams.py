@@ -61,8 +61,8 @@ from memoranda.service.core.secret_screening import screen_fields, screen_text
 from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
-from memoranda.service.oams.memories import Given
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.memories import AcceptedMemory
+from memoranda.service.oams.views import Location
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import strategy_of
@@ -150,7 +150,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """A checked request for a run; the fields are those of `consolidate`."""
 
     access: Access
-    location: Place
+    location: Location
     strategy: str
     options: Options
     writer: Writer | None
@@ -177,7 +177,7 @@ class _Findings(msgspec.Struct, frozen=True, kw_only=True):
     request: _Request
     run_id: str
     contents: _Contents
-    accepted: tuple[Given, ...]
+    accepted: tuple[AcceptedMemory, ...]
     # Messages for the results that cannot be stored.
     left_out: tuple[str, ...]
     # The inputs of all results, by memory id.
@@ -191,7 +191,7 @@ class _PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
     # The `result` of the output, or _WITHDRAWN.
     result: str
     # The memory to write; None if the stored one is only withdrawn.
-    accepted: Given | None = None
+    accepted: AcceptedMemory | None = None
     prior: Version | None = None
     # The memory to show in the output.
     memory: Memory
@@ -215,7 +215,7 @@ def consolidate(
     `is_dry` writes nothing. `writer` may reword the results. Raises ForbiddenScope unless the caller sees the whole
     namespace, NamespaceNotFound, and InvalidInput for bad options or a namespace that is too large.
     """
-    location = memories.place_of(access, namespace)
+    location = memories.locate_namespace(access, namespace)
     if not is_dry:
         access.require("derive")
         access.require("write")
@@ -241,7 +241,7 @@ def refuse(
     Return the dry run with these results as "refused". Raises NotFound for a key without a suggestion.
     """
     access.require("derive")
-    location, now = memories.place_of(access, namespace), context.clock()
+    location, now = memories.locate_namespace(access, namespace), context.clock()
     require_whole(access, location)
     dry_run = consolidate(context, access, namespace, strategy, is_dry=True)
     digests = {
@@ -277,7 +277,7 @@ def refuse(
 
 def run_request(context: Context, access: Access, request: DreamRequest) -> DreamRun:
     """Run, preview or refuse, as a parsed request asks for."""
-    namespace = request.namespace or memories.namespace_named(context, access)
+    namespace = request.namespace or memories.resolve_namespace(context, access)
     options = Options(
         limit=request.limit,
         budget_tokens=request.budget,
@@ -340,7 +340,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
         if not snapshot.has_space(location.space):
             raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
         for version in _visible_versions(context, request.access, snapshot, location, now):
-            show = partial(oams_views.show, context, snapshot, version, location)
+            show = partial(oams_views.render, context, snapshot, version, location)
             answer = run_unless_damaged(version, show)
             if answer is None:
                 continue
@@ -367,7 +367,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
 
 
 def _visible_versions(
-    context: Context, access: Access, snapshot: Snapshot, location: Place, now: Instant
+    context: Context, access: Access, snapshot: Snapshot, location: Location, now: Instant
 ) -> Iterator[Version]:
     """Yield the current versions of a namespace that are intact and visible to the caller, latest update first."""
     selection = Selection(space=location.space, visibilities=access.visibilities(location.tenant))
@@ -381,7 +381,7 @@ def _visible_versions(
 
 
 def _load_input(
-    context: Context, version: Version, document: Memory, location: Place
+    context: Context, version: Version, document: Memory, location: Location
 ) -> Input | None:
     """Return a memory as an input; None if its text may not be repeated in another memory."""
     projection = project(context, version)
@@ -419,7 +419,7 @@ def _find_results(
     reference_time = _latest_write(contents.inputs, now)
     run_id = _derive_run_id(request, contents.inputs, reference_time)
     builder = ResultBuilder(request.location, request.strategy, run_id, contents.inputs)
-    results: list[Given] = []
+    results: list[AcceptedMemory] = []
     left_out: list[str] = []
     rests_on: set[int] = set()
     for user, dream in _run_strategy(request, contents.inputs, reference_time):
@@ -430,8 +430,8 @@ def _find_results(
         except (InvalidInput, ConsentViolation) as error:
             left_out.append(error.message)
             continue
-        owner = structs.replace(accepted.place, user=user or accepted.place.user)
-        results.append(structs.replace(accepted, place=owner))
+        owner = structs.replace(accepted.location, user=user or accepted.location.user)
+        results.append(structs.replace(accepted, location=owner))
         rests_on.update(contents.inputs[name].memory_id for name in dream.inputs)
     if len(results) > WRITTEN_LIMIT:
         raise InvalidInput(
@@ -542,10 +542,10 @@ def _plan(
     if request.only is not None:
         return [change for change in plan if change.key in request.only]
     for key in sorted(findings.contents.results.keys() - {change.key for change in plan}):
-        prior = memories.find(context, snapshot, request.location, key)
+        prior = memories.find_head(context, snapshot, request.location, key)
         if prior is None:
             continue
-        current = oams_views.show(context, snapshot, prior, request.location).memory
+        current = oams_views.render(context, snapshot, prior, request.location).memory
         if strategy_of(current) == request.strategy and may_change(snapshot, prior, now):
             change = _PlannedChange(key=key, result=_WITHDRAWN, prior=prior, memory=current)
             plan.append(change)
@@ -553,11 +553,13 @@ def _plan(
 
 
 def _plan_change(
-    context: Context, snapshot: Snapshot, request: _Request, accepted: Given, now: Instant
+    context: Context, snapshot: Snapshot, request: _Request, accepted: AcceptedMemory, now: Instant
 ) -> _PlannedChange:
     """Return the change that one result makes."""
     result = accepted.memory
-    prior = memories.find(context, snapshot, request.location, result["key"], or_retracted=True)
+    prior = memories.find_head(
+        context, snapshot, request.location, result["key"], or_retracted=True
+    )
     current = None
     if request.only is None and _is_refused(context, snapshot, result):
         outcome = "refused"
@@ -567,7 +569,7 @@ def _plan_change(
         # Somebody declared the earlier result wrong.
         outcome = "kept"
     else:
-        current = oams_views.show(context, snapshot, prior, request.location).memory
+        current = oams_views.render(context, snapshot, prior, request.location).memory
         is_ours = strategy_of(current) == request.strategy
         if is_ours and details_of(current)["digest"] == details_of(result)["digest"]:
             outcome = "unchanged"
@@ -592,14 +594,14 @@ def _is_refused(context: Context, snapshot: Snapshot, result: Memory) -> bool:
 
 
 def _prepare(
-    context: Context, snapshot: Snapshot, location: Place, change: _PlannedChange, now: Instant
+    context: Context, snapshot: Snapshot, location: Location, change: _PlannedChange, now: Instant
 ) -> _PlannedChange:
     """Return a change with the version to write, so that the unit of work has no more to compute."""
     if change.result not in _CHANGING:
         return change
     current = tombstones = None
     if change.prior is not None:
-        current = oams_views.show(context, snapshot, change.prior, location).memory
+        current = oams_views.render(context, snapshot, change.prior, location).memory
         if any(is_erased(context, snapshot, location, key) for key in cited_keys(current)):
             history = snapshot.iterate_history(change.prior.memory_id)
             tombstones = Tombstones(context, _ERASED_REASON, now, history)
@@ -607,8 +609,8 @@ def _prepare(
         return replace(change, tombstones=tombstones)
     # After an erasure the memory starts again, with no earlier version.
     dated = date_after(change.accepted.memory, current if tombstones is None else None)
-    new = build_owned_version(context, change.accepted.place, dated)
-    stored = memories.as_stored(dated, new, change.result)
+    new = build_owned_version(context, change.accepted.location, dated)
+    stored = memories.build_result(dated, new, change.result)
     accepted = structs.replace(change.accepted, memory=dated, new=new, stored=stored)
     return replace(change, accepted=accepted, memory=stored.memory, tombstones=tombstones)
 
@@ -655,13 +657,14 @@ def _require_unchanged(
         prior.memory_id in changed_ids for prior in priors
     )
     new_keys = {
-        memories.name_of(context, location, change.key): change.key
+        memories.stored_name(context, location, change.key): change.key
         for change in changes
         if change.prior is None
     }
     existing = unit.filter_known_names([(mapping.STANDARD, name) for name in new_keys])
     is_key_in_use = any(
-        memories.find(context, unit, location, new_keys[name]) is not None for _, name in existing
+        memories.find_head(context, unit, location, new_keys[name]) is not None
+        for _, name in existing
     )
     if (
         is_changed
@@ -686,7 +689,7 @@ def _write_change(
         if prior is not None:
             withdraw(unit, prior, now)
         return RecordedChange(key=change.key, written=None, before=prior_id)
-    version = memories.append(context, unit, change.accepted.new, prior, now)
+    version = memories.append_memory(context, unit, change.accepted.new, prior, now)
     return RecordedChange(key=change.key, written=version.version_id, before=prior_id)
 
 

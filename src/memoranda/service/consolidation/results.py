@@ -21,7 +21,7 @@ from memoranda.consolidation.text.note import MemoryNote, shorten, to_one_line
 from memoranda.encoding import json_text
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core import compliance
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import digest_of, synthetic_source
 from memoranda.standards.oams.memory import Memory
@@ -89,7 +89,7 @@ class ResultBuilder:
     """Builder of the memories of one run, each under a key of its own."""
 
     def __init__(
-        self, location: Place, strategy: str, run_id: str, inputs: Mapping[str, Input]
+        self, location: Location, strategy: str, run_id: str, inputs: Mapping[str, Input]
     ) -> None:
         self.namespace = location.namespace
         self.strategy = strategy

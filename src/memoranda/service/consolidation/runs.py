@@ -27,7 +27,7 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import strategy_of
@@ -126,7 +126,7 @@ def runs(context: Context, access: Access) -> list[dict[str, Any]]:
 def _may_enter(access: Access, namespace: str) -> bool:
     """Return True if a namespace is within the limits of the caller."""
     try:
-        memories.place_of(access, parse_namespace(namespace))
+        memories.locate_namespace(access, parse_namespace(namespace))
     except ForbiddenScope:
         return False
     return True
@@ -195,7 +195,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
         number = _find_last(access, recorded, run_id)
         run = recorded.pop(number)
-        location = memories.place_of(access, parse_namespace(run["namespace"]))
+        location = memories.locate_namespace(access, parse_namespace(run["namespace"]))
         require_whole(access, location)
         plan = _plan_undo(context, snapshot, location, _load_changes(snapshot, number), now)
         earlier_changes = {
@@ -266,14 +266,14 @@ class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _plan_undo(
-    context: Context, snapshot: Snapshot, location: Place, changes: _Changes, now: Instant
+    context: Context, snapshot: Snapshot, location: Location, changes: _Changes, now: Instant
 ) -> list[_UndoStep]:
     """Return a step for each change of a run."""
     plan = []
     for key, new_id, old_id in changes:
         head = None
         if new_id is not None:
-            head = memories.find(context, snapshot, location, key)
+            head = memories.find_head(context, snapshot, location, key)
             if head is None or head.version_id != new_id or not may_change(snapshot, head, now):
                 plan.append(_UndoStep(key=key, before=old_id, is_left=True))
                 continue
@@ -300,7 +300,7 @@ def _apply_step(context: Context, unit: Unit, step: _UndoStep, now: Instant) -> 
         withdraw(unit, step.withdrawn, now)
     if step.restored is None:
         return None
-    return memories.append(context, unit, step.restored, None, now).version_id
+    return memories.append_memory(context, unit, step.restored, None, now).version_id
 
 
 def _rewrite_earlier(
@@ -326,7 +326,7 @@ def _rewrite_earlier(
 def _restore(
     context: Context,
     snapshot: Snapshot,
-    location: Place,
+    location: Location,
     version_id: int,
     now: Instant,
     *,
@@ -344,7 +344,7 @@ def _restore(
     if strategy_of(content) is None or (expires is not None and expires <= now):
         return None, set()
     last = snapshot.find_by_name(
-        mapping.STANDARD, memories.name_of(context, location, content["key"])
+        mapping.STANDARD, memories.stored_name(context, location, content["key"])
     )
     if last is None or last.state.erased:
         return None, set()
@@ -355,7 +355,7 @@ def _restore(
         return None, set()
     rests_on = {last.memory_id}
     for key in cited_keys(content):
-        source = memories.find(context, snapshot, location, key)
+        source = memories.find_head(context, snapshot, location, key)
         if source is None:
             return None, set()
         rests_on.add(source.memory_id)
@@ -371,7 +371,7 @@ def _is_result(version: Version) -> bool:
 # --- shared with the runs themselves -------------------------------------------------------------------------
 
 
-def require_whole(access: Access, location: Place) -> None:
+def require_whole(access: Access, location: Location) -> None:
     """Raise ForbiddenScope unless the caller sees the whole namespace.
 
     Results are about a whole namespace: those of a caller who sees a part must not replace the owner's.
@@ -382,12 +382,12 @@ def require_whole(access: Access, location: Place) -> None:
         )
 
 
-def build_owned_version(context: Context, location: Place, result: Memory) -> NewVersion:
+def build_owned_version(context: Context, location: Location, result: Memory) -> NewVersion:
     """Return the version of a result, bound to the user of the location and related to its inputs.
 
     A result of a user's memories is encrypted under the key of that user, and erased together with the memories.
     """
-    new, user = memories.new_version(context, location, result), location.user
+    new, user = memories.build_version(context, location, result), location.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
     projection = structs.replace(new.projection, relations=_source_relations(result))
@@ -420,10 +420,10 @@ def withdraw(unit: Unit, version: Version, now: Instant) -> None:
     unit.announce("tombstoned", version, now=now)
 
 
-def is_erased(context: Context, snapshot: Snapshot, location: Place, key: str) -> bool:
+def is_erased(context: Context, snapshot: Snapshot, location: Location, key: str) -> bool:
     """Return True if the memory under a key was erased; the key may be the name of a memory of UMP or OMS."""
     names = (
-        (mapping.STANDARD, memories.name_of(context, location, key)),
+        (mapping.STANDARD, memories.stored_name(context, location, key)),
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
@@ -434,6 +434,6 @@ def is_erased(context: Context, snapshot: Snapshot, location: Place, key: str) -
     return False
 
 
-def location_scope(location: Place) -> dict[str, str]:
+def location_scope(location: Location) -> dict[str, str]:
     """Return the scope of a location for audit entries."""
     return {"owner": location.tenant, **({"project": location.space} if location.space else {})}

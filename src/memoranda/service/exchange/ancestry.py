@@ -25,7 +25,7 @@ from memoranda.service.core.protection import check_supersession, refuse_rewriti
 from memoranda.service.core.views import outline_record, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
@@ -122,8 +122,8 @@ def known_of(context: Context, new: NewVersion) -> Names:
     scope, document = new.projection.scope, new.document
     keys: tuple[Name, ...] = ()
     if not port_of(document.standard).has_local_names:
-        place = Place(namespace="", tenant=scope.tenant, space=scope.space)
-        keys = ((OAMS, memories.name_of(context, place, oams.key_of(document))),)
+        place = Location(namespace="", tenant=scope.tenant, space=scope.space)
+        keys = ((OAMS, memories.stored_name(context, place, oams.key_of(document))),)
     names = ((document.standard, document.name), *new.view_names)
     return Names(names=names, keys=keys, observed=new.projection.observed)
 

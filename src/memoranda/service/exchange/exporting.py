@@ -136,9 +136,11 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
                 f"{root.document.name}, its id in {port.name}, stays behind with its first version",
             )
             return version
-        place = memories.place_of(self.access, parse_namespace(reference[0]), tenant=self.tenant)
-        made = oams_views.as_memory(self.context, snapshot, version, place)
-        name = memories.name_of(self.context, place, made["key"])
+        place = memories.locate_namespace(
+            self.access, parse_namespace(reference[0]), tenant=self.tenant
+        )
+        made = oams_views.to_memory(self.context, snapshot, version, place)
+        name = memories.stored_name(self.context, place, made["key"])
         document = Document(
             standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made)
         )
@@ -431,7 +433,7 @@ def export_memories_page(
 ) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
     """A page of what may leave of a namespace as OAMS, after which version the next begins, and what stays behind."""
     leaving = _leaving(context, access, None, None, history=False)
-    place = memories.place_of(access, namespace)
+    place = memories.locate_namespace(access, namespace)
     versions, following = leaving.page(place.space, after, SENT_LIMIT)
     lines = _lines(leaving, place, _as_memories(leaving, place, versions))
     leaving.report.exported = len(lines)
@@ -441,7 +443,7 @@ def export_memories_page(
 
 def _as_memories(
     leaving: _Leaving,
-    place: oams_views.Place,
+    place: oams_views.Location,
     versions: Sequence[Version],
     *,
     for_others: bool = False,
@@ -472,7 +474,7 @@ def export_memories(
     leaving = _leaving(context, access, None, report, history=False)
     open_names = _open_namespaces(context, access) if namespaces is None else ()
     listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
-    for place in [memories.place_of(access, each) for each in listed]:
+    for place in [memories.locate_namespace(access, each) for each in listed]:
         for page in leaving.pages(place.space):
             versions = _as_memories(leaving, place, page, for_others=for_others)
             lines = _lines(leaving, place, versions)
@@ -486,7 +488,7 @@ def export_memories(
 
 
 def _lines(
-    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]
+    leaving: _Leaving, place: oams_views.Location, versions: Sequence[Version]
 ) -> list[tuple[bytes, Memory]]:
     lines: list[tuple[bytes, Memory]] = []
     with leaving.context.engine.read(place.tenant) as snapshot:
@@ -494,7 +496,7 @@ def _lines(
             if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
             else:
-                made = oams_views.as_memory(leaving.context, snapshot, version, place)
+                made = oams_views.to_memory(leaving.context, snapshot, version, place)
                 lines.append((dump(made), made))
     return lines
 
@@ -513,7 +515,7 @@ def _open_namespaces(context: Context, access: Access) -> list[str]:
 
 def _is_open(access: Access, name: str) -> bool:
     try:
-        memories.place_of(access, parse_namespace(name))
+        memories.locate_namespace(access, parse_namespace(name))
     except MemorandaError:
         return False
     return True

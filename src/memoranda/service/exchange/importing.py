@@ -169,7 +169,7 @@ class Before(msgspec.Struct, frozen=True):
     # The memories that those of the batch supersede, by name, as they were.
     predecessors: dict[Name, Version]
     facts: set[str]
-    heads: memories.Heads
+    heads: memories.HeadLookup
 
     @classmethod
     def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
@@ -183,7 +183,7 @@ class Before(msgspec.Struct, frozen=True):
             snapshot.filter_known_names(names),
             find_all(snapshot, superseded) if superseded else {},
             snapshot.filter_known_facts(facts) if facts else set(),
-            memories.Heads(context, snapshot, given),
+            memories.HeadLookup(context, snapshot, given),
         )
 
     def stays_superseded(self, ready: Ready) -> bool:
@@ -211,7 +211,7 @@ class Before(msgspec.Struct, frozen=True):
         if unit.find_last_change() != self.seq:
             return Before.of(context, unit, batch)
         return replace(
-            self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit)
+            self, names=set(self.names), facts=set(self.facts), heads=self.heads.for_unit(unit)
         )
 
     def news(self, ready: Ready) -> News:
@@ -451,7 +451,7 @@ class _Import:
         written = _Written(dict(self._links))
         moved = unit.list_changed_memories(before.seq)
         known = before.again(self._context, unit, [ready for _, ready in batch])
-        known.heads.look_up(
+        known.heads.prefetch(
             [ready.given for _, ready in batch if ready.given is not None and not ready.settled],
             now,
         )
@@ -493,9 +493,9 @@ class _Import:
     def _follow(self, unit: Unit, ready: Ready, known: Before, now: Instant) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
         assert ready.given is not None
-        prior, may_follow = known.heads.with_leave(ready.given)
+        prior, may_follow = known.heads.head_and_permission(ready.given)
         if prior is None and not self.restores:
-            forgotten = known.heads.forgotten(ready.given)
+            forgotten = known.heads.time_forgotten(ready.given)
             if (
                 forgotten is not None
                 and parse_instant(ready.given.memory["updated_at"]) <= forgotten

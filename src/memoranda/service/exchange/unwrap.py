@@ -82,7 +82,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     write: Callable[[Unit, Version | None, Instant, News], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
-    given: memories.Given | None = None
+    given: memories.AcceptedMemory | None = None
     # A record as it was accepted.
     accepted: remember.Accepted | None = None
     # What comes of it as long as this memory does not change: there is nothing to write.
@@ -428,15 +428,17 @@ def ready_memory(
     return _memory(context, given)
 
 
-def _memory(context: Context, given: memories.Given) -> Ready:
+def _memory(context: Context, given: memories.AcceptedMemory) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
-        result = memories.follow(context, unit, given, prior, now, is_allowed=new.may_follow).result
+        result = memories.write_next(
+            context, unit, given, prior, now, is_allowed=new.may_follow
+        ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
     return Ready(
-        tenant=given.place.tenant,
+        tenant=given.location.tenant,
         standard=oams.STANDARD,
         name=given.new.document.name,
         known=ancestry.known_of(context, given.new),
@@ -448,7 +450,7 @@ def _memory(context: Context, given: memories.Given) -> Ready:
 
 
 def foreseen(
-    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant
+    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.HeadLookup, now: Instant
 ) -> Ready:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
@@ -461,16 +463,16 @@ def foreseen(
             else replace(ready, settled=(known.memory_id, "known"))
         )
     given = ready.given
-    prior = None if given is None else heads.of(given)
+    prior = None if given is None else heads.head_of(given)
     if given is None or prior is None or is_stale(prior, given):
         return ready
     try:
-        given = memories.foresee(context, snapshot, given, prior, now)
+        given = memories.prepare_next(context, snapshot, given, prior, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
     foreseen = _memory(context, given)
-    is_settled = given.after is not None and given.after[1] is None and given.bearer is None
+    is_settled = given.prepared is not None and given.prepared[1] is None and given.bearer is None
     return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
 
 
@@ -490,7 +492,7 @@ def _foreseen_record(
     )
 
 
-def is_stale(prior: Version, given: memories.Given) -> bool:
+def is_stale(prior: Version, given: memories.AcceptedMemory) -> bool:
     """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
     return parse_instant(given.memory["updated_at"]) < prior.state.updated
 
@@ -498,12 +500,12 @@ def is_stale(prior: Version, given: memories.Given) -> bool:
 def _original_of_memory(
     context: Context,
     access: Access,
-    given: memories.Given,
+    given: memories.AcceptedMemory,
     inner: Document,
     now: Instant,
     adoption: Adoption | None,
 ) -> Ready | None:
-    place, memory = given.place, given.memory
+    place, memory = given.location, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
     for kept in (
@@ -613,11 +615,11 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     ):
         raise InvalidInput("not the memory that it is named after")
     given = replace(given, new=_tightened(context, given.new, inside.bounds))
-    place, key = given.place, given.memory["key"]
-    name = memories.name_of(context, place, key)
+    place, key = given.location, given.memory["key"]
+    name = memories.stored_name(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.find_by_name(oams.STANDARD, name) or memories.find(
+        known = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
             context, unit, place, key, or_retracted=True
         )
         if known is not None and known.state.is_forgotten:
@@ -628,7 +630,7 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
                 for each in unit.iterate_history(known.memory_id)
             ):
                 return "known"
-            if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
+            if same_content(oams_views.render(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
                 return "known"
             if prior is None and is_stale(known, given):
@@ -636,8 +638,8 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
         head = known or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
-        memories.refuse_sooner_end(given, head)
-        memories.append(context, unit, given.new, head, now, closes=prior is None)
+        memories.refuse_earlier_expiry(given, head)
+        memories.append_memory(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
     return Ready(

@@ -45,8 +45,8 @@ from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place, as_memory
+from memoranda.service.oams.memories import stored_name
+from memoranda.service.oams.views import Location, to_memory
 from memoranda.service.oms.views import is_listed
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
@@ -205,7 +205,7 @@ def _prepare_replacement(
     A memory that is there gets a new version. It keeps its creation time and its other fields, and it expires no later
     than before (RFC 0004 §E). The function raises Conflict if the memory changes before it is called.
     """
-    place = Place(
+    place = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
@@ -213,22 +213,22 @@ def _prepare_replacement(
     key = check_key(entry_id)
 
     def find_prior(snapshot: Snapshot) -> Version | None:
-        return memories.find(context, snapshot, place, key, or_retracted=True)
+        return memories.find_head(context, snapshot, place, key, or_retracted=True)
 
     with context.engine.read(place.tenant) as snapshot:
         prior = find_prior(snapshot)
-        prior_memory = None if prior is None else as_memory(context, snapshot, prior, place)
+        prior_memory = None if prior is None else to_memory(context, snapshot, prior, place)
     # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
     successor = _build_memory(place, key, draft, prior_memory)
     accepted = memories.accept(context, access, successor, now=now)
     with context.engine.read(place.tenant) as snapshot:
-        foreseen = memories.foresee(context, snapshot, accepted, prior, now)
+        foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
         head = find_prior(unit)
         if head != prior:
             raise Conflict("the entry was changed meanwhile; try again")
-        memories.follow(context, unit, foreseen, head, now)
+        memories.write_next(context, unit, foreseen, head, now)
         version = find_prior(unit)
         assert version is not None
         return show(context, unit, version), version
@@ -236,7 +236,7 @@ def _prepare_replacement(
     return write
 
 
-def _build_memory(place: Place, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
+def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
     """Return the OAMS memory of a draft: the prior one with another value, tags and expiry."""
     fields: Unchecked = {**prior} if prior is not None else {}
     # The vector belongs to the earlier text.
@@ -588,8 +588,8 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
     else:
         version = None
     if version is None:
-        place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.find_by_name(oams.STANDARD, name_of(context, place, entry_id))
+        place = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
     head = snapshot.load_newest(version.memory_id)

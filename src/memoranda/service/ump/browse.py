@@ -158,10 +158,10 @@ def _views_elsewhere(
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    place = oams_views.Place(
+    place = oams_views.Location(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
-    memory = oams_views.seen(context, access, snapshot, version, place)
+    memory = oams_views.render_visible(context, access, snapshot, version, place)
     is_grain = oms_views.is_listed(context, access, snapshot, version)
     return {
         "OMS": oms_views.shown(context, version).document() if is_grain else None,
@@ -233,9 +233,9 @@ def _find_source(
         return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
+    place = views.Location(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find(context, snapshot, place, key) if is_same_namespace else None
+    memory = memories.find_head(context, snapshot, place, key) if is_same_namespace else None
     return memory or snapshot.find_by_name(OPENWOP, reference)
 
 

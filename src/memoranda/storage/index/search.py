@@ -327,14 +327,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         None if there are no words in it.
         """
-        from memoranda.retrieval.time_words import timeless
+        from memoranda.time_words.spans import remove_dates
 
         spoken = frozenset[str]().union(*(place.spoken for place in places))
         found = asked(text, spoken)
         if not found:
             return None
         # A day that no text names is not missing from one: when a memory is of is compared by itself.
-        undated = timeless(text)
+        undated = remove_dates(text)
         needed = found if undated == text else asked(undated, spoken)
         return [
             word
@@ -417,7 +417,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
         from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
-        from memoranda.retrieval.time_words import spans_in
+        from memoranda.time_words.spans import find_spans
 
         asked_at = self.now if leg.asked_at is None else leg.asked_at
         return Question(
@@ -426,7 +426,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                 *range(held),
             ),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),
-            spans=spans_in(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
+            spans=find_spans(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
         )
 
     def _scope(self, selection: Selection) -> Scope:

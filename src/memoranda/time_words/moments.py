@@ -20,28 +20,39 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.time.dates import WEEKDAYS, find_days
 from memoranda.model.calendar import (
+    CalendarUnit,
     days_after,
-    end_of_month,
+    end_of_period,
     existing_day,
     instant_of,
     local_day,
     months_after,
+    next_weekday,
+    units_after,
     utc_offset_ms,
 )
 from memoranda.model.instant import clamp
+from memoranda.time_words.dates import find_days
+from memoranda.time_words.vocabulary import (
+    ENGLISH_COUNT,
+    ENGLISH_MONTH,
+    ENGLISH_SHORT_WEEKDAY,
+    ENGLISH_WEEKDAY,
+    PARTS_OF_DAY,
+    UNITS,
+    parse_count,
+    parse_month,
+    parse_weekday,
+)
 
 # Times of one kind read from a sentence; a sentence with more is a timetable.
 _TIMES_LIMIT: Final = 12
 
-NINE: Final = 9 * 60
+# Minutes of the day for a day without a time of day: nine in the morning; today five in the afternoon, or the last.
+DEFAULT_MINUTE: Final = 9 * 60
 _FIVE: Final = 17 * 60
 _LAST_MINUTE: Final = 23 * 60 + 59
-_PARTS: Final = {
-    "morning": NINE, "lunchtime": 12 * 60, "lunch": 12 * 60, "noon": 12 * 60, "midday": 12 * 60, "afternoon": 14 * 60,
-    "evening": 18 * 60, "night": 20 * 60, "midnight": 24 * 60,
-}  # fmt: skip
 # Hours from UTC of unambiguous abbreviations; CST, IST and BST have several meanings.
 _ZONES: Final = {
     "utc": 0,
@@ -55,23 +66,11 @@ _ZONES: Final = {
     "cest": 2,
     "jst": 9,
 }
-_NUMBER_WORDS: Final = {
-    word: count
-    for count, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
-} | {"a": 1, "an": 1, "a couple of": 2, "couple of": 2, "a few": 3, "the": 1}  # fmt: skip
-_MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-
-NUMBER: Final = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few)"
-MONTH: Final = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
-)
-_WEEKDAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
 # Sat, Sun, Mon and Wed are also words and names, and mean a day only after a preposition.
-_SHORT_WEEKDAY = r"(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?"
+_SHORT_WEEKDAY: Final = ENGLISH_SHORT_WEEKDAY + r"\b\.?"
 _END = r"(?=\s*(?:$|[.,;:!?)]|(?:at|to|of|and|or|for|with|so|please|about|in|before|by)\b))"
 
-_AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{_WEEKDAY})"
+_AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{ENGLISH_WEEKDAY})"
 # A bare number is a time only after a preposition, and before a day or the end of a clause: not in "at 5 Main Street".
 CLOCK: Final = re.compile(
     r"(?<![\w.:/$€£#+-])(?P<lead>(?:at|by|before|around|after|until|@)\s)?(?:"
@@ -93,28 +92,28 @@ _DAY = re.compile(
     r"(?<![\w.-])(?:"
     r"(?P<after_tomorrow>the day after tomorrow|day after tomorrow)"
     r"|(?P<tonight>tonight|this evening|this afternoon|this morning|later today)"
-    r"|(?:in|within)(?: the next)?\s(?P<n>" + NUMBER + r")\s(?P<business>business |working |work)?"
+    r"|(?:in|within)(?: the next)?\s(?P<n>" + ENGLISH_COUNT + r")\s(?P<business>business |working |work)?"
     r"(?P<unit>days?|weeks?|months?|years?)(?:['’] time)?"
-    r"|(?P<n_now>" + NUMBER + r")\s(?P<unit_now>days?|weeks?|months?|years?) from (?:now|today)"
+    r"|(?P<n_now>" + ENGLISH_COUNT + r")\s(?P<unit_now>days?|weeks?|months?|years?) from (?:now|today)"
     r"|(?P<weekend>(?:this |next |the |over the |at the )?weekend)"
     r"|(?:the )?end of (?:the |this )?(?P<end_next>next )?(?P<end>week|month|quarter|year)|(?P<eo>eow|eom|eoy)"
     r"|(?P<next>next|this|sometime this|sometime next|later this)\s(?P<next_unit>week|month|quarter|year)"
     r"|(?:(?P<which>next|on|this|by|before|after|coming|the coming|until|since|for|from)\s)?"
-    r"(?P<weekday>" + _WEEKDAY + r")"
+    r"(?P<weekday>" + ENGLISH_WEEKDAY + r")"
     r"|(?:next|on|this|by|before|after|until|since)\s(?P<short>" + _SHORT_WEEKDAY + r")"
-    r"|(?P<md_m>" + MONTH + r")\s(?:the )?(?P<md_d>\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d)"
-    r"|(?P<dm_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_m>" + MONTH + r")"
+    r"|(?P<md_m>" + ENGLISH_MONTH + r")\s(?:the )?(?P<md_d>\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d)"
+    r"|(?P<dm_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_m>" + ENGLISH_MONTH + r")"
     r"|(?:on|by|before)\sthe\s(?P<nth>\d{1,2})(?:st|nd|rd|th)(?P<nth_of> of (?:this|the|next) month)?" + _END +
-    r"|(?:in|by|before)\s(?:early\s|late\s)?(?P<month>" + MONTH + r")(?!\s\d)"
+    r"|(?:in|by|before)\s(?:early\s|late\s)?(?P<month>" + ENGLISH_MONTH + r")(?!\s\d)"
     r"|in\s(?P<year>20\d\d)"
     r")(?![\w-])",
     re.IGNORECASE,
 )  # fmt: skip
 _SPAN = re.compile(
     r"(?<![\w.-])(?:in|within)(?: the next)?\s(?:(?P<half>half an hour)"
-    r"|(?P<n>" + NUMBER + r")\s?(?P<unit>seconds?|secs?|minutes?|mins?|hours?|hrs?|h)(?P<more> and a half)?)\b"
+    r"|(?P<n>" + ENGLISH_COUNT + r")\s?(?P<unit>seconds?|secs?|minutes?|mins?|hours?|hrs?|h)(?P<more> and a half)?)\b"
     r"(?:['’] time)?"
-    r"|(?<![\w.-])(?P<n_now>" + NUMBER + r")\s(?P<unit_now>minutes?|hours?) from now\b",
+    r"|(?<![\w.-])(?P<n_now>" + ENGLISH_COUNT + r")\s(?P<unit_now>minutes?|hours?) from now\b",
     re.IGNORECASE,
 )  # fmt: skip
 # Certainty that "at 5" means the afternoon, unless the sentence is about waking up or the morning.
@@ -128,7 +127,9 @@ _LEAD = re.compile(
     r"\s+(?:the\s+)?\Z",
     re.IGNORECASE,
 )
-_SHIFT = re.compile(r"\b(?P<n>" + NUMBER + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE)
+_SHIFT = re.compile(
+    r"\b(?P<n>" + ENGLISH_COUNT + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE
+)
 _BETWEEN = re.compile(
     r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE
 )
@@ -213,24 +214,6 @@ def with_clock(moment: NamedMoment, clock: Clock, zone: tzinfo) -> NamedMoment:
     return _make_moment(day, moment.due, zone)
 
 
-def parse_count(word: str) -> int:
-    """Return the number that a word or digits stand for."""
-    folded = " ".join(word.lower().split())
-    return _NUMBER_WORDS.get(folded) or int(folded)
-
-
-def parse_weekday(word: str) -> int:
-    """Return 0 for Monday to 6 for Sunday, from a name or its abbreviation."""
-    return next(
-        index for index, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower()
-    )
-
-
-def parse_month(word: str) -> int:
-    """Return 1 for January to 12 for December, from a name or its abbreviation."""
-    return _MONTHS.index(word[:3].lower()) + 1
-
-
 def find_clocks(text: str) -> list[Clock]:
     """Return the times of day that a text names."""
     found_clocks = []
@@ -255,7 +238,9 @@ def find_clocks(text: str) -> list[Clock]:
 def _read_minute(match: re.Match[str]) -> tuple[int, float]:
     """Return the minute of the day, and the certainty of the guess."""
     if match["word"]:
-        return _PARTS[match["word"].lower()], 0.9 if match["word"].lower() == "midnight" else 1.0
+        return PARTS_OF_DAY[match["word"].lower()], 0.9 if match[
+            "word"
+        ].lower() == "midnight" else 1.0
     if match["eod"]:
         return _FIVE, 1.0
     if match["half"]:
@@ -376,7 +361,7 @@ def _read_counted_day(match: re.Match[str], today: date) -> _Day | None:
             today,
             None
             if part == "later today"
-            else _PARTS[part.removeprefix("to").removeprefix("this ")],
+            else PARTS_OF_DAY[part.removeprefix("to").removeprefix("this ")],
         )
     if match["n"] or match["n_now"]:
         word = match["n"] or match["n_now"]
@@ -384,13 +369,13 @@ def _read_counted_day(match: re.Match[str], today: date) -> _Day | None:
         if match["business"]:
             return _make_day(_add_working_days(today, parse_count(word)), certainty=certainty)
         return _make_day(
-            _add_units(today, parse_count(word), match["unit"] or match["unit_now"]),
+            units_after(today, parse_count(word), _parse_unit(match["unit"] or match["unit_now"])),
             certainty=certainty,
         )
     if match["weekday"] or match["short"]:
-        return _make_day(_next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
+        return _make_day(next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
     if match["weekend"]:
-        saturday = _next_weekday(today, 5)
+        saturday = next_weekday(today, 5)
         return _make_day(
             days_after(
                 saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0
@@ -406,14 +391,14 @@ def _read_period_end(match: re.Match[str], today: date) -> _Day | None:
         unit = (
             match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]
         ).lower()
-        return _make_day(_end_of_period(unit, today, 1 if match["end_next"] else 0), _FIVE)
+        return _make_day(_last_day_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
     if match["next_unit"]:
         unit = match["next_unit"].lower()
         if "this" in match["next"].lower():
-            return _make_day(_end_of_period(unit, today, 0), _FIVE, 0.8)
+            return _make_day(_last_day_of(unit, today, 0), _FIVE, 0.8)
         if unit == "week":
             return _make_day(days_after(today, 7 - today.weekday()))
-        return _make_day(days_after(_end_of_period(unit, today, 0), 1), certainty=0.9)
+        return _make_day(days_after(_last_day_of(unit, today, 0), 1), certainty=0.9)
     return None
 
 
@@ -454,15 +439,8 @@ def _make_existing_day(day: date | None, certainty: float = 1.0) -> _Day | None:
     return None if day is None else _make_day(day, certainty=certainty)
 
 
-def _next_weekday(today: date, weekday: int) -> date:
-    return days_after(today, (weekday - today.weekday() - 1) % 7 + 1)
-
-
-def _add_units(day: date, count: int, unit: str) -> date:
-    unit = unit.lower().rstrip("s")
-    if unit in ("month", "year"):
-        return months_after(day, count * (12 if unit == "year" else 1))
-    return days_after(day, count * (7 if unit == "week" else 1))
+def _parse_unit(text: str) -> CalendarUnit:
+    return UNITS[text.lower()]
 
 
 def _add_working_days(day: date, count: int) -> date:
@@ -474,14 +452,14 @@ def _add_working_days(day: date, count: int) -> date:
     return day
 
 
-def _end_of_period(unit: str, today: date, later: int) -> date:
+def _last_day_of(unit: str, today: date, later: int) -> date:
     """Return the last day (in a week, the Friday) of the current or a later period."""
     if unit == "week":
         friday = days_after(today, 4 - today.weekday() + 7 * later)
         return max(friday, today)
     months = {"month": 1, "quarter": 3, "year": 12}[unit]
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
-    return end_of_month(months_after(first, months * (later + 1) - 1))
+    return end_of_period(months_after(first, months * later), months)
 
 
 def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
@@ -499,7 +477,7 @@ def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
     shift = _SHIFT.search(text, max(0, start - 24), start)
     if shift and way in ("before", "after", "from"):
         count = parse_count(shift["n"]) * (-1 if way == "before" else 1)
-        moved = _add_units(day.day, count, shift["unit"])
+        moved = units_after(day.day, count, _parse_unit(shift["unit"]))
         yield replace(day, day=moved, start=shift.start(), lead="")
     elif way != "from":
         days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
@@ -510,7 +488,7 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
     """Attach the adjacent time of day to a day; return the day and the remaining times."""
     part = _PART_OF_DAY.match(text, day.end)
     if part and not day.is_full:
-        day = replace(day, end=part.end(), minute=_PARTS[part["part"].lower()])
+        day = replace(day, end=part.end(), minute=PARTS_OF_DAY[part["part"].lower()])
     for time in times:
         gap = text[time.end : day.start] if time.end <= day.start else text[day.end : time.start]
         if len(gap) > 20 or not _BETWEEN.fullmatch(gap) or (day.is_full and day.minute != _FIVE):
@@ -563,5 +541,5 @@ def _make_moment(day: _Day, at: int, zone: tzinfo) -> NamedMoment:
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:
     """Return the minute for a day without a time: nine; today five in the afternoon, or the last minute."""
     if day.day != local_day(at, zone):
-        return NINE
+        return DEFAULT_MINUTE
     return _FIVE if instant_of(day.day, _FIVE, zone) > at else _LAST_MINUTE
