@@ -1,7 +1,7 @@
 """Background work of openwop: distillations on a schedule, and commitments of watched refs.
 
-Every process with an upkeep thread calls `tick`. The process that claims a due instant in the store (`unit.claim_once`) does
-its work, and the others find it claimed.
+Every process with an upkeep thread calls `tick`. The process that claims a due instant in the store
+(`unit.claim_once`) does its work, and the others find it claimed.
 
 A schedule is a stored item with the cron expression, its time zone, and `since`, the instant after which it is due
 again. A watched ref is an item with the position of the change feed up to which its memories were read.
