@@ -503,7 +503,7 @@ export interface Operations {
     };
     answer: CalCancelAnswer;
   };
-  /** What of CAL there is here: DESCRIBE capabilities (CAL §24) */
+  /** The supported parts of CAL: DESCRIBE capabilities (CAL §24) */
   cal_capabilities: {
     fields: { [name: string]: never };
     answer: CalCapabilities;

@@ -11,7 +11,7 @@ import httpx
 from tests.bindings.http.running import Running, draft
 
 from memoranda.bindings.console.app import COOKIE
-from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
 from memoranda.storage.engine.contract import ProgramGrant
@@ -20,7 +20,7 @@ ALL = ("read", "write", "derive", "export", "erase", "activate")
 
 
 def with_console(service: Service) -> dict[str, Any]:
-    return {"folders": {ROOT: lambda threads: LateConsole(service, threads).routes}}
+    return {"folders": {ROOT: lambda threads: LazyConsole(service, threads).routes}}
 
 
 @contextmanager
