@@ -70,10 +70,10 @@ class EntrySlot:
 
     def with_entry(self, document: object, value: Entry) -> object:
         """Return the document with this entry, which replaces one of the same name."""
-        others = self._other_entries(self.find_container(document))
-        if isinstance(others, dict):
-            return self._rebuild(document, {**others, self.name: dict(value)})
-        return self._rebuild(document, [*others, dict(value)])
+        other_entries = self._other_entries(self.find_container(document))
+        if isinstance(other_entries, dict):
+            return self._rebuild(document, {**other_entries, self.name: dict(value)})
+        return self._rebuild(document, [*other_entries, dict(value)])
 
     def without_entry(self, document: object) -> object:
         """Return the document without the entry."""
@@ -329,7 +329,7 @@ class YamlBlocks:
             if self.parse("".join(remaining)) == expected:
                 return "".join(remaining)
         raise InvalidInput(
-            f"the entry in {slot.path[0]} shares a line with others; remove it by hand"
+            f"the entry in {slot.path[0]} shares a line with other_entries; remove it by hand"
         )
 
 
