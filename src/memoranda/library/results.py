@@ -111,7 +111,7 @@ Memories: TypeAlias = list[Memory]
 Versions: TypeAlias = list[Version]
 
 
-def build_hit(ranked: Ranked) -> Hit:
+def build_hit(ranked: RankedRecord) -> Hit:
     """Return a ranked record as a result."""
     explanation = None
     if ranked.reasons is not None:
