@@ -175,7 +175,7 @@ def read_all(file: IO[bytes]) -> bytes:
 
 def read_fields(file: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
-    for number, (line, document) in enumerate(formats.read(file, None), start=1):
+    for number, (line, document) in enumerate(formats.read_records(file, None), start=1):
         try:
             if isinstance(document, MemorandaError):
                 raise document
