@@ -306,7 +306,7 @@ def test_a_filter_that_leaves_few_of_many_finds_what_asking_all_of_them_finds(
     def found() -> list[str]:
         return world.texts("tea word2 word7", limit=5, filter={"kind": ["procedural"]})
 
-    for place in ("retrieval.legs", "retrieval.weights"):
+    for place in ("retrieval.retrievers", "retrieval.weights"):
         monkeypatch.setattr(f"memoranda.{place}.LEG_LIMIT", 12)
     expected = found()
     monkeypatch.setattr("memoranda.storage.index.search._NARROW", 2)

@@ -20,7 +20,7 @@ from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import TEXT, check_field_names, closed_object, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
-from memoranda.service.oms.views import Given, StoredGrain
+from memoranda.service.oms.views import GrainInput, StoredGrain
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ADDRESS, ANSWERS, DOCUMENTS
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
@@ -86,7 +86,7 @@ G = TypeVar("G", bound=PutRequest)
 class GrainRequest:
     """A request with a grain, as bytes or as fields, and its options."""
 
-    grain: Given
+    grain: GrainInput
     owner: str | None = None
     justification: str = ""
 

@@ -1,10 +1,13 @@
-"""The audit log: every operation of a tenant, reads included, in one hash chain.
+"""The audit log: every operation on a tenant, reads included, in one hash chain.
 
-Events have UMP's audit form, the only one that any of the four standards defines; operations of the others
-are further values of `op`. An event holds names and counts, never content.
+Events have the form that UMP defines, since the other standards define none; their operations are further values of
+`op`. An event holds names and counts, never content. The storage layer numbers the events of a tenant and calls
+`create_sealer` for each: it adds the hash of the event before, and the event's own.
 
-What is older than the retention is pruned. In the place of the segment that went stands its head: the number and the
-hash of its last event, signed by the operator, so that the rest still begins where it must and nobody else can cut it.
+Events older than the retention period are pruned from the front of the chain. A head takes the place of the pruned
+segment: the number and the hash of its last event, signed by the operator. So the rest still has a verifiable
+beginning, and nobody but the operator can shorten the chain. The hash of the last event is also stored apart from the
+events, so a cut tail is detected, too.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ from memoranda.storage.engine.contract import Seal, Snapshot, Unit
 _log = logging.getLogger(__name__)
 
 PAGE_LIMIT = 500
-# What one unit of work prunes: few, so that others get their turn.
+# Events pruned in one unit of work: few, so that other writers get their turn.
 PRUNE_LIMIT: Final = 1_000
 DAY_MS: Final = 86_400_000
 _HEAD: Final = "audit head"
 
 
 def create_sealer(version: str) -> Seal:
-    """How the store puts an entry into the chain."""
+    """Return the function with which the store adds an entry to the chain. `version`: the UMP version of the events."""
 
     def seal(entry: AuditEntry, seq: int, prev: str | None) -> tuple[bytes, str]:
         event: dict[str, Any] = {
@@ -63,28 +66,28 @@ def create_sealer(version: str) -> Seal:
 
 
 def query(context: Context, access: Access, request: object) -> list[dict[str, Any]]:
-    """The last events that match, oldest first."""
+    """Return the last events that match a request, oldest first."""
     criteria = AuditRequest.parse(request)
     tenant = access.tenant_for(criteria.owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(found) < criteria.limit and (
+        while len(events) < criteria.limit and (
             page := snapshot.list_audit_before(before, PAGE_LIMIT)
         ):
-            events = (orjson.loads(entry) for _, entry in page)
-            found += [event for event in events if _matches(event, criteria)]
+            page_events = (orjson.loads(entry) for _, entry in page)
+            events += [event for event in page_events if _matches(event, criteria)]
             before = page[-1][0]
-    return found[: criteria.limit][::-1]
+    return events[: criteria.limit][::-1]
 
 
 def verify_chain_of_caller(
     context: Context, access: Access, owner: str | None = None
 ) -> ChainReport:
-    """Walk the whole chain of one tenant."""
+    """Verify the whole audit chain of the caller's tenant, or of `owner`."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
@@ -93,7 +96,7 @@ def verify_chain_of_caller(
 
 
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
-    """Walk a chain from its signed head and compare its end with the one kept apart, so that a cut tail shows too."""
+    """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected."""
     with context.engine.read(tenant) as snapshot:
         count, end = snapshot.read_audit_head()
         head = _load_signed_head(snapshot)
@@ -132,12 +135,14 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
 
 
 def prune(context: Context, access: Access, before: Instant, owner: str | None = None) -> int:
-    """Take the events from before an instant out of a chain; how many. Raises Conflict if what is to go was changed."""
+    """Remove the events before an instant from a chain; return their number. Raises Conflict if they were tampered
+    with.
+    """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    # That it was pruned is on record, and later than this: it cannot go on for ever.
+    # Pruning adds an event, which is later than the clock read here: the loop ends.
     end, count = min(before, context.clock()), 0
     while pruned := _prune_segment(context, access, tenant, end):
         count += pruned
@@ -145,7 +150,9 @@ def prune(context: Context, access: Access, before: Instant, owner: str | None =
 
 
 def apply_retention(context: Context) -> int:
-    """Prune in every chain what is past the retention of the audit log, by whole days: pruning is on record, too."""
+    """Prune every chain to the retention period, in whole days, because each pruning adds an event. Return the number
+    of events.
+    """
     if context.audit_retention_ms is None:
         return 0
     end = context.clock() - context.audit_retention_ms
@@ -162,6 +169,7 @@ def apply_retention(context: Context) -> int:
 
 
 def _prune_segment(context: Context, access: Access, tenant: str, before: Instant) -> int:
+    """Prune one segment and sign the new head; return the number of events, 0 if nothing is left to prune."""
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
         head = _load_signed_head(snapshot)
@@ -176,7 +184,7 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
         segment.append(event)
     if not segment:
         return 0
-    # What was tampered with is evidence.
+    # A segment that was tampered with is evidence and must stay.
     report = verify_chain(segment, start_seq=head.get("seq", 0) + 1, prev=head.get("prev"))
     if not report.ok:
         raise Conflict(
@@ -208,12 +216,13 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
 
 
 def _load_signed_head(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the head of a pruned chain; empty if nothing was pruned yet."""
     stored = snapshot.load_item(_HEAD, "")
     return {} if stored is None else _parse_event(stored)
 
 
 def _is_signed_by_operator(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
-    """Whether the operator signed it, for this tenant."""
+    """Return True if the operator signed a head for this tenant."""
     if head.get("tenant") != tenant or not isinstance(head.get("seq"), int):
         return False
     return verify_chain(
@@ -222,6 +231,7 @@ def _is_signed_by_operator(head: Mapping[str, Any], context: Context, tenant: st
 
 
 def _parse_event(entry: bytes) -> dict[str, Any]:
+    """Return a stored event; empty if its bytes are damaged."""
     try:
         event = orjson.loads(entry)
     except orjson.JSONDecodeError:
@@ -230,6 +240,7 @@ def _parse_event(entry: bytes) -> dict[str, Any]:
 
 
 def _parse_event_time(event: Mapping[str, Any]) -> Instant | None:
+    """Return the time of an event; None if it is damaged."""
     try:
         return parse_instant(event["ts"])
     except (KeyError, TypeError, ValueError):
@@ -237,6 +248,7 @@ def _parse_event_time(event: Mapping[str, Any]) -> Instant | None:
 
 
 def _matches(event: Mapping[str, Any], request: AuditRequest) -> bool:
+    """Return True if an event meets every condition of a request."""
     at = parse_instant(event["ts"])
     return (
         (

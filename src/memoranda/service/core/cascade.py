@@ -1,8 +1,10 @@
-"""What rests on a consent goes with it (OMS §23.2): a withdrawal erases it, and what was made from it, for good.
+"""Withdrawn consents: memories that rest on a consent are erased when it is withdrawn, with all that derives from them
+(OMS §23.2).
 
-The unit of work that writes a withdrawal notes that there is something to do; the erasure follows at once, in small
-units, before the writer is answered. A process that dies in between leaves the note, and the next one with an upkeep
-thread finishes. A hold beats a withdrawal: what is held stays, is counted, and goes when the hold is lifted.
+The unit of work that writes a withdrawal also puts an item into `PENDING` (`note_withdrawal`). The erasure follows at
+once, in small units, before the writer is answered (`erase_withdrawn`). If the process dies in between, the item
+remains, and the upkeep thread of any process finishes the work (`erase_all_withdrawn`). A legal hold outranks a
+withdrawal: memories on hold stay, are counted, and keep the item pending until the hold is lifted.
 """
 
 from __future__ import annotations
@@ -28,22 +30,22 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Kept beside the memories until everything that rested on the consent is gone.
+# Items of this kind name withdrawn consents; each stays until everything that rested on its consent is erased.
 PENDING: Final = "withdrawn consent"
-# Memories erased in one unit of work: few, so that others get their turn.
+# Memories erased in one unit of work: few, so that other writers get their turn.
 BATCH_LIMIT: Final = 50
 _REASON: Final = "the consent that it rested on was withdrawn"
 
 
 class CascadeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How many memories went with a consent, and how many a hold kept."""
+    """The number of memories that were erased with a consent, and of those that a legal hold kept."""
 
     erased: int = 0
     on_hold: int = 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What whoever withdrew it is told."""
+        """The messages for the caller who withdrew the consent."""
         parts = (
             (self.erased, "erased with the consent"),
             (self.on_hold, "kept by a legal hold, though the consent is withdrawn"),
@@ -58,9 +60,10 @@ class CascadeResult(msgspec.Struct, frozen=True, kw_only=True):
 def check_basis(
     context: Context, unit: Snapshot, document: Document, projection: Projection, now: Instant
 ) -> None:
-    """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to go at once.
+    """Raise ConsentViolation if a document rests on a consent that was withdrawn: it would have to be erased at once.
 
-    Where a preset asks for a basis, a consent that nobody gave here is none either; a word ("contract") names none.
+    Where a preset demands a basis, a consent that is not stored here is refused, too. A basis that is a word
+    ("contract") names no consent.
     """
     if not projection.basis:
         return
@@ -80,6 +83,7 @@ def check_basis(
 
 
 def _is_address(text: str) -> bool:
+    """Return True if a text is the content address of a grain."""
     from memoranda.standards.oms.grains import check_address
 
     try:
@@ -89,6 +93,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_granted(snapshot: Snapshot, address: str, now: Instant) -> bool:
+    """Return True if a consent of this address is stored and current."""
     grant = snapshot.find_by_name(OMS, address)
     return (
         grant is not None
@@ -98,13 +103,14 @@ def _is_granted(snapshot: Snapshot, address: str, now: Instant) -> bool:
 
 
 def _strip_address_prefix(name: str) -> str:
+    """Return the bare content address of a grain's name."""
     from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     return name.removeprefix(ADDRESS_PREFIX)
 
 
 def with_consent_links(projection: Projection, record: Record) -> Projection:
-    """The reading of a record that carries a grain: it rests on, and withdraws, what the grain does."""
+    """Return the reading of a record with the consent that its grain rests on, and the one that it withdraws."""
     inner = rules_inside(ump.unwrap(record))
     basis, prior = inner.get("processing_basis"), inner.get("prior_consent")
     return replace(
@@ -115,13 +121,13 @@ def with_consent_links(projection: Projection, record: Record) -> Projection:
 
 
 def note_withdrawal(unit: Unit, projection: Projection) -> None:
-    """Note in the unit of work that writes a withdrawal what is to be done after it."""
+    """Note in the unit of work that writes a withdrawal that its erasures are pending."""
     if projection.withdraws:
         unit.put_item(PENDING, _strip_address_prefix(projection.withdraws), b"")
 
 
 def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
-    """Erase what rested on consents that were withdrawn, and what was made from it."""
+    """Erase the memories of a tenant that rest on withdrawn consents, and those derived from them."""
     with context.engine.read(tenant) as snapshot:
         pending = list(snapshot.load_items(PENDING))
     erased = on_hold = 0
@@ -134,12 +140,13 @@ def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
 
 
 def erase_all_withdrawn(context: Context) -> None:
-    """Finish what a process that died has left."""
+    """Finish the erasures that a dead process left pending, for every tenant."""
     for tenant in context.engine.system.list_tenants_with_items((PENDING,)):
         erase_withdrawn(context, tenant)
 
 
 def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeResult:
+    """Erase what rests on one consent, generation by generation: each batch adds the memories derived from it."""
     now = context.clock()
     waiting = list(_find_dependent_memories(context, tenant, consent, now))
     seen = set(waiting)
@@ -185,7 +192,7 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
 def _find_dependent_memories(
     context: Context, tenant: str, consent: str, now: Instant
 ) -> Iterator[int]:
-    """The memories of which any version rests on the consent: what binds one binds those after it."""
+    """Yield the memories of which any version rests on a consent: a restriction of one version binds those after it."""
     from memoranda.standards.oms import mapping as oms
 
     memory_ids: dict[int, None] = {}
@@ -200,16 +207,17 @@ def _find_dependent_memories(
 def _depends_on(
     context: Context, snapshot: Snapshot, version: Version, consent: str, now: Instant
 ) -> bool:
+    """Return True if a version that is indexed under a consent must go with it."""
     try:
         fields = compliance.fields_of_version(version)
     except StoreCorrupt:
-        # It was indexed under this consent when it could be read; what it said about modes is lost.
+        # The index still lists it under this consent. Its consent mode cannot be read any more.
         return True
     return compliance.rests_on_consent(context.presets_in(snapshot), fields, consent, now=now)
 
 
 def _erase_batch(unit: Unit, *, memory_ids: Sequence[int], tombstones: Tombstones) -> int:
-    """Erase memories with all their versions; how many: one that is held stays whole."""
+    """Erase memories with all their versions and return their number; a memory on hold stays complete."""
     erased, now = 0, tombstones.now
     over = {
         version_id for memory_id in memory_ids for version_id in unit.list_history_ids(memory_id)
@@ -231,6 +239,7 @@ def _unerased(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
 
 
 def _is_held(version: Version, now: Instant) -> bool:
+    """Return True if a version may not be erased."""
     try:
         check_erasure(version, now)
     except GrainError:

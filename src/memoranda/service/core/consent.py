@@ -1,4 +1,10 @@
-"""Consent grains as permission (OMS §8.10): a grant lets its grantee in, a withdrawal shuts the door at once."""
+"""Consent grains as permissions to read (OMS §8.10): a grant admits its grantee, a withdrawal excludes it at once.
+
+A consent grain has a subject (who consents), a relation (`mg:permits` or `mg:revokes`) and an object (the grantee). A
+consent counts while it is current, intact, in its period, and not named by any withdrawal. It matters in two places: an
+owner may let another owner see its shared memories (`readable_visibilities`), and under a preset that protects persons,
+memories about a person are shown only with that person's consent (`may_read_personal`, `readable_users`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,9 @@ READING = "retrieve"
 def find_consent(
     context: Context, access: Access, *, subject: str, grantee: str, scope: str = READING
 ) -> str | None:
-    """The address of the consent under which `grantee` may act on what is `subject`'s, now."""
+    """Return the address of the consent under which `grantee` may act on the memories of `subject` now; None without
+    one.
+    """
     with context.engine.read(access.default_tenant) as snapshot:
         return find_authorizing_consent(context, snapshot, subject, grantee, scope)
 
@@ -34,7 +42,7 @@ def find_consent(
 def find_authorizing_consent(
     context: Context, snapshot: Snapshot, subject: str, grantee: str, scope: str
 ) -> str | None:
-    """The address of the consent grain under which `grantee` may do `scope` with what is `subject`'s, now."""
+    """Return the address of the consent that permits `scope` to a grantee now, read in a snapshot; None without one."""
     now = context.clock()
     revoked = _find_withdrawn_consents(snapshot, subject, grantee, now)
     if revoked is None:
@@ -57,7 +65,7 @@ def find_authorizing_consent(
 
 
 def _load_consent_grain(document: Document) -> Grain:
-    """Return a consent grain."""
+    """Return a consent as a grain."""
     grain = port_of(document.standard).grain(document)
     assert grain is not None, "only a grain can be a consent"
     return grain
@@ -66,8 +74,10 @@ def _load_consent_grain(document: Document) -> Grain:
 def _find_withdrawn_consents(
     snapshot: Snapshot, subject: str, grantee: str, now: Instant
 ) -> set[str] | None:
-    """The consents that were withdrawn; None if that cannot be told, because a withdrawal is damaged."""
-    # Once withdrawn is withdrawn: also when the withdrawal itself was superseded or forgotten since.
+    """Return the names of the withdrawn consents between two parties; None if a withdrawal is damaged, as nothing
+    counts then.
+    """
+    # A consent stays withdrawn even if the withdrawal itself was superseded or forgotten.
     withdrawals = Selection(
         status_filter="recorded", subject=subject, relation="mg:revokes", object=grantee
     )
@@ -81,7 +91,7 @@ def _find_withdrawn_consents(
 
 
 def _iterate_consents(snapshot: Snapshot, selection: Selection, now: Instant) -> Iterator[Version]:
-    """All consent grains between two parties, oldest first."""
+    """Yield the consent grains that a selection finds, oldest first."""
     after: PageCursor | None = None
     while page := snapshot.load_page(selection, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].cursor
@@ -93,7 +103,7 @@ def _iterate_consents(snapshot: Snapshot, selection: Selection, now: Instant) ->
 
 
 def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tuple[str, ...] | None:
-    """Whose personal memories the caller may read by their consent; None: a preset asks for none."""
+    """Return the users whose personal memories the caller may read by their consent; None if no preset restricts it."""
     if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(
         snapshot.tenant
     ):
@@ -116,13 +126,14 @@ def readable_users(context: Context, access: Access, snapshot: Snapshot) -> tupl
 
 
 def _grantee_of(access: Access) -> str:
+    """Return the name under which consents are given to a caller."""
     return access.actor if access.is_peer else access.default_tenant
 
 
 def may_read_personal(
     context: Context, access: Access, snapshot: Snapshot, version: Version
 ) -> bool:
-    """Whether a preset lets someone else read what is about a person: only under that person's consent."""
+    """Return True unless a preset forbids the caller to read a memory about a person who did not consent."""
     if not compliance.needs_consent_to_read(context.presets_in(snapshot)) or access.sees_unredacted(
         version.tenant
     ):
@@ -140,9 +151,9 @@ def may_read_personal(
 def readable_visibilities(
     context: Context, access: Access, snapshot: Snapshot
 ) -> tuple[Visibility, ...]:
-    """What the caller may see there: by its credential, or because the owner consented to it reading."""
+    """Return the visibilities that the caller may see, by its credential or because the owner consented."""
     tenant = snapshot.tenant
-    # A peer carries another's token: a consent given to the one who signed it is not the bearer's.
+    # A consent given to the signer of a token is not one for its bearer.
     if access.reaches(tenant) or access.limits or access.is_peer:
         return access.visibilities(tenant)
     if find_authorizing_consent(context, snapshot, tenant, access.default_tenant, READING) is None:

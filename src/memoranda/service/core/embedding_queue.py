@@ -1,15 +1,17 @@
-"""Vectors of memories, made in the background in the order in which memories were written.
+"""The embedding queue: makes the vectors of memories in the background, in the order in which they were written.
 
-A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
-one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
+Writing a memory costs nothing extra. Versions are numbered, so the progress of a model is one number, which is stored
+with the vectors in one unit of work; a process that dies in between repeats that work. Until a version has its vector,
+it is found by keywords. Of all processes, the one that holds the lease works (`_claim`).
 
-A vector takes as much of a processor as a write or more. So while much is written, in whichever process, this waits
-until there is less or somebody waits for it, and where it goes on and on it takes a tenth of the time of one processor.
+A vector costs at least as much processor time as a write. So the queue yields while any process writes a lot, until
+there is less to write or a search waits for vectors (`settle`). If the writing goes on and on, the queue takes a tenth
+of the time of one processor.
 
-Failures. Where the embedder fails with any text, nothing is skipped: the failure is noted in the store, for `doctor`,
-`/readyz` and `/metrics`, and it is tried again after a while. Where it works and a batch fails all the same, the batch
-is halved until one version is left, and that one is set aside: its words still find it. What was set aside is tried
-again by the next process that has nothing else to do.
+Failures. If the embedder fails with any text, nothing is skipped: the failure is noted in the store, for `doctor`,
+`/readyz` and `/metrics`, and the queue tries again later. If the embedder works and a batch fails, the batch is halved
+until one version is left, and that version is set aside: keywords still find it. The next idle process tries the
+versions that were set aside before it started once more.
 """
 
 from __future__ import annotations
@@ -71,18 +73,19 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddingQueue:
-    """The versions that have no vectors yet, worked on by one process at a time, whichever comes first."""
+    """The versions without vectors, and the thread that embeds them. One process works at a time."""
 
     def __init__(self, context: Context, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._context = context
         self._seconds = seconds
-        # The last version, and when that was looked; what somebody waits for; and until when others go first.
+        # The newest version number at the last look, and the second of that look; the version that a search waits for;
+        # the second until which writers go first.
         self._last_version, self._measured_at = 0, seconds()
         self._awaited_version = 0
         self._yield_until = self._measured_at + _YIELD_SECONDS
-        # Versions of a batch: fewer while the one that fails is looked for; and how often that one has failed.
+        # Versions in a batch, halved while a failing version is searched; and how often that version has failed.
         self._batch_limit, self._failed_tries = BATCH_LIMIT, 0
-        # Versions to try once more; None: the store was not asked for them yet.
+        # Versions set aside that are to be tried once more; None: not read from the store yet.
         self._retries: list[int] | None = None
         self._model = context.semantic_search.model
         self._job = f"vectors {self._model}"
@@ -94,28 +97,31 @@ class EmbeddingQueue:
         context.semantic_search.queue = self
 
     def progress(self) -> Progress:
-        """How far the model has come."""
+        """Return the version number up to which vectors are made, and the newest one."""
         return self._context.engine.vectors.progress(self._model)
 
     def count_waiting(self, limit: int = ANY_NUMBER) -> int:
-        """How many versions it has not come to yet, counted up to so many."""
+        """Return the number of versions that wait for vectors, counted up to `limit`."""
         return self._context.engine.vectors.waiting(self._model, limit)
 
     def failure(self) -> Failure | None:
-        """Return what keeps vectors from being made, in whichever process; None if nothing does."""
+        """Return the failure that prevents vectors, of any process; None if there is none."""
         return self._context.engine.vectors.failure(self._model)
 
     def failing_since(self) -> Instant | None:
-        """Return since when the embedder fails; None if it works, or if there is none."""
+        """Return the instant since which the embedder fails; None if it works, or if there is none."""
         failure = self.failure() if self._context.semantic_search.is_enabled else None
         return None if failure is None else failure.since
 
     def count_set_aside(self) -> int:
-        """Return the number of versions that could not be embedded and are found by their words alone."""
+        """Return the number of versions that could not be embedded and are found by keywords alone."""
         return len(self._context.engine.vectors.aside(self._model))
 
     def settle(self, seconds: float) -> None:
-        """Wait so long for what was written before, unless vectors are not made at all."""
+        """Wait up to `seconds` until everything written before this call has vectors.
+
+        Returns at once if the embedder fails, or if too much is waiting.
+        """
         current = self.progress()
         if (
             not current.is_behind
@@ -140,7 +146,7 @@ class EmbeddingQueue:
         return failure is not None and self._context.clock() - failure.tried < _FAILURE_TTL_MS
 
     def start(self) -> None:
-        """Work from here on, in the background."""
+        """Start the background thread, unless it runs, there is no model, or the queue is closed."""
         with self._starting:
             if (
                 self._thread is None
@@ -153,6 +159,7 @@ class EmbeddingQueue:
                 self._thread.start()
 
     def close(self) -> None:
+        """Stop the thread and wait for it."""
         self._stop.set()
         self._wake.set()
         if self._thread is not None:
@@ -167,12 +174,13 @@ class EmbeddingQueue:
                 wait, retry = self.run_once(), _RETRY_SECONDS
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
                 _log.warning("vectors wait: %s", error)
-                # Another process may be luckier with it.
+                # Another process may succeed.
                 self._release()
                 wait, retry = retry, min(2 * retry, _RETRY_LIMIT_SECONDS)
         self._release()
 
     def _release(self) -> None:
+        """Give up the lease, so that another process can work."""
         try:
             self._context.engine.vectors.release(self._model, self._holder)
             self._context.engine.resign(self._job)
@@ -180,7 +188,7 @@ class EmbeddingQueue:
             _log.debug("another process has to wait for its turn: %s", error)
 
     def run_once(self) -> float:
-        """Embed what comes next, or give way to writers; return for how many seconds there is nothing to do."""
+        """Embed the next batch, or yield to writers. Return the seconds to wait before the next call."""
         if self._must_yield():
             return _YIELD_CHECK_SECONDS
         began = self._seconds()
@@ -190,6 +198,7 @@ class EmbeddingQueue:
         return 0.0 if is_more else _IDLE_SECONDS
 
     def _must_yield(self) -> bool:
+        """Return True if writers are busy and their time to go first is not over."""
         seen, now = self.progress(), self._seconds()
         is_busy = seen.last - self._last_version > _BUSY_VERSIONS_PER_SECOND * max(
             now - self._measured_at, _YIELD_CHECK_SECONDS
@@ -198,22 +207,23 @@ class EmbeddingQueue:
         return is_busy and seen.done >= self._awaited_version and now < self._yield_until
 
     def step(self) -> bool:
-        """Embed what comes next; return False if there is nothing, or if another process does it."""
+        """Embed the next batch; return False if there is nothing to do, or another process does it."""
         try:
             is_more = self._embed_next()
         except Exception as error:
             self._note_failure(error)
             raise
         finally:
-            # Questions that wait for vectors look again: some are there, or none are made at all.
+            # Searches that wait for vectors look again: there are new ones, or none can be made.
             with self._progressed:
                 self._progressed.notify_all()
         return is_more
 
     def _embed_next(self) -> bool:
+        """Embed the next batch; return False if there was none, or this process may not work."""
         queue = self._context.engine.vectors
         if not self.progress().is_behind:
-            # Those that were made before are copied, where the database is to compare them itself.
+            # Vectors from before are copied to where the database compares them itself.
             return self._retry_set_aside() or queue.copy(self._model)
         if not self._claim():
             return False
@@ -235,14 +245,17 @@ class EmbeddingQueue:
         return is_put
 
     def _claim(self) -> bool:
-        """Return True if this process makes vectors now."""
+        """Return True if this process holds the lease to make vectors."""
         engine = self._context.engine
         return engine.is_elected(self._job) and engine.vectors.claim(
             self._model, self._holder, self._context.clock()
         )
 
     def _isolate_failure(self, error: Exception) -> bool:
-        """Look for the version that fails in half of the batch, or set it aside. Raises what the embedder raises."""
+        """Reduce the batch by half to find the version that fails, or set that one aside.
+
+        Raises the embedder's own error if it fails with any text.
+        """
         self._context.semantic_search.embedder.of_memory(_ANY_TEXT)
         queue = self._context.engine.vectors
         if self._batch_limit > 1:
@@ -259,7 +272,7 @@ class EmbeddingQueue:
         return queue.set_aside(self._model, self._holder, batch, self._context.clock())
 
     def _retry_set_aside(self) -> bool:
-        """Embed one of those that were set aside before this process began; return False if there is none."""
+        """Embed one of the versions that were set aside before this process started; return False if there is none."""
         queue = self._context.engine.vectors
         if self._retries is None:
             self._retries = queue.aside(self._model)
@@ -275,7 +288,7 @@ class EmbeddingQueue:
         return True
 
     def _note_failure(self, error: Exception) -> None:
-        """Tell every process that no vectors are made."""
+        """Note in the store that no vectors are made, for all processes."""
         try:
             self._context.engine.vectors.note_failure(
                 self._model, _describe_error(error), self._context.clock()
@@ -284,7 +297,7 @@ class EmbeddingQueue:
             _log.debug("the failure could not be noted: %s", unavailable)
 
     def _create_jobs(self, batch: Batch) -> list[_Job]:
-        """Return what is to be embedded of a batch; nothing of versions without a text."""
+        """Return the texts of a batch to embed; versions without text are left out."""
         jobs: list[_Job] = []
         for tenant in dict.fromkeys(version.tenant for version in batch.found):
             wanted = [version for version in batch.found if version.tenant == tenant]
@@ -301,6 +314,9 @@ class EmbeddingQueue:
         return jobs
 
     def _embed(self, job: _Job) -> NewVector:
+        """Return the vectors of a version: of its text, and a second one with context, if the model has a second
+        encoder.
+        """
         from memoranda.retrieval.vectors import encode
 
         embedder = self._context.semantic_search.embedder
@@ -318,7 +334,7 @@ class EmbeddingQueue:
         return NewVector(version.tenant, version.version_id, context_id, own, data)
 
     def _load_texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _EmbeddedText]:
-        """Return what of some versions is embedded; nothing of those that are damaged or erased."""
+        """Return the texts of versions to embed, by version; damaged and erased versions are left out."""
         texts: dict[int, _EmbeddedText] = {}
         with self._context.engine.read(tenant) as snapshot:
             versions = snapshot.load_versions(version_ids)
@@ -334,7 +350,7 @@ class EmbeddingQueue:
         return texts
 
     def _supplied_vector(self, version: Version) -> Vector | None:
-        """The vector that an OAMS memory brought, if it is by the model that is used here."""
+        """Return the vector that came with an OAMS memory, if it is from our model and usable."""
         embedding = port_of(version.document.standard).embedding(version.document)
         if embedding is None:
             return None
@@ -355,20 +371,20 @@ class EmbeddingQueue:
 
     @cached_property
     def _dimensions(self) -> int:
-        """How many numbers a vector of the model has; one that does not say it is asked for a vector."""
+        """The number of elements in a vector; if the model does not state it, a text is embedded to find out."""
         embedder = self._context.semantic_search.embedder
         return embedder.dimensions or len(embedder.of_memory(_ANY_TEXT))
 
 
 class _EmbeddedText(NamedTuple):
-    """A memory as it is embedded, and the vector that it brought itself."""
+    """The text of a memory as it is embedded, and the vector that came with the memory."""
 
     text: str
     vector: Vector | None
 
 
 class _Job(NamedTuple):
-    """A version to embed, its memory, and the memory before it in its session."""
+    """A version to embed, its text, and the text of the memory before it in its session."""
 
     version: ToEmbed
     memory: _EmbeddedText
@@ -376,5 +392,5 @@ class _Job(NamedTuple):
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the words of an error of ours; of any other its kind alone, as it may quote a memory."""
+    """Return the message of our own errors; of others only the type, as their message may quote a memory."""
     return error.message if isinstance(error, MemorandaError) else type(error).__name__

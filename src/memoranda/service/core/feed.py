@@ -1,7 +1,8 @@
-"""The change feed: what changed in a scope, and a notifier that says when something did (UMP §3.8 subscribe).
+"""The change feed (UMP §3.8 subscribe): the changes in a scope, and a notifier that tells when there are new ones.
 
-Reading the feed is a plain call. Waiting is the binding's business: it registers a callback with the `ChangeNotifier`,
-which watches the store in one thread, sees what any process has written, and sleeps when nobody listens.
+`read_changes` is a plain call that returns a page of changes after a sequence number. Waiting is up to the binding: it
+registers a callback with `ChangeNotifier`. The notifier polls the store in one thread, so that it notices the writes of
+every process, and sleeps while nobody listens.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Engine
 
 PAGE_LIMIT = 200
-# A store that could not be watched is watched again after so long.
+# Seconds until a store that could not be watched is tried again.
 RETRY_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 class ChangeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, as a subscriber sees it. `seq` resumes the feed."""
+    """One change as a subscriber sees it. `seq` is the position from which the feed resumes."""
 
     seq: int
     type: ChangeType
@@ -47,7 +48,7 @@ class ChangeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events, and where to go on: `next` also passes over what the subscriber may not see."""
+    """A page of events. `next` is the position after it, past events that the subscriber may not see."""
 
     events: tuple[ChangeEvent, ...]
     next: int
@@ -55,22 +56,22 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
-    """Whether the caller may listen there; the tenant it is about."""
+    """Return the tenant of a subscription. Raises ForbiddenScope if the caller may not listen there."""
     tenant = access.tenant_for(scope.get("owner"))
-    # Places in someone else's feed would tell how much happens there.
+    # The positions of another owner's feed would reveal how much happens there.
     access.require_reach(tenant)
     access.require_scope({**access.narrow_scope(scope), "owner": tenant})
     return tenant
 
 
 def read_position(context: Context, access: Access) -> int:
-    """How far the caller's own feed has come. It tells of no memory, so it is not put on record."""
+    """Return the newest position of the caller's own feed. It reveals no memory, so it is not audited."""
     with context.engine.read(access.default_tenant) as snapshot:
         return snapshot.find_last_change()
 
 
 def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
-    """Where the feed ends now: a new subscriber starts here."""
+    """Return the newest position of the feed, where a new subscriber starts."""
     tenant = _authorize_subscription(access, scope)
     with context.engine.read(tenant) as snapshot:
         end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
@@ -82,7 +83,7 @@ def begin_subscription(context: Context, access: Access, scope: Mapping[str, str
 def read_changes(
     context: Context, access: Access, scope: Mapping[str, str], after: int
 ) -> FeedPage:
-    """The next changes in a scope, redacted like everything that leaves."""
+    """Return the next changes in a scope, redacted as everything that leaves is."""
     tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
@@ -104,7 +105,7 @@ def read_changes(
         if scope_stated["visibility"] not in visible or not access.allows_scope(scope_stated):
             continue
         visible_record = redact_for_caller(context, access, record)
-        # Asked of what is shown: what was cut could be guessed otherwise.
+        # The filter applies to the redacted record: otherwise the redacted values could be guessed.
         visible_scope = scope_stated if visible_record is record else scope_of(visible_record)
         if all(visible_scope.get(name) == value for name, value in scope.items()):
             events.append(
@@ -116,7 +117,7 @@ def read_changes(
 
 
 class ChangeNotifier:
-    """Calls every listener, from its own thread, when any process has written to the store."""
+    """A thread that calls every listener when any process has written to the store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -126,11 +127,11 @@ class ChangeNotifier:
         self._thread: threading.Thread | None = None
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback, which must be quick; returns the function that removes it."""
+        """Register a callback, which must be quick, and return the function that removes it."""
         with self._changed:
             self._listeners.add(callback)
             if self._thread is None:
-                # Looked at before listening begins, so that what is written while the thread starts is heard.
+                # Read before the thread starts, so that what is written meanwhile is noticed.
                 seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
@@ -146,10 +147,11 @@ class ChangeNotifier:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the store is being closed: nothing will be heard any more."""
+        """True if the store is being closed: there are no more notifications."""
         return self._stopped
 
     def close(self) -> None:
+        """Stop the thread and wait for it."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -169,7 +171,7 @@ class ChangeNotifier:
                         if self._stopped or not self._listeners:
                             break
             except StoreUnavailable as error:
-                # Once: it may be away for a while.
+                # Logged once: the store may be away for a while.
                 if not is_away:
                     _log.warning("%s: the store is not watched until then", error)
                 is_away = True
@@ -183,7 +185,7 @@ class ChangeNotifier:
             listener()
 
     def _wait_for_listener(self) -> bool:
-        """Wait for a listener; False when it is over."""
+        """Wait until somebody listens; return False once the notifier is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._listeners or self._stopped)
             return not self._stopped

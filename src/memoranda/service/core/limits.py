@@ -1,11 +1,11 @@
-"""How much a tenant may keep and do.
+"""Limits: the server's quotas, the rules that an owner adds, and fair shares of scarce resources.
 
-What an owner asks for beyond what the server does: compliance presets, and less room.
+`Quotas` limit what each tenant may store and do, over all standards together. An owner's `OwnRules` can only tighten
+them and add compliance presets: no preset is lifted, and no limit is raised. They are stored in the tenant's row, with
+which every read and every unit of work begins, so they hold in all processes at once.
 
-They are kept in the row of the tenant that every read and every unit of work begins with, so they hold in every
-process at once. An owner's own only ever add to the server's: no preset is lifted, and no limit is raised.
-
-Something scarce that strangers share: whoever has most of it is the first to lose some.
+`FairShares` divides a resource among strangers, such as connections or memory: the holder of the largest share loses
+first.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from memoranda.service.core.context import Context
     from memoranda.storage.engine.contract import Unit
 
+# Milliseconds in which writes and runs are counted.
 WINDOW_MS: Final = 60_000
-# Room comes only when somebody forgets something: there is no use in asking every second.
+# Seconds after which a full owner may retry. Room appears only when something is deleted, so retrying soon is useless.
 _FULL_RETRY_SECONDS: Final = 3600.0
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """Through every standard together, for it is one store; 0 means as much as it likes."""
+    """Limits of a tenant over all standards together; 0 means unlimited."""
 
     memories: int = 0
     bytes: int = 0
@@ -39,24 +40,24 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     schedules: int = 0
 
     def count_write(self, unit: Unit, now: Instant) -> None:
-        """Count a write. Raises QuotaExceeded, which says when the next one is let in."""
+        """Count a write. Raises QuotaExceeded with the time until the next one is admitted."""
         if self.writes_per_minute:
             _take_rate(unit, "writes", self.writes_per_minute, now)
 
     def count_run(self, unit: Unit, now: Instant) -> None:
-        """Count a run that somebody begins. Raises QuotaExceeded."""
+        """Count the start of a run. Raises QuotaExceeded."""
         if self.runs_per_minute:
             _take_rate(unit, "runs", self.runs_per_minute, now)
 
     def check_schedules(self, schedules: Collection[str], name: str) -> None:
-        """Raise QuotaExceeded if nothing more may be done by itself, again and again."""
+        """Raise QuotaExceeded if one more schedule would exceed the limit."""
         if self.schedules and name not in schedules and len(schedules) >= self.schedules:
             raise QuotaExceeded(
                 f"{self.schedules} schedules are the most", retry_after_seconds=_FULL_RETRY_SECONDS
             )
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
-        """Raise QuotaExceeded if there is no room for one more."""
+        """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one."""
         if not self.memories and not self.bytes:
             return
         live, used = unit.measure_usage()
@@ -72,7 +73,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_bytes(self, unit: Unit) -> None:
-        """Raise QuotaExceeded if there is no room for what this unit put down beside memories: files, logs, items."""
+        """Raise QuotaExceeded if a unit of work stored too many bytes outside memories: files, logs, items."""
         if self.bytes and (used := unit.measure_usage()[1]) > self.bytes:
             raise QuotaExceeded(
                 f"{self.bytes} bytes is the most, and {used} would be used",
@@ -81,6 +82,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _take_rate(unit: Unit, action: str, limit: int, now: Instant) -> None:
+    """Count an action of the current minute. Raises QuotaExceeded if the limit is reached."""
     if not unit.consume_rate(action, now=now, window_ms=WINDOW_MS, limit=limit):
         opens = unit.find_rate_reset(action, now=now, window_ms=WINDOW_MS, limit=limit)
         raise QuotaExceeded(
@@ -89,13 +91,14 @@ def _take_rate(unit: Unit, action: str, limit: int, now: Instant) -> None:
         )
 
 
-# What there is; compliance.py says what each asks for.
+# The presets; compliance.py describes what each demands.
 PRESETS: Final = ("gdpr", "ccpa", "hipaa")
+# Largest limit that an owner may set, in memories, bytes or writes: exact in every JSON parser.
 MAX_LIMIT: Final = 1 << 53
 
 
 class OwnRules(msgspec.Struct, frozen=True, kw_only=True):
-    """0 means no limit of one's own."""
+    """The rules that an owner adds to the server's; 0 means no limit of its own."""
 
     presets: tuple[str, ...] = ()
     memories: int = 0
@@ -117,13 +120,13 @@ NO_RULES: Final = OwnRules()
 
 @lru_cache(maxsize=1_024)
 def parse_rules(stored: bytes) -> OwnRules:
-    """The rules as they are kept; none, where there are none."""
+    """Return the rules as stored; empty bytes mean no rules."""
     return msgspec.json.decode(stored, type=OwnRules) if stored else NO_RULES
 
 
 @lru_cache(maxsize=1_024)
 def tighten_quotas(quotas: Quotas, stored_rules: bytes) -> Quotas:
-    """The server's quotas, and an owner's own where they are less."""
+    """Return the server's quotas, with the owner's limits where they are smaller."""
     own = parse_rules(stored_rules)
     return msgspec.structs.replace(
         quotas,
@@ -134,18 +137,19 @@ def tighten_quotas(quotas: Quotas, stored_rules: bytes) -> Quotas:
 
 
 def _smaller_limit(one: int, other: int) -> int:
+    """Return the smaller of two limits, of which 0 means none."""
     return min(one, other) if one and other else one or other
 
 
 def read_rules(context: Context, access: Access) -> OwnRules:
-    """What the caller's owner asked for."""
+    """Return the rules set by the caller's owner."""
     with context.engine.read(access.default_tenant) as snapshot:
         return parse_rules(snapshot.rules)
 
 
 def set_rules(context: Context, access: Access, rules: OwnRules) -> None:
-    """Ask for something else from now on; what is there already stays as it is."""
-    # The one that has the function of the same name there: nothing else of it is needed here.
+    """Replace the rules of the caller's owner. Memories that are stored already stay as they are."""
+    # Imported here because context.py imports this module.
     from memoranda.service.core.context import audit_entry
 
     now, tenant = context.clock(), access.default_tenant
@@ -164,14 +168,15 @@ T = TypeVar("T", bound=Hashable)
 
 
 class FairShares(Generic[T]):
-    """What is held, by whom, and how much of it. Not thread-safe.
+    """The items that holders use, with a weight each. Not thread-safe.
 
-    Taking from whoever holds most means that nobody is crowded out by another who takes all there is.
+    Evicting from the holder with the largest share means that nobody is crowded out by a greedy one.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        # Of each holder what it holds, the oldest first, with its weight; and who holds what.
+        # The items of each holder, oldest first, with their weights; the sum of weights by holder; the holder of each
+        # item.
         self._items_of: dict[Hashable, dict[T, int]] = {}
         self._weights: dict[Hashable, int] = {}
         self._holders: dict[T, Hashable] = {}
@@ -180,7 +185,7 @@ class FairShares(Generic[T]):
         return len(self._holders)
 
     def put(self, item: T, holder: Hashable, weight: int = 1) -> None:
-        """Note that somebody holds it, or holds it anew."""
+        """Add an item to a holder's share, as its newest."""
         self.remove(item)
         self._holders[item] = holder
         self._items_of.setdefault(holder, {})[item] = weight
@@ -188,7 +193,7 @@ class FairShares(Generic[T]):
         self.total += weight
 
     def remove(self, item: T) -> None:
-        """Note that nobody holds it any more."""
+        """Remove an item from its holder's share, if it is there."""
         if item not in self._holders:
             return
         holder = self._holders.pop(item)
@@ -199,15 +204,17 @@ class FairShares(Generic[T]):
             del self._items_of[holder], self._weights[holder]
 
     def weight_of(self, holder: Hashable) -> int:
-        """How much somebody holds."""
+        """Return the total weight of a holder's items."""
         return self._weights.get(holder, 0)
 
     def oldest_of(self, holder: Hashable) -> T | None:
-        """What somebody has held for longest."""
+        """Return a holder's oldest item; None without one."""
         return next(iter(self._items_of.get(holder, ())), None)
 
     def evict(self, may_evict: Callable[[T], bool] = lambda _: True) -> T | None:
-        """Take away the oldest that may go, of whoever holds most; None if none may."""
+        """Remove and return the oldest item that may be evicted, of the holder with the largest share; None if there is
+        none.
+        """
         for holder in sorted(self._weights, key=self._weights.__getitem__, reverse=True):
             for item in self._items_of[holder]:
                 if may_evict(item):

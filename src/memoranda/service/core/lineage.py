@@ -1,12 +1,15 @@
-"""What was made from a memory forgets with it: summaries, archives, dreams.
+"""Lineage: which memories were derived from which, and what happens to them when a source is forgotten.
 
-A derived memory names what it was made from, whichever standard made it. When a source is forgotten, what a pass made
-from it goes in the same unit of work, softly or for good as the source does, and what that had taken the place of comes
-back, without the source: nothing else is lost, and the next pass makes it anew. What a person wrote and says to be
-derived from it is theirs and stays, unless a consent is withdrawn (`cascade`).
+A derived memory (a summary, an archive, a dream) names its sources, whichever standard wrote it. When a source is
+forgotten, the memories that a consolidation run derived from it are removed in the same unit of work: tombstoned or
+erased, as the source is. The memories that a derived one had replaced are restored, except the source, so nothing else
+is lost and the next run can derive it again. A derived memory that a person wrote belongs to that person and stays,
+unless a consent is withdrawn (cascade.py).
 
-What a memory stands for since a pass (what says the same, what it overtook) is hidden behind it, as an earlier wording
-is: when it is forgotten itself, so is that.
+A run may also let one memory stand for others: duplicates, or statements that it overtook. These are hidden behind it
+as earlier versions are, and go with it when it is forgotten.
+
+Modules of OAMS and OMS are imported inside functions: a command that only reads does not need them.
 """
 
 from __future__ import annotations
@@ -23,19 +26,21 @@ from memoranda.service.core.views import is_intact
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Kept beside the memories: which versions an entry took the place of, by its id.
+# Items of this kind list the versions that an entry replaced, by the entry's id.
 _REPLACED_VERSIONS: Final = "openwop compaction"
-# And which derived memories only a hold keeps, by their number, and whether they are to go for good.
+# Items of this kind mark derived memories that only a legal hold keeps, by number. The value says whether they are
+# erased or tombstoned when the hold is lifted.
 _DERIVED_ON_HOLD: Final = "derived, held"
 _ERASE: Final = b"hard"
-# What stands for everything in a space as a source, where a pass read more than it can name.
+# Source name for everything in a space, used when a run read more memories than it can name.
 EVERYTHING: Final = "*"
+# Versions read at a time.
 PAGE_LIMIT: Final = 500
 _REASON: Final = "what it was made from was erased"
 
 
 def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
-    """Note what an entry takes the place of, so that it can come back, or go with it."""
+    """Note the versions that an entry replaces, so that they can be restored, or go with it."""
     unit.put_item(
         _REPLACED_VERSIONS,
         entry_id,
@@ -44,7 +49,7 @@ def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None
 
 
 def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
-    """Note that an entry does not stand for these any more."""
+    """Note that an entry no longer stands for these versions."""
     remaining = [number for number in _load_replaced(unit, entry_id) if number not in version_ids]
     unit.delete_item(_REPLACED_VERSIONS, entry_id)
     if remaining:
@@ -52,12 +57,13 @@ def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> No
 
 
 def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
+    """Return the numbers of the versions that an entry replaced."""
     stored = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
     return [] if stored is None else parse(stored)
 
 
 def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """The memories that a memory stands for since a pass, and what those stood for."""
+    """Return the memories that a run put behind this one, and those behind them."""
     waiting, hidden = [memory_id], list[int]()
     while waiting:
         history = snapshot.iterate_history(waiting.pop())
@@ -78,7 +84,7 @@ def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
 
 
 def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
-    """The versions that name any version of a memory as what they were made from, in any standard's words."""
+    """Yield the versions that name any version of a memory as their source, in any standard."""
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
     for version in snapshot.iterate_history(memory_id):
@@ -88,7 +94,7 @@ def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Versio
             successors.append((standard, version.state.superseded_by))
     for name in names:
         for version in iterate_linked(snapshot, "source", name):
-            # Whoever read everything did not read what was written later.
+            # A run that names everything in a space as its source did not read later memories.
             is_later = version.version_id > memory_id
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
@@ -99,6 +105,7 @@ def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Versio
 
 
 def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+    """Yield every name by which the sources of another document may refer to a version."""
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
     from memoranda.standards.oms import mapping as oms
@@ -118,9 +125,9 @@ def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
 
 
 def get_source_name(snapshot: Snapshot, version: Version) -> str:
-    """What a version is called by what is made from it, in this store and in any other that both are brought to.
+    """Return the name of a version for use as a source, valid in this store and in others.
 
-    The name of an OAMS memory is this store's own, and its key may hold spaces: it is called as its record is.
+    An OAMS memory is named by its record: its own name is local, and its key may contain spaces.
     """
     name = version.document.name
     has_local_name = port_of(version.document.standard).has_local_names
@@ -128,7 +135,7 @@ def get_source_name(snapshot: Snapshot, version: Version) -> str:
 
 
 def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
-    """Everything that names something, page by page."""
+    """Yield every version that refers to a name by a link, page by page."""
     after: int | None = 0
     while after is not None:
         page = snapshot.list_linked(link, name, after=after, limit=PAGE_LIMIT)
@@ -137,7 +144,7 @@ def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[
 
 
 def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
-    """The memories that passes made from these, and from what they made."""
+    """Return the memories that runs derived from these, and from the derived ones in turn."""
     waiting = list(memory_ids)
     seen, derived = set(waiting), list[int]()
     while waiting:
@@ -152,7 +159,7 @@ def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list
 
 
 def is_written_by_run(version: Version) -> bool:
-    """Return True if a consolidation run wrote a version; one that somebody changed since is theirs."""
+    """Return True if a consolidation run wrote a version, and nobody changed it since."""
     if version.state.erased or not is_intact(version):
         return False
     return port_of(version.document.standard).is_derived(version.document)
@@ -166,9 +173,10 @@ def remove_derived(
     tombstones: Tombstones | None,
     now: Instant,
 ) -> int:
-    """Let derived memories go with those that are gone, and what they took the place of come back; how many went.
+    """Remove derived memories whose sources are going, and restore what they replaced; return the number removed.
 
-    For good, and then these are left of them; or softly.
+    With `tombstones`, content is erased and these remain; without, the memories are only tombstoned. `gone` are the
+    sources, which are not restored.
     """
     over = {
         version_id
@@ -181,7 +189,7 @@ def remove_derived(
             version_seen.state.has_legal_hold and not version_seen.state.erased
             for version_seen in unit.iterate_history(memory_id)
         ):
-            # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
+            # A legal hold comes first: the memory stays complete until the hold is lifted.
             unit.put_item(_DERIVED_ON_HOLD, str(memory_id), b"" if tombstones is None else _ERASE)
             continue
         last: Version | None = None
@@ -197,7 +205,7 @@ def remove_derived(
 
 
 def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
-    """Let a derived memory go that only a hold kept when what it was made from went; how many went."""
+    """Remove a derived memory that only a legal hold kept, now that the hold is lifted; return the number removed."""
     mode = unit.load_item(_DERIVED_ON_HOLD, str(memory_id))
     if mode is None:
         return 0
@@ -209,6 +217,7 @@ def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Insta
 def _remove_version(
     unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant
 ) -> None:
+    """Erase a version if tombstones are given, else tombstone it."""
     if tombstones is not None:
         erase_version(unit, version, tombstones)
     elif version.state.tombstoned is None:
@@ -217,7 +226,7 @@ def _remove_version(
 
 
 def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
-    """Let what an entry took the place of be there again, but for what is over; how much came back."""
+    """Reopen the versions that an entry replaced, except those in `over`; return their number."""
     entry_id = version.document.name
     numbers = (
         _load_replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
@@ -232,7 +241,7 @@ def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: I
 def remove_derived_of(
     unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant
 ) -> int:
-    """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
+    """Remove what was derived from a memory, and what it hides, before the memory itself goes; return the number."""
     memory_ids = find_memories_going_with(unit, memory_id)
     return (
         remove_derived(unit, memory_ids, gone=(memory_id,), tombstones=tombstones, now=now)
@@ -242,7 +251,7 @@ def remove_derived_of(
 
 
 def find_memories_going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """The memories that go when one does: those it stands for, and what passes made from any of these."""
+    """Return the memories that go with one: those it hides, and those that runs derived from any of them."""
     hidden = find_hidden_memories(snapshot, memory_id)
     return list(dict.fromkeys((*hidden, *find_derived_memories(snapshot, (memory_id, *hidden)))))
 
@@ -250,7 +259,7 @@ def find_memories_going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
 def create_tombstones(
     context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
 ) -> Tombstones:
-    """What will be left of derived memories."""
+    """Return the tombstones of derived memories."""
     histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
         context, _REASON, now, (version for history in histories for version in history)
@@ -258,14 +267,14 @@ def create_tombstones(
 
 
 class ErasurePlan(NamedTuple):
-    """What will be left of a memory that is erased, and of what goes with it."""
+    """The tombstones of a memory that is to be erased, and of the derived memories that go with it."""
 
     own: Tombstones
     derived: Tombstones
 
 
 def plan_erasure(context: Context, version: Version, reason: str, now: Instant) -> ErasurePlan:
-    """Everything that can be made before the writer's turn to erase a memory up to a version."""
+    """Prepare the erasure of a memory up to a version, before the writer's turn."""
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
         own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))

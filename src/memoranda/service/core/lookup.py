@@ -1,4 +1,12 @@
-"""Finding a memory by its name, or by the beginning of its name, within what the caller may see."""
+"""Lookup of memories by name, by the beginning of a name, or as a list, within what the caller may see.
+
+`find_own` is for changing a memory: it must belong to the caller's own tenant. `find_visible` is for reading: public
+memories of other owners are found, too. A memory that exists but may not be seen is "not found", after the same work as
+one that does not exist. Names may be abbreviated like commit ids in git (`resolve_name`).
+
+The verbs `get_record`, `read_history_page` and `list_records` verify each record on reading (UMP L3), redact it, and
+put the read into the audit log.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +51,10 @@ _SHARED_PREFIX_LIMIT: Final = 100
 def resolve_name(
     context: Context, access: Access, name: str, *, standard: str = mapping.STANDARD
 ) -> str:
-    """The name that its beginning stands for, as git has it; what is no beginning of any is given back as it is.
+    """Return the full name that an abbreviation stands for; a text that is no abbreviation is returned as it is.
 
-    Only the caller's own memories are looked at, and of these only what it may see: a name of another owner's takes the
-    same way as one that nobody has. Raises InvalidInput where several begin so.
+    Only memories that the caller may see, in its own tenant, are considered: an unknown name and another owner's are
+    treated alike. Raises InvalidInput if several names begin so.
     """
     prefix, beginning = _PREFIX_PATTERNS[standard]
     start = name.removeprefix(prefix)
@@ -77,7 +85,7 @@ def resolve_name(
 
 
 def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
-    """The beginnings by which the caller can name these memories; of those that are not its own the whole names."""
+    """Return the shortest ids by which the caller can name memories; full names for memories of others."""
     short: dict[str, str] = {}
     with context.engine.read(access.tenant or access.default_tenant) as snapshot:
         for name in names:
@@ -86,6 +94,7 @@ def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[
 
 
 def _shorten_id(snapshot: Snapshot, name: str) -> str:
+    """Return the shortest unambiguous beginning of an id, at least eight characters; foreign names stay as they are."""
     id_part = name.removeprefix(ID_PREFIX)
     for size in range(SHORT_CHARS, len(id_part), 4):
         sharing = len(
@@ -99,7 +108,7 @@ def _shorten_id(snapshot: Snapshot, name: str) -> str:
 
 
 def can_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Whether a memory may be shown to the caller, whole or in part."""
+    """Return True if a memory may be shown to the caller, complete or in part."""
     scope = run_unless_damaged(
         version, lambda: scope_of(view_record(context, version, context.clock()))
     )
@@ -115,7 +124,7 @@ def can_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def find_own(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> Version:
-    """A memory the caller's credential reaches and its token allows. For changing it."""
+    """Return a memory of the caller's own tenant that its credential may change. Raises NotFound or ForbiddenScope."""
     version = _locate_version(context, access, name, standard, reachable_only=True)
     scope = scope_of(view_record(context, version, now))
     if scope["visibility"] not in access.visibilities(version.tenant):
@@ -127,7 +136,7 @@ def find_own(
 def find_visible(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> tuple[Version, Record]:
-    """A memory the caller may see, as a verified record, not yet redacted."""
+    """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound."""
     version = _locate_version(context, access, name, standard, reachable_only=False)
     record = view_record(context, version, now)
     with context.engine.read(version.tenant) as snapshot:
@@ -147,7 +156,7 @@ def find_visible(
 
 
 def get_record(context: Context, access: Access, name: str) -> Record:
-    """One record by its id (UMP §3.4)."""
+    """Return a record by its id (UMP §3.4). Raises NotFound."""
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     entry = audit_entry(
@@ -158,7 +167,7 @@ def get_record(context: Context, access: Access, name: str) -> Record:
 
 
 def read_history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
-    """All versions of the memory this id belongs to, oldest first."""
+    """Return all versions of the memory that has this id, oldest first."""
     entries, after = read_history_page(context, access, name)
     while after is not None:
         page, after = read_history_page(context, access, name, after=after)
@@ -169,9 +178,9 @@ def read_history(context: Context, access: Access, name: str) -> list[dict[str, 
 def read_history_page(
     context: Context, access: Access, name: str, *, after: int = 0
 ) -> tuple[list[dict[str, object]], int | None]:
-    """The versions of the memory this id belongs to, oldest first, as many as fit into an answer.
+    """Return a page of the versions of the memory that has this id, oldest first, and where the next page begins.
 
-    `after` is how many were passed over before.
+    `after` is the number of versions that earlier pages covered. The second value is None on the last page.
     """
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
@@ -194,21 +203,19 @@ def read_history_page(
             entry_version,
             partial(view_record, context, entry_version, now),
         )
-        if (
-            entry_record is not None
-            and scope_of(entry_record)["visibility"] in visible
-            and access.allows_scope(scope_of(entry_record))
-        ):
-            entries.append(
-                {
-                    "record": redact_for_caller(context, access, entry_record),
-                    "recorded": format_instant(entry_version.state.recorded),
-                    "replaced": None
-                    if entry_version.state.retired is None
-                    else format_instant(entry_version.state.retired),
-                    "verified": is_intact(entry_version),
-                }
-            )
+        if entry_record is None:
+            continue
+        scope, state = scope_of(entry_record), entry_version.state
+        if scope["visibility"] not in visible or not access.allows_scope(scope):
+            continue
+        entries.append(
+            {
+                "record": redact_for_caller(context, access, entry_record),
+                "recorded": format_instant(state.recorded),
+                "replaced": None if state.retired is None else format_instant(state.retired),
+                "verified": is_intact(entry_version),
+            }
+        )
     return entries, (after + len(fitting) if len(version_ids) > len(fitting) else None)
 
 
@@ -229,9 +236,10 @@ def list_records(
     after: int = 0,
     limit: int = 50,
 ) -> tuple[list[Record], int | None]:
-    """What is current, last updated first, a page at a time; `after` is how many were passed over before.
+    """Return a page of current records, last updated first, and where the next page begins; None on the last page.
 
-    `valid_at`: what was true then instead; `known_at`: what this store knew then.
+    `after` is the number of records that earlier pages covered. `valid_at` selects what was true at that time instead,
+    `known_at` what this store knew at that time.
     """
     now = context.clock()
     tenant = access.default_tenant
@@ -257,12 +265,11 @@ def list_records(
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, selection)
         if where.space is None and where.agent is None and selection == Selection(at=now):
-            # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
+            # No filter can reveal a redacted value, so partly hidden records are listed, too.
             where = replace(where, redacted=None)
         selected = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
-        fitting = snapshot.fit_into_bytes(
-            [each.version_id for each in selected[:limit]], PAGE_BYTES
-        )
+        version_ids = [hit.version_id for hit in selected[:limit]]
+        fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
         versions = snapshot.load_versions(fitting)
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and is_intact(version)]
@@ -281,13 +288,13 @@ def list_records(
 def _locate_version(
     context: Context, access: Access, name: str, standard: str, *, reachable_only: bool
 ) -> Version:
-    """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
+    """Return the caller's own memory of that name, else a public one of another owner. Raises NotFound."""
     if access.tenant is not None:
         version = _load_named(context, access.tenant, standard, name)
         if version is not None:
             return version
         if not reachable_only:
-            # What others have that is not public is not even looked for: the time it takes would tell that it is there.
+            # Memories of others that are not public are not looked for: the time it takes would reveal them.
             for tenant in context.engine.system.find_tenants_with_public_name(standard, name):
                 version = _load_named(context, tenant, standard, name)
                 if version is not None and _is_publicly_visible(context, access, version):
@@ -308,6 +315,7 @@ def _load_named(context: Context, tenant: str, standard: str, name: str) -> Vers
 
 
 def _is_publicly_visible(context: Context, access: Access, version: Version) -> bool:
+    """Return True if a memory of another owner is current and visible to the caller."""
     scope = run_unless_damaged(
         version, lambda: scope_of(view_record(context, version, context.clock()))
     )

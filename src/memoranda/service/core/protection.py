@@ -1,7 +1,9 @@
-"""What protects a memory from being superseded, contradicted or erased, whichever standard asks.
+"""Protection of memories from being superseded, contradicted or erased, in all standards.
 
-A grain carries its invalidation policy with it (OMS §23); a legal hold lies beside it, in its state, because the
-grain itself cannot change. Memories of other standards have no policy, but can be held too.
+A grain carries its invalidation policy (OMS §23). A legal hold is part of the version's state in the store, because a
+grain cannot be changed. Memories of other standards have no policy, but can be put on hold, too.
+
+The policy module of OMS is imported inside functions: a command that only reads does not need it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _HOLD_MESSAGE = (
 
 
 def read_policy_fields(version: Version) -> PolicyFields:
-    """Return the fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
+    """Return the fields of a grain, or of the grain that a document is the view of; empty for documents without a
+    policy.
+    """
     if version.state.erased:
         return {}
     port = port_of(version.document.standard)
@@ -36,7 +40,7 @@ def read_policy_fields(version: Version) -> PolicyFields:
     try:
         return {} if inner is None else port_of(inner.standard).policy_fields_inside(inner)
     except Unsupported:
-        # Anybody may have put it there.
+        # Anybody may have put the document there, so it need not be readable.
         return {}
 
 
@@ -49,13 +53,13 @@ def check_supersession(
     valid_signers: Collection[str] = (),
     now: Instant,
 ) -> Decision:
-    """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
+    """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it."""
     from memoranda.standards.oms import policy
 
     old = read_policy_fields(prior)
     lineage = []
     for guard in snapshot.iterate_protecting(prior.memory_id):
-        # A record keeps its name when it is told again, and its hold with it.
+        # A record keeps its name, and its hold, when it is written again.
         if guard.document.name == prior.document.name:
             refuse_on_hold(guard)
         fields = read_policy_fields(guard) if guard.version_id != prior.version_id else None
@@ -75,7 +79,7 @@ def check_supersession(
 
 
 def check_erasure(version: Version, now: Instant) -> None:
-    """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
+    """Raise GrainError if a memory may not be erased; a legal hold outranks everything (OMS §23.2)."""
     from memoranda.standards.oms import policy
 
     refuse_on_hold(version)
@@ -83,7 +87,7 @@ def check_erasure(version: Version, now: Instant) -> None:
 
 
 def refuse_on_hold(version: Version) -> None:
-    """Raise GrainError if the version is held."""
+    """Raise GrainError if a version is on legal hold."""
     if version.state.has_legal_hold:
         from memoranda.standards.oms.policy import DENIED
 
@@ -91,7 +95,7 @@ def refuse_on_hold(version: Version) -> None:
 
 
 def refuse_rewriting_archive(version: Version) -> None:
-    """Raise GrainError for an archive of a distillation: it is what it was, until it ends (openwop)."""
+    """Raise GrainError for an archive of a distillation, which stays unchanged until it ends (openwop)."""
     if version.state.erased or not port_of(version.document.standard).is_archive(version.document):
         return
     from memoranda.standards.oms.policy import DENIED
@@ -102,7 +106,7 @@ def refuse_rewriting_archive(version: Version) -> None:
 
 
 def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[int, PolicyFields]]:
-    """What a grain derives from, with the number of hops, nearest first, at most 16 hops (OMS §23.7)."""
+    """Yield the grains from which a grain derives, nearest first, with the number of hops, at most 16 (OMS §23.7)."""
     from memoranda.standards.oms import policy
 
     seen: set[str] = set()
@@ -123,4 +127,5 @@ def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[
 
 
 def _derived_addresses(fields: PolicyFields) -> list[str]:
+    """Return the addresses from which a grain states that it derives."""
     return [source for source in fields.get("derived_from", ()) if isinstance(source, str)]

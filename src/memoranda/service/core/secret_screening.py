@@ -1,11 +1,14 @@
-"""What looks like a secret, in every write of every standard: left alone, reported, or replaced, as the policy says.
+"""Screening for secrets: every write of every standard looks for texts that look like secrets.
 
-What came signed, or as finished bytes, cannot be changed without becoming something else: under `redact` it is refused.
+The policy decides what happens: `off` skips the search, `warn` stores the text and reports it, `redact` replaces the
+secret. A signed document, or one that came as finished bytes, cannot be changed without becoming another one:
+`refuse_secrets` refuses it under `redact`.
 
-What looked like a secret in what was written: told to whoever wrote it, by kinds and never by values.
+A report names the kinds of secrets, never their values. A binding opens `collect_notices` around a verb and shows the
+notices in its own way: the command line in a line, HTTP in a header, MCP in a text and in `_meta`. Without a collector,
+as in a program that uses the library, they are logged.
 
-A binding opens `noticing` around a verb and says what was found in its own way: the command line in a line, HTTP in a
-header, MCP in a text and in `_meta`. Where nobody listens, as in a program of one's own, the log has it.
+The detector is imported inside functions, because a command that only reads does not need it.
 """
 
 from __future__ import annotations
@@ -33,20 +36,21 @@ PLAIN_VALUES: Final = re.compile(
     r"|https?://(?=[a-z0-9.-]{1,24}(?:/.{0,24})?\Z)[a-z0-9-]{1,12}(?:\.[a-z0-9-]{1,12})*(?:/[A-Za-z0-9_-]{1,12})*/?",
     re.ASCII,
 )
-# Words in which no secret was detected, as tags, kinds and spaces repeat in many documents. At most 4,096 words of up
-# to 40 characters; a full cache is emptied.
+# Words in which no secret was detected: tags, kinds and spaces repeat in many documents. A full cache is emptied.
 _CLEAN_WORDS: Final[dict[str, None]] = {}
+# Characters of a cached word.
 _CLEAN_WORD_CHARS: Final = 40
+# Words in the cache.
 _CLEAN_WORDS_LIMIT: Final = 4_096
 
 
 def screen_text(context: Context, text: str, where: str) -> str:
-    """The text as it may be stored."""
+    """Return a text as it may be stored."""
     return context.secrets.screened(text, where)
 
 
 def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same for every text among some fields, at any depth; the very same object if nothing had to be changed."""
+    """Return fields with all texts screened, at any depth; the same object if nothing was changed."""
     if context.secrets.policy == "off":
         return fields
     if not _contains_suspects(fields):
@@ -59,7 +63,7 @@ def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, A
 
 
 def detect_kinds(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """What looks like a secret among some fields, whatever the policy: kinds, each once."""
+    """Return the kinds of secrets that fields seem to contain, each once, under any policy."""
     if not _contains_suspects(fields):
         return ()
     from memoranda.encoding.detection import detect
@@ -74,7 +78,7 @@ def detect_kinds(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def redact_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Some fields without what looks like a secret, whatever the policy."""
+    """Return fields without texts that look like secrets, under any policy."""
     from memoranda.encoding.detection import screen
 
     return _change_texts(fields, lambda text, _: screen(text, "redact")[0])
@@ -83,8 +87,9 @@ def redact_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def _change_texts(
     fields: Mapping[str, Any], change: Callable[[str, str], str]
 ) -> Mapping[str, Any]:
+    """Return fields with every text changed; if any text was, carried documents are dropped."""
     passed = {name: _change_value(change, value, name) for name, value in fields.items()}
-    # An original that is carried along says it too, and cannot be changed: then it stays behind.
+    # A carried document contains the secret, too, and cannot be changed: it is dropped.
     return (
         fields
         if passed == fields
@@ -93,6 +98,7 @@ def _change_texts(
 
 
 def _without_carried_documents(value: Any) -> Any:
+    """Return a value without the documents that it carries."""
     if isinstance(value, dict):
         return {
             name: _without_carried_documents(member)
@@ -107,6 +113,7 @@ def _without_carried_documents(value: Any) -> Any:
 
 
 def _change_value(change: Callable[[str, str], str], value: Any, where: str) -> Any:
+    """Return a value with every text in it changed, except in carried documents."""
     if isinstance(value, str):
         return change(value, where)
     if isinstance(value, list):
@@ -120,7 +127,7 @@ def _change_value(change: Callable[[str, str], str], value: Any, where: str) -> 
 
 
 def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
-    """For what cannot be changed any more: its fields. Raises InvalidInput under `redact`."""
+    """Raise InvalidInput under `redact` if a document that cannot be changed contains a secret; otherwise report it."""
     if context.secrets.policy == "off" or not _contains_suspects(fields, originals=True):
         return
     for where, text in _iterate_texts_with_paths(fields, "", originals=True):
@@ -133,12 +140,12 @@ def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
 
 
 def _contains_suspects(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
-    """Whether anything among some fields looks like a secret: all texts in one look, as most have nothing in them."""
+    """Return True if any text looks like a secret. All texts are searched at once, as most contain nothing."""
     from memoranda.encoding.detection import detect
 
     collected: list[str] = []
     _collect_texts(fields, collected, originals)
-    # With a line between them: none runs into the next.
+    # An empty line separates the texts, so that none runs into the next.
     if detect("\n\n".join(collected)):
         return True
     for text in collected:
@@ -150,6 +157,7 @@ def _contains_suspects(fields: Mapping[str, Any], *, originals: bool = False) ->
 
 
 def _collect_texts(value: Any, collected: list[str], originals: bool) -> None:
+    """Append the texts in a value that may be secrets."""
     if isinstance(value, str):
         if value not in _CLEAN_WORDS and not PLAIN_VALUES.fullmatch(value):
             collected.append(value)
@@ -165,13 +173,14 @@ def _collect_texts(value: Any, collected: list[str], originals: bool) -> None:
 
 
 def iterate_texts(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Every text among some fields, at any depth; not of an original that is carried along."""
+    """Yield every text in fields, at any depth, except in carried documents."""
     return (text for _, text in _iterate_texts_with_paths(fields, ""))
 
 
 def _iterate_texts_with_paths(
     value: Any, where: str, *, originals: bool = False
 ) -> Iterator[tuple[str, str]]:
+    """Yield every text in a value with its path."""
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, list | tuple):
@@ -189,7 +198,7 @@ _log = logging.getLogger(__name__)
 
 
 class SecretNotices:
-    """The kinds that were found so far, each once, and whether they were taken out."""
+    """The kinds of secrets that were detected, each once, and whether they were replaced."""
 
     __slots__ = ("is_redacted", "kinds")
 
@@ -198,13 +207,13 @@ class SecretNotices:
         self.is_redacted = False
 
     def __str__(self) -> str:
-        """One line of ASCII, for a person, a header or a model."""
+        """Return one line of ASCII for a person, a header or a model."""
         kinds = ", ".join(self.kinds)
         if self.is_redacted:
-            return f"what looked like a secret ({kinds}) was replaced before it was stored"
+            return f"a possible secret ({kinds}) was replaced before the text was stored"
         return (
             f"this looks like a secret ({kinds}) and is stored; "
-            "'memoranda redact' lists such memories and mends them"
+            "'memoranda redact' lists such memories and removes the secrets"
         )
 
 
@@ -213,21 +222,21 @@ _listener: Final[ContextVar[SecretNotices | None]] = ContextVar("memoranda_notic
 
 @contextmanager
 def collect_notices() -> Iterator[SecretNotices]:
-    """Hear of what looks like a secret in whatever is written inside, in this thread."""
-    heard = SecretNotices()
-    token = _listener.set(heard)
+    """Collect the notices about secrets in everything written inside, in this thread."""
+    notices = SecretNotices()
+    token = _listener.set(notices)
     try:
-        yield heard
+        yield notices
     finally:
         _listener.reset(token)
 
 
 def notify(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
-    """Tell whoever listens that something looks like a secret."""
-    heard = _listener.get()
-    if heard is None:
-        done = "replaced" if is_redacted else "stored"
-        _log.warning("%s: looks like a secret (%s); %s", where, ", ".join(kinds), done)
+    """Report a text that looks like a secret to the collector, or to the log."""
+    notices = _listener.get()
+    if notices is None:
+        outcome = "replaced" if is_redacted else "stored"
+        _log.warning("%s: looks like a secret (%s); %s", where, ", ".join(kinds), outcome)
         return
-    heard.kinds.update(dict.fromkeys(kinds))
-    heard.is_redacted = is_redacted
+    notices.kinds.update(dict.fromkeys(kinds))
+    notices.is_redacted = is_redacted

@@ -1,6 +1,8 @@
-"""Search by meaning, as far as questions go: a text becomes a vector when it is asked.
+"""Semantic search: turns the text of a query into a vector, and re-ranks results.
 
-What tells the meaning of texts is loaded when it is first needed, because most commands need nothing of it.
+`SemanticSearch` holds the embedding model of a process. The model is loaded when it is first needed, because most
+commands need none. The vectors of memories are made by `EmbeddingQueue` in the background; a search may wait a little
+for those of recent memories (`settle`).
 """
 
 from __future__ import annotations
@@ -15,28 +17,28 @@ from msgspec.structs import replace
 
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError
-from memoranda.model.selection import KeywordQuery, RetrieverQuery
-from memoranda.model.selection import VectorQuery as MeaningLeg
+from memoranda.model.selection import KeywordQuery, RetrieverQuery, VectorQuery
 from memoranda.retrieval.weights import RERANK
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
 
+# Questions whose vectors are cached.
 _QUESTION_CACHE_LIMIT: Final = 512
 
 _log = logging.getLogger(__name__)
 
 
 class SettlingQueue(Protocol):
-    """What was written and has no vectors yet."""
+    """The queue of versions without vectors, as a search sees it."""
 
     def settle(self, seconds: float, /) -> None:
-        """Wait so long for what was written before."""
+        """Wait up to `seconds` for the vectors of earlier writes."""
         ...
 
 
 class SemanticSearch:
-    """The embedder of a process."""
+    """The embedding model of a process and its re-ranker, or their absence."""
 
     def __init__(
         self,
@@ -46,22 +48,23 @@ class SemanticSearch:
         patience_seconds: float = 0.0,
     ) -> None:
         self.model = model
-        # How long a question waits for what was written before it.
+        # Seconds for which a search waits for vectors of earlier writes; 0 means not at all.
         self._patience_seconds = patience_seconds
         self._load = load
         self._embedder: Embedder | None = None
         self._reranker: Reranker | None = None
         self._lock = threading.Lock()
-        self._question_cache: OrderedDict[str, MeaningLeg] = OrderedDict()
+        self._question_cache: OrderedDict[str, VectorQuery] = OrderedDict()
         self.queue: SettlingQueue | None = None
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is a model to tell what texts mean."""
+        """True if there is an embedding model."""
         return self._load is not None
 
     @property
     def embedder(self) -> Embedder:
+        """The embedding model, loaded on first use."""
         with self._lock:
             if self._embedder is None:
                 assert self._load is not None
@@ -69,23 +72,25 @@ class SemanticSearch:
             return self._embedder
 
     def settle(self) -> None:
-        """Wait for what was written before to have its vectors, with some patience. Never while anything is read."""
+        """Wait for the vectors of earlier writes, if the settings allow it. Do not call it while a snapshot is open."""
         if self.queue is not None and self.is_enabled and self._patience_seconds:
             self.queue.settle(self._patience_seconds)
 
     def create_retriever_queries(self, query: KeywordQuery) -> tuple[RetrieverQuery, ...]:
-        """How a question is asked of the store: by its words, and by what it means where something can tell."""
+        """Return the queries of the retrievers: by keywords, and by vector if the model works."""
         if not self.is_enabled or not query.text.strip():
             return (query,)
         try:
-            leg = self._embed_question(query.text[:TEXT_LIMIT])
+            vector_query = self._embed_question(query.text[:TEXT_LIMIT])
         except (MemorandaError, OSError) as error:
-            _log.warning("a question was asked by its words alone: %s", error)
+            _log.warning("this search uses keywords only; the embedder failed: %s", error)
             return (query,)
-        return query, leg
+        return query, vector_query
 
     def rerank(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
-        """How much better or worse each answers, read together with the question. Slow: about 12 ms each."""
+        """Return the re-ranker's adjustment for each text, read together with the question. Takes about 12 ms for each
+        text.
+        """
         with self._lock:
             if self._reranker is None:
                 from memoranda.embedding.catalogue import load_reranker
@@ -97,7 +102,8 @@ class SemanticSearch:
             for name, text in texts.items()
         }
 
-    def _embed_question(self, text: str) -> MeaningLeg:
+    def _embed_question(self, text: str) -> VectorQuery:
+        """Return the vector query for a text, from a cache of the last questions."""
         with self._lock:
             query = self._question_cache.get(text)
         if query is None:
@@ -113,8 +119,8 @@ class SemanticSearch:
         return query
 
 
-def _create_vector_query(embedder: Embedder, text: str) -> MeaningLeg:
-    return MeaningLeg(
+def _create_vector_query(embedder: Embedder, text: str) -> VectorQuery:
+    return VectorQuery(
         model=embedder.model,
         vector=embedder.of_question(text),
         typical=embedder.typical_question,

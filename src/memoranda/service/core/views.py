@@ -1,9 +1,17 @@
-"""Versions as UMP records: the native document, what the store knows about it laid over, verified, redacted.
+"""Views: every version as a UMP record, the form in which Memoranda shows and compares memories of all standards.
 
-A version that nothing happened to is shown as it is, with its own signature. When the store knows more than
-the document (it was superseded, forgotten, has expired), the record says so and the operator signs that.
+`view_record` builds it in three steps. The document is translated (`create_record`): a record is itself, a document
+that is the complete view of another one is shown as that one, and any other is translated, with the document inside.
+The restrictions inherited from earlier versions are applied. Then the state in the store is overlaid: superseded,
+forgotten, expired. If nothing was changed, the record keeps its own signature; otherwise the operator signs it.
+`redact_for_caller` finally removes what the caller may not see.
 
-Records that carry the document they were made from: whether one is that document's view, or says something else.
+`is_intact` must be checked before a record is shown: a damaged document is not shown to anyone.
+
+A record that carries the document it was made from is either that document's view or a statement of its own;
+`find_viewed_document` tells which. Only a view shares the document's identity.
+
+Modules of OMS are imported inside functions: a command that only reads records does not need them.
 """
 
 from __future__ import annotations
@@ -32,19 +40,19 @@ if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
 
 T = TypeVar("T")
-# What stands in the place of a text whose retention ended.
+# Reason in the tombstone of an expired memory.
 EXPIRY_REASON: Final = "its retention ended"
 
 
 class UmpSpeaker(Protocol):
-    """Whoever shows documents through UMP: which version of it."""
+    """Anything that states a version of UMP in which to show documents."""
 
     @property
     def ump_version(self) -> UmpVersion: ...
 
 
 def project(context: Context, version: Version) -> Projection:
-    """A version read without its standard, as tightly as those before it bind it."""
+    """Return the standard-free reading of a version, with its inherited restrictions."""
     projection = project_document(context, version.document, version.tenant, version.state.space)
     return projection if version.bounds is None else apply_bounds(projection, version.bounds)
 
@@ -52,14 +60,14 @@ def project(context: Context, version: Version) -> Projection:
 def project_document(
     context: UmpSpeaker, document: Document, tenant: str, space: str
 ) -> Projection:
-    """Return the standard-free reading of a document. `space`: where it lies, which an openwop entry does not say."""
+    """Return the standard-free reading of a document. `space`: its space, which an openwop entry does not state."""
     return port_of(document.standard).project(
         document, tenant, space, ump_version=context.ump_version
     )
 
 
 def scope_of(record: Mapping[str, object]) -> dict[str, str]:
-    """A record's scope, as tokens and audit entries compare it."""
+    """Return the scope of a record, as tokens and audit entries compare it. Raises StoreCorrupt."""
     scope = record.get("scope")
     if not isinstance(scope, dict):
         raise StoreCorrupt("a stored document has lost its scope; run 'memoranda verify'")
@@ -70,7 +78,7 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
 
 
 def view_record(context: Context, version: Version, now: Instant) -> Record:
-    """The record a version shows. Ask `holds` before letting anyone see it."""
+    """Return a version as a record. Check `is_intact` before showing it to anyone."""
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
@@ -85,7 +93,7 @@ def view_record(context: Context, version: Version, now: Instant) -> Record:
 
 
 def _attach_original(closed: Record, document: Document, record: Record, operator: str) -> Record:
-    """A record that its author signed and that was closed since, with what he signed inside, unless others see less."""
+    """Return a closed record with the record that its author signed inside, unless its redactions forbid it."""
     signer = record.get("integrity", {}).get("signer")
     if (
         signer in (None, operator)
@@ -100,9 +108,9 @@ def _attach_original(closed: Record, document: Document, record: Record, operato
 def outline_record(
     context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
 ) -> Record:
-    """The name, the scope and the consent that `view` shows, for our own use: it need not be signed.
+    """Return the name, scope and consent of the view of a version, for internal use: it need not be signed.
 
-    `read` is the version's grain and its projection, where someone has them at hand.
+    `opened` is the version's grain and its reading, if the caller has them.
     """
     if version.state.erased:
         return tombstone_record(context, version)
@@ -110,7 +118,7 @@ def outline_record(
 
 
 def find_first_version(snapshot: Snapshot, version: Version) -> Version:
-    """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
+    """Return the first version of a memory, which names the memory in standards without new names for revisions."""
     if version.version_id == version.memory_id:
         return version
     versions = snapshot.load_versions([version.memory_id])
@@ -118,14 +126,16 @@ def find_first_version(snapshot: Snapshot, version: Version) -> Version:
 
 
 def _translate_signed(context: Context, version: Version) -> Record:
+    """Return a version translated to a record, signed by the operator unless it keeps its own signature."""
     record = _translate(context, version)
-    # The operator vouches for a translation; the original is inside.
+    # The operator signs a translation; the original document is inside.
     return record if "integrity" in record else signature.sign(record, context.operator)
 
 
 def _translate(
     context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
 ) -> Record:
+    """Return a version translated to a record, with its inherited restrictions, unsigned."""
     record = create_record(context, version.document, version.tenant, version.state.space, opened)
     return record if version.bounds is None else ump.with_bounds(record, version.bounds)
 
@@ -137,7 +147,7 @@ def create_record(
     space: str,
     opened: tuple[Grain, Projection] | None = None,
 ) -> Record:
-    """Return a document as a record: itself, the record it was made from, or a view with the document inside."""
+    """Return a document as a record: itself, the record it was made from, or a translation with the document inside."""
     port = port_of(document.standard)
     own = port.record(document)
     if own is not None:
@@ -153,7 +163,7 @@ def create_record(
     translated = ump.from_projection(
         projection, port.exported(document), version=context.ump_version
     )
-    # A grain that says something else than the record inside it is not shown to more people than that record.
+    # A grain that differs from the record inside it is shown to no more people than that record.
     return translated if inner is None else ump.with_bounds(translated, _bounds_stated_by(inner))
 
 
@@ -168,7 +178,7 @@ def _create_record_of_original(context: UmpSpeaker, original: Original) -> Recor
 
 
 def _record_in_grain(context: UmpSpeaker, grain: Grain, tenant: str) -> Record | None:
-    """A record of this owner that a grain carries."""
+    """Return the record of this owner that a grain carries; None if there is none, or it is not valid."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
@@ -181,13 +191,13 @@ def _record_in_grain(context: UmpSpeaker, grain: Grain, tenant: str) -> Record |
 
 
 def _valid_record(inner: Document, version: UmpVersion) -> Record | None:
-    """Return a record that someone put into a grain, if it is complete and its signature holds."""
+    """Return a record that somebody put into a grain, if it is complete and its signature is valid."""
     is_record = ump.owns(inner) and is_valid_record(inner.native, version)
     return load_record(inner.native) if is_record else None
 
 
 def _is_view_of(grain: Grain, record: Record) -> bool:
-    """Whether a grain says just what the view of a record says, but for who signed it."""
+    """Return True if a grain is exactly the view of a record, apart from its author."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
@@ -202,7 +212,7 @@ def _unsigned(grain: Grain) -> dict[str, Any]:
 
 
 def _bounds_stated_by(record: Record) -> Bounds:
-    """What a record binds whatever carries it to."""
+    """Return the restrictions that a record puts on any document that carries it."""
     projection, consent = ump.project(record), record.get("consent", {})
     scope, redacted = projection.scope, consent.get("redact", ())
     return Bounds(
@@ -217,7 +227,7 @@ def _bounds_stated_by(record: Record) -> Bounds:
 
 
 def tombstone_record(context: Context, version: Version) -> Record:
-    """What an erased version still says: its tombstone, or, when it cannot be read, only that it was."""
+    """Return the tombstone of an erased version; if it is unreadable, a record that states only the erasure."""
     if version.state.erased and version.document.native:
         return load_record(version.document.native)
     created = format_instant(version.state.recorded)
@@ -236,20 +246,22 @@ def tombstone_record(context: Context, version: Version) -> Record:
 
 
 def is_intact(version: Version) -> bool:
-    """Whether the document is still what was accepted (UMP L3, OMS Level 1: integrity is verified on read)."""
+    """Return True if the document is still the one that was accepted (UMP L3, OMS Level 1: integrity is verified on
+    read).
+    """
     if version.state.erased or version.is_sealed:
-        # Its signature held when it was accepted, and not a byte has changed since.
+        # Its signature was verified when it was accepted, and the sealed bytes have not changed since.
         return True
     return verify_document(version)
 
 
 def verify_document(version: Version) -> bool:
-    """Whether the document's own signature or address holds, whatever the store says."""
+    """Return True if the document's own signature or address is valid, whatever the store states."""
     return port_of(version.document.standard).verifies(version.document)
 
 
 def run_unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
-    """What `work` makes of a version, or None: a damaged document must not keep anyone from the others."""
+    """Return the result of `work` on a version; None if the document is damaged, so that others can still be read."""
     try:
         return work()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
@@ -259,19 +271,20 @@ def run_unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
 
 
 def redact_for_caller(context: Context, access: Access, record: Record) -> Record:
-    """The record as this caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
+    """Return a record as the caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
     if access.sees_unredacted(record["scope"]["owner"]):
         return record
     return redact_record(record, context.operator)
 
 
 def redact_record(record: Record, operator: SigningKey) -> Record:
-    """A copy without what its consent says to strip; signed anew, because the old signature covers the whole."""
+    """Return a record without the fields that its consent strips, signed again if any were."""
     redacted, changed = rules.redact(record)
     return signature.sign(redacted, operator) if changed else record
 
 
 def _overlay_state(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:
+    """Return a record with its state in the store; the same object if that adds nothing."""
     overlaid = record
     successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):
@@ -289,7 +302,7 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
         )
         overlaid = rules.tombstone(overlaid, at=format_instant(end if end is not None else now))
     if has_ended:
-        # UMP §3.6: its retention demands erasure; what is not erased yet is not shown either.
+        # UMP §3.6: its retention period demands erasure; until then its content is not shown.
         overlaid = rules.erase(overlaid, reason=EXPIRY_REASON)
     if overlaid.get("ump") != version:
         # UMP 1.0 §8: a server MUST emit the version it advertises.
@@ -298,6 +311,7 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
 
 
 def _closing_time(record: Record, state: State) -> str:
+    """Return the end of validity of a superseded record, as its author wrote it if it is unchanged."""
     stated = record["time"].get("valid_to")
     if stated is not None and state.valid_to == state.declared_valid_to:
         return str(stated)
@@ -309,6 +323,7 @@ def _closing_time(record: Record, state: State) -> str:
 
 
 def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+    """Return the earlier of two instants, of which either may be missing."""
     instants = [instant for instant in (one, other) if instant is not None]
     return min(instants) if instants else None
 
@@ -317,17 +332,17 @@ _STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
 
 
 def find_viewed_document(context: UmpSpeaker, record: Record) -> Document | None:
-    """The document that a record is the view of. One that says anything else is only what it says."""
+    """Return the document that a record is the view of; None for a record that states anything else."""
     inner = ump.unwrap(record)
     try:
         return inner if inner is not None and is_view(context, record, inner) else None
     except (MemorandaError, LookupError, TypeError, AttributeError, ValueError):
-        # Anybody may have put it there.
+        # Anybody may have put the document there.
         return None
 
 
 def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
-    """Whether a record says just what its view of a document says, but for what a store may say about it later."""
+    """Return True if a record equals its view of a document, apart from what a store may add later."""
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     view = create_record(context, inner, tenant, space)
     bounds = read_carried_bounds(record)
@@ -337,13 +352,13 @@ def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
 
 
 def read_carried_bounds(record: Record) -> Bounds | None:
-    """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
+    """Return the inherited restrictions that a record brings from another store. Raises StoreCorrupt."""
     bounds = read_carried_state(record).get("bounds")
     return None if bounds is None else decode(dump(bounds))
 
 
 def read_carried_state(record: Record) -> Mapping[str, Any]:
-    """What another store knew of a record beside what it says. Raises InvalidInput."""
+    """Return the state that another store attached to a record. Raises InvalidInput."""
     state = (record["body"].get("structured") or {}).get(STATE_KEY, {})
     if not isinstance(state, dict):
         raise InvalidInput(f"body.structured.{STATE_KEY} must be an object")
@@ -351,7 +366,7 @@ def read_carried_state(record: Record) -> Mapping[str, Any]:
 
 
 def _without_state(record: Record) -> dict[str, Any]:
-    """A record without what a store may say about it later, and without the original inside."""
+    """Return a record without the fields that a store may add later, and without the document inside."""
     fields: Mapping[str, Any] = record
     remaining = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
     body, lifecycle = remaining["body"], dict(remaining.get("lifecycle", {}))
